@@ -418,8 +418,7 @@ static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
   for (Tensor *t = tensors; t < end; t += 2 * network->layers) {
     if (!shape_network(t, end, &other, error)) return false;
     if (t == tensors) *network = other;
-    if (other.layers != network->layers ||
-        memcmp(other.size, network->size, sizeof other.size) != 0)
+    if (memcmp(other.size, network->size, sizeof other.size) != 0)
       return error_set(error, "its %.*s has other shapes than its parameters",
                        (int)strlen(prefixes[t->array]) - 1, prefixes[t->array]);
     checkpoint->kind[checkpoint->count++] = (CheckpointArray)t->array;

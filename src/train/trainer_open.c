@@ -52,18 +52,13 @@ static bool check_once(const Trainer *t, Error *error) {
   return true;
 }
 
-/* Every rank reads the files itself: a pipe would give each of them some of its rows. */
-static bool check_ranks(const Trainer *t, Error *error) {
-  const TrainerConfig *c = &t->config;
-  const bool train = source_can_repeat(c->train), judge = !t->judge || source_can_repeat(t->judge);
-  if (!c->ranks || (train && judge)) return true;
-  return error_set(error, "--%s is not a file, but %d ranks read it: give it a file",
-                   train ? trainer_judge_option(t) : "train", ranks_count(c->ranks));
-}
-
 static bool open_readers(Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  if (!check_ranks(t, error)) return false;
+  const bool train_is_file = source_can_repeat(c->train);
+  /* Every rank reads the files itself: a pipe would give each of them some of its rows. */
+  if (c->ranks && !(train_is_file && (!t->judge || source_can_repeat(t->judge))))
+    return error_set(error, "--%s is not a file, but %d ranks read it: give it a file",
+                     train_is_file ? trainer_judge_option(t) : "train", ranks_count(c->ranks));
   trainer_close_reader(&t->train);
   trainer_close_reader(&t->test);
   t->train = trainer_open_reader(t, false, error);
@@ -91,22 +86,16 @@ static bool open_readers(Trainer *t, Error *error) {
   return error_set(error, "%s has %d pixels a row but %s has %d", t->judge, test, c->train, train);
 }
 
-/* Returns how many rows may be resident: those that take half of the host's memory at most, with
-   their labels, in the dataset and while they wait to be copied there. What is free at the moment
-   does not count: the order of rows follows from this, and the same run on the same machine is to
-   give the same bits. */
-static uint64_t most_rows(const Trainer *t) {
-  const uint64_t most = UINT32_MAX, memory = memory_limit(); /* most: as a TrainRange has it */
-  if (t->config.resident != RESIDENT_AUTO || memory == UINT64_MAX) return most;
-  const int inputs = dataset_inputs(t->train);
-  const size_t row = (size_t)inputs + engine_row_stride(inputs) + 2 * sizeof(uint16_t);
-  const uint64_t fit = memory / 2 / row;
-  return fit < most ? fit : most;
-}
-
-/* Sets *rows to what a dataset for both files needs. */
+/* Sets *rows to what a dataset for both files needs. Rows may be resident if they take half of the
+   host's memory at most, with their labels, in the dataset and while they wait to be copied there.
+   What is free at the moment does not count: the order of rows follows from this, and the same run
+   on the same machine is to give the same bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
-  const uint64_t most = most_rows(t);
+  const uint64_t memory = memory_limit();
+  const size_t inputs = (size_t)dataset_inputs(t->train),
+               row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
+  uint64_t most = UINT32_MAX; /* as a TrainRange has it */
+  if (t->config.resident == RESIDENT_AUTO && memory / 2 / row < most) most = memory / 2 / row;
   *rows = dataset_max_rows(t->train, most);
   if (*rows <= most && t->test) *rows += dataset_max_rows(t->test, most - *rows);
   if (*rows <= most) return true;
@@ -115,17 +104,12 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   return false;
 }
 
-static bool same_sizes(const Network *a, const Network *b) {
-  return a->layers == b->layers &&
-         memcmp(a->size, b->size, (size_t)(a->layers + 1) * sizeof *a->size) == 0;
-}
-
 /* Refuses to continue a saved run with another network, before the engine takes memory for it. */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
   const uint64_t batch = (uint64_t)t->config.training.batch;
   if (!from) return true;
-  if (!same_sizes(&from->network, network)) {
+  if (memcmp(from->network.size, network->size, sizeof network->size) != 0) {
     char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
     network_describe(&from->network, saved);
     network_describe(network, asked);
@@ -174,13 +158,6 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
   return good;
 }
 
-static bool continue_from(Trainer *t, const Checkpoint *from, Error *error) {
-  t->position = *from;
-  t->position.parameters = NULL; /* these are the checkpoint's */
-  t->position.options = NULL;
-  return write_arrays(t->engine, from, error);
-}
-
 /* True if all ranks could do what this one did, so that they go on together. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   Error ignored;
@@ -209,15 +186,11 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   if (resident && !all_good(c->ranks, count_rows(t, &config.dataset_rows, error), error))
     return false;
   t->engine = open(context, &config, error);
-  return t->engine && (!c->from || continue_from(t, c->from, error));
-}
-
-/* After a resident run could not be opened: the rows take more than the host or the device has, and
-   nothing was wrong with the files, nor used up. */
-static bool can_stream(const Trainer *t, const Error *error) {
-  return t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large && t->train &&
-         !dataset_source(t->train)->once &&
-         (!t->judge || (t->test && !dataset_source(t->test)->once));
+  if (!t->engine || !c->from) return t->engine;
+  t->position = *c->from;
+  t->position.parameters = NULL; /* these are the checkpoint's */
+  t->position.options = NULL;
+  return write_arrays(t->engine, c->from, error);
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -247,10 +220,13 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   if (config->from && config->from->step > 0 && config->from->resident &&
       config->resident == RESIDENT_AUTO)
     t->config.resident = config->from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
-  const bool streams = t->config.resident == RESIDENT_NO;
-  if (open_all(t, !streams, open, context, error) ||
-      (can_stream(t, error) && open_all(t, false, open, context, error)))
-    return t;
+  if (open_all(t, t->config.resident != RESIDENT_NO, open, context, error)) return t;
+  /* Rows that take more than the host or the device has are streamed, if nothing was wrong with the
+     files, nor used up. */
+  const bool can_stream = t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large &&
+                          t->train && !dataset_source(t->train)->once &&
+                          (!t->judge || (t->test && !dataset_source(t->test)->once));
+  if (can_stream && open_all(t, false, open, context, error)) return t;
   trainer_close(t);
   return NULL;
 }

@@ -51,17 +51,6 @@ static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Leaves out of a window's steps, the first of which is step `before` of the epoch, those that were
-   trained before the run was interrupted. False if none is left. */
-static bool go_on(const Epoch *e, uint64_t before, TrainRange *range) {
-  const uint64_t done = e->trainer->position.step;
-  const uint64_t trained = done > before ? done - before : 0;
-  if (trained >= range->steps) return false;
-  range->first_step = trained;
-  range->steps -= trained;
-  return true;
-}
-
 /* True if the run is to end here, behind so many steps of the epoch. */
 static bool is_stopped(Epoch *e, uint64_t steps) {
   if (!e->events->stop || !e->events->stop(e->events->context)) return false;
@@ -99,11 +88,6 @@ static TrainerResult cut_short(Epoch *e) {
   return TRAINER_FAILED;
 }
 
-/* Makes all ranks do as the first one does where that depends on the clock. */
-static bool as_first(const Trainer *t, bool *decision, Error *error) {
-  return ranks_broadcast(t->config.ranks, decision, sizeof *decision, error);
-}
-
 static uint64_t order_key(const Epoch *e) {
   return random_order_key(e->trainer->config.training.seed, (uint64_t)e->epoch);
 }
@@ -132,11 +116,16 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
   const uint64_t key = random_order_key(order_key(e), e->buffers++), before = e->steps;
   TrainRange range = whole_window(e, first_row, rows, key);
   e->steps += range.steps;
-  if (!go_on(e, before, &range)) return true;
+  if (e->trainer->position.step > before) /* they were trained before the run was interrupted */
+    range.first_step = e->trainer->position.step - before;
+  if (range.first_step >= range.steps) return true;
+  range.steps -= range.first_step;
   if (train_steps(e, &range, before, error) != TRAINER_DONE) return false;
   show_progress(e, dataset_progress(e->trainer->train));
   bool look = seconds_now() - e->collected_at > e->events->patience;
-  if (!as_first(e->trainer, &look, error) || (look && !collect(e, e->steps, error))) return false;
+  if (!ranks_broadcast(e->trainer->config.ranks, &look, sizeof look, error) || /* of the clock */
+      (look && !collect(e, e->steps, error)))
+    return false;
   const bool is_last =
       rows % (uint64_t)e->trainer->config.training.batch != 0; /* the step was short */
   return is_last || !is_stopped(e, e->steps);
@@ -202,22 +191,16 @@ static TrainerResult feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *
   return cut_short(e);
 }
 
-/* The last step up to `step` of the epoch's `steps` where a part may end without a trace in the
-   weights. */
-static uint64_t end_of_part(const Trainer *t, uint64_t step, uint64_t steps) {
-  const uint64_t aligned = t->engine->aligned > 1 ? t->engine->aligned : 1;
-  return step < steps ? step / aligned * aligned : steps;
-}
-
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
 static TrainerResult train_resident(Epoch *e, bool in_parts, Error *error) {
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
+  const uint64_t aligned = e->trainer->engine->aligned > 1 ? e->trainer->engine->aligned : 1;
   uint64_t done = e->trainer->position.step;
   TrainerResult result = TRAINER_DONE;
   for (uint64_t part = 0; result == TRAINER_DONE && part < parts; part++) {
-    uint64_t end = end_of_part(e->trainer, steps * (part + 1) / parts, steps);
+    uint64_t end = part + 1 == parts ? steps : steps * (part + 1) / parts / aligned * aligned;
     if (end <= done) continue;
     range.first_step = done;
     range.steps = end - done;
@@ -232,30 +215,11 @@ static TrainerResult train_resident(Epoch *e, bool in_parts, Error *error) {
   return result;
 }
 
-/* Trains in the first pass over a file that is to stay, or in a pass over one that is streamed. A
-   read that a signal ended is where the run ends. */
-static TrainerResult train_fed(Epoch *e, Error *error) {
-  Trainer *t = e->trainer;
-  const TrainerResult fed = feed(e, false, 0, train_staged, &t->train_rows, error);
-  if (fed == TRAINER_FAILED) return TRAINER_FAILED;
-  if (fed == TRAINER_STOPPED) e->steps = t->position.step;
-  return e->collected >= e->steps || collect(e, e->steps, error) ? fed : TRAINER_FAILED;
-}
-
 TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
   Epoch e = {.trainer = t, .events = events};
   const TrainerResult result = feed(&e, false, 0, NULL, &t->train_rows, error);
   *rows = t->train_rows;
   return result;
-}
-
-/* Refuses a position behind the epoch's end: the file may have become another one. */
-static bool check_position(const Trainer *t, uint64_t all_steps, Error *error) {
-  return t->position.step <= all_steps ||
-         error_set(error,
-                   "the saved run stands at step %" PRIu64 " of an epoch, but %s has only %" PRIu64
-                   " steps",
-                   t->position.step, t->config.train, all_steps);
 }
 
 static TrainerResult train_epoch(Epoch *e, bool in_parts, Error *error) {
@@ -264,13 +228,22 @@ static TrainerResult train_epoch(Epoch *e, bool in_parts, Error *error) {
   e->collected = t->position.step;
   e->collected_at = seconds_now();
   TrainerResult result = TRAINER_DONE;
-  if (feeds)
-    result = train_fed(e, error);
-  else if (t->train_rows == 0) /* when a run is resumed */
+  if (feeds) {
+    result = feed(e, false, 0, train_staged, &t->train_rows, error);
+    if (result == TRAINER_STOPPED) e->steps = t->position.step;
+    if (result != TRAINER_FAILED && e->collected < e->steps && !collect(e, e->steps, error))
+      return TRAINER_FAILED;
+  } else if (t->train_rows == 0) /* when a run is resumed */
     result = feed(e, false, 0, NULL, &t->train_rows, error);
   if (result != TRAINER_DONE) return result;
   e->all_steps = ceil_div(t->train_rows, (uint64_t)t->config.training.batch);
-  if (!check_position(t, e->all_steps, error)) return TRAINER_FAILED;
+  if (t->position.step > e->all_steps) { /* the file may have become another one */
+    error_set(error,
+              "the saved run stands at step %" PRIu64 " of an epoch, but %s has only %" PRIu64
+              " steps",
+              t->position.step, t->config.train, e->all_steps);
+    return TRAINER_FAILED;
+  }
   return feeds ? TRAINER_DONE : train_resident(e, in_parts, error);
 }
 
@@ -355,7 +328,7 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
                .learning_rate = (float)lr_schedule_rate(&c->schedule, position->epoch)};
     EpochResult epoch;
     bool in_parts = (events->progress || events->stop) && before > events->patience;
-    if (!as_first(t, &in_parts, error)) return TRAINER_FAILED;
+    if (!ranks_broadcast(c->ranks, &in_parts, sizeof in_parts, error)) return TRAINER_FAILED;
     const TrainerResult result = run_epoch(&e, in_parts, &epoch, totals, error);
     if (result != TRAINER_DONE) return result;
     advance(position, &epoch);
