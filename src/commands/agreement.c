@@ -27,18 +27,6 @@ static void describe_file(const char *path, char *text) {
   if (file) fclose(file);
 }
 
-static void describe_run(const Checkpoint *from, char *text) {
-  const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
-  snprintf(text, VALUE, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
-           (unsigned long long)from->step,
-           (unsigned)crc32_z(0, (const void *)from->parameters, size));
-}
-
-/* True if ranks may have other values: the same network comes of them. */
-static bool may_differ(const OptionRow *row) {
-  return strcmp(row->name, "threads") == 0 || strcmp(row->name, "device-memory") == 0;
-}
-
 static void add_fact(Fact **fact, const char *name, const char *value) {
   snprintf((*fact)->name, sizeof(*fact)->name, "%s", name);
   snprintf((*fact)++->value, VALUE, "%.*s", VALUE - 1, value);
@@ -49,12 +37,16 @@ static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
   add_fact(&fact, "version", MLP_TRAIN_VERSION);
   snprintf(value, sizeof value, "%d", o->ensemble);
   add_fact(&fact, "ensemble", value);
-  *value = '\0';
-  if (*o->resume) describe_run(from, value);
-  add_fact(&fact, "resume", value);
+  const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
+  snprintf(value, sizeof value, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
+           (unsigned long long)from->step,
+           (unsigned)crc32_z(0, (const void *)from->parameters, size));
+  add_fact(&fact, "resume", *o->resume ? value : "");
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
-    if (!options_is_saved(row) || may_differ(row)) continue;
+    const bool may_differ = /* the same network comes of other values */
+        strcmp(row->name, "threads") == 0 || strcmp(row->name, "device-memory") == 0;
+    if (!options_is_saved(row) || may_differ) continue;
     const char *path = row->file == FILE_INPUT ? row->kind->file(row, o, 0) : NULL;
     row->kind->get(row, o, value, sizeof value);
     if (path) describe_file(path, value);
@@ -76,7 +68,7 @@ bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, E
              error_set(error,
                        "rank %d was started with --%s %s, rank 0 with %s: give all ranks the same "
                        "options, the same saved run and the same data",
-                       r, facts[f].name, *other ? other : "left out", *first ? first : "none");
+                       r, facts[f].name, *other ? other : "none", *first ? first : "none");
     }
   free(all);
   return good;

@@ -69,14 +69,6 @@ void run_files_leave(Options *o, const Ranks *ranks) {
 
 /* ---- formats ------------------------------------------------------------------------------ */
 
-/* Returns the text behind the last point of a file's name; NULL: it has none. */
-static const char *ending_of(const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  name += strspn(name, ".");
-  const char *point = strrchr(name, '.');
-  return point ? point + 1 : NULL;
-}
-
 /* True if the word is one of those that blanks separate. */
 static bool is_among(const char *word, const char *words) {
   const size_t length = strlen(word);
@@ -89,7 +81,9 @@ static bool is_among(const char *word, const char *words) {
 
 /* Refuses the name of an output that promises another format. */
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
-  const char *ending = ending_of(path);
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+             *ending = strrchr(name + strspn(name, "."), '.');
+  if (ending) ending++;
   const int first = (int)strcspn(row->endings, " ");
   const char *second = row->endings + first + strspn(row->endings + first, " ");
   if (strncmp(path, "/dev/", 5) == 0 ||
@@ -160,16 +154,6 @@ static bool rows_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* --show may not replace a picture that is asked about. */
-static bool shows_elsewhere(const Options *o, Error *error) {
-  NamedFile files[] = {{"--show", o->show, true}, {"--classify", NULL, false}};
-  for (int i = 0; *o->show && i < o->picture_count; i++) {
-    files[1].path = o->pictures[i];
-    if (!same_file_check(files, 2, error)) return false;
-  }
-  return true;
-}
-
 /* Refuses to replace a file that the configuration alone names. */
 static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
   FileTarget target;
@@ -186,7 +170,8 @@ static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
 }
 
 /* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
-   written without --save, and networks whose names are derived: of an ensemble nothing else. */
+   written without --save, and networks whose names are derived: of an ensemble nothing else; --show
+   may not replace a picture that is asked about. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = ENSEMBLE_MAX + 1 };
   OptionFiles files;
@@ -200,12 +185,15 @@ static bool no_file_is_lost(const Options *o, Error *error) {
                        file->option);
     if (file->path == o->save && o->ensemble) file->path = NULL;
   }
+  const int pictures = *o->show ? o->picture_count : 0;
   char(*derived)[DERIVED_PATH] = malloc(NAMES * sizeof *derived);
-  NamedFile *list = calloc(OPTION_FILES + NAMES, sizeof *list);
+  NamedFile *list = calloc((size_t)(OPTION_FILES + NAMES + pictures), sizeof *list);
   bool good = (derived && list) || error_set(error, "out of memory");
   if (good) memcpy(list, files.list, (size_t)files.count * sizeof *list);
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
     list[files.count++] = (NamedFile){"--save", derived[i], true};
+  for (int i = 0; good && i < pictures; i++)
+    list[files.count++] = (NamedFile){"--classify", o->pictures[i], false};
   good = good && same_file_check(list, files.count, error);
   for (int i = 0; good && i < files.count; i++) good = may_replace(o, &list[i], error);
   free(derived);
@@ -214,7 +202,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 }
 
 bool run_files_are_right(const Options *o, Error *error) {
-  if (!no_file_is_lost(o, error) || !shows_elsewhere(o, error)) return false;
+  if (!no_file_is_lost(o, error)) return false;
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;

@@ -164,12 +164,6 @@ bool say_start(Trainer *trainer, const Device *device, Report *report, Error *er
                       options_fusions[trainer->engine->config.training.fusion], error);
 }
 
-static bool start(Run *run, Error *error) {
-  if (!printed(run, say_start(run->trainer, &run->device, run->report, error), error)) return false;
-  if (run->log) logged(run, write_header(run, error), error);
-  return true;
-}
-
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
   run->results = malloc((size_t)o->epochs * sizeof *run->results);
@@ -177,7 +171,8 @@ static bool prepare(Run *run, Error *error) {
   if (!file_exists(o->train, error) || !test_exists(o, error) ||
       !file_exists(options_validation_file(o), error))
     return false;
-  if (!run_files_can_be_written(o, error)) return false;
+  /* The first rank alone writes. */
+  if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
 
@@ -188,19 +183,6 @@ static bool open_trainer(Run *run, Error *error) {
   run->config.from_name = run->options->resume;
   run->trainer = trainer_open(&run->config, device_open, &run->device, error);
   return run->trainer && evaluate_can(run->trainer->engine, &run->evaluate, error);
-}
-
-/* A trainer where the run was saved last, if it was. */
-static bool open_again(Run *run, Error *error) {
-  if (!run->saved || (run->from && run->saved == run->from->epoch)) return open_trainer(run, error);
-  Checkpoint saved;
-  const Checkpoint *from = run->from;
-  if (!checkpoint_load(&saved, run->save, error)) return false;
-  run->from = &saved;
-  const bool good = open_trainer(run, error);
-  run->from = from;
-  checkpoint_free(&saved);
-  return good;
 }
 
 /* ---- after -------------------------------------------------------------------------------- */
@@ -224,14 +206,6 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
 /* what: behind the file's name, see run_files_say_wrote. */
 static bool say_wrote(Run *run, const char *path, const char *what, Error *error) {
   return printed(run, run_files_say_wrote(run->report, path, what, error), error);
-}
-
-static bool draw_curves(Run *run, Error *error) {
-  const char *path = run->options->plot;
-  if (!*path || run->count == 0) return true;
-  if (plot_curves(run->results, run->count, path, error)) return say_wrote(run, path, "", error);
-  go_on_without(run, error);
-  return true;
 }
 
 /* Tests the network if that was left for the end, draws its pictures, and says so. */
@@ -288,24 +262,6 @@ static void say_interrupted(const Run *run, bool tests, Error *error) {
               network);
 }
 
-/* Adds to the error of a run whose loss is not finite which network is saved. */
-static void say_what_is_saved(const Run *run, Error *error) {
-  const Error why = *error;
-  if (run->trainer->diverged && run->saved)
-    error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
-}
-
-static bool say_if_early(Run *run, Error *error) {
-  const Checkpoint *at = &run->trainer->position;
-  const int later = at->epoch - at->best_epoch;
-  return at->epoch == run->options->epochs ||
-         printed(run,
-                 report_note(run->report, error,
-                             "stopped  epoch %d is still the best, %d epoch%s later",
-                             at->best_epoch, later, later == 1 ? "" : "s"),
-                 error);
-}
-
 static bool train(Run *run, double began, int *signal, Error *error) {
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->report->has_bar ? on_progress : NULL,
@@ -313,12 +269,14 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .patience = 1,
                                 .context = run};
   RunTotals totals;
-  if (!start(run, error)) return false;
+  if (!printed(run, say_start(run->trainer, &run->device, run->report, error), error)) return false;
+  if (run->log) logged(run, write_header(run, error), error);
   const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);
-  if (result == TRAINER_FAILED) {
-    say_what_is_saved(run, error);
-    return false;
+  if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
+    const Error why = *error;
+    error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
   }
+  if (result == TRAINER_FAILED) return false;
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
   if (result == TRAINER_STOPPED) {
@@ -326,28 +284,49 @@ static bool train(Run *run, double began, int *signal, Error *error) {
     say_interrupted(run, false, error);
     return true;
   }
-  if (!say_if_early(run, error) || !test_and_draw(run, error)) return false;
+  const Checkpoint *at = &run->trainer->position;
+  const int later = at->epoch - at->best_epoch;
+  if (at->epoch < run->options->epochs &&
+      !printed(run,
+               report_note(run->report, error,
+                           "stopped  epoch %d is still the best, %d epoch%s later", at->best_epoch,
+                           later, later == 1 ? "" : "s"),
+               error))
+    return false;
+  if (!test_and_draw(run, error)) return false;
   if (run->lacks_output && interrupt_pending()) {
     *signal = interrupt_pending();
     say_interrupted(run, true, error);
     return true;
   }
-  if (!draw_curves(run, error) || !say_what_was_written(run, error)) return false;
+  const char *plot = run->options->plot;
+  if (*plot && run->count > 0) {
+    if (!plot_curves(run->results, run->count, plot, error))
+      go_on_without(run, error);
+    else if (!say_wrote(run, plot, "", error))
+      return false;
+  }
+  if (!say_what_was_written(run, error)) return false;
   return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
-}
-
-/* True if training can begin again. */
-static bool can_repeat(const Options *o) {
-  const char *test = options_test_file(o), *validation = options_validation_file(o);
-  return source_can_repeat(o->train) && (!test || source_can_repeat(test)) &&
-         (!validation || source_can_repeat(validation));
 }
 
 /* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
 static bool open_and_train(Run *run, double began, int *signal, Error *error) {
+  const TrainerConfig *c = &run->config;
   if (open_trainer(run, error) && train(run, began, signal, error)) return true;
-  const bool able = !run->config.ranks && can_repeat(run->options);
-  if (!device_fall_back(&run->device, able, error) || !open_again(run, error)) return false;
+  const bool able = !c->ranks && source_can_repeat(c->train) && /* training can begin again */
+                    (!c->test || source_can_repeat(c->test)) &&
+                    (!c->validation || source_can_repeat(c->validation));
+  if (!device_fall_back(&run->device, able, error)) return false;
+  const Checkpoint *from = run->from; /* or where the run was saved last, if it was */
+  const bool saved_since = run->saved && (!from || run->saved != from->epoch);
+  Checkpoint saved = {0};
+  if (saved_since && !checkpoint_load(&saved, run->save, error)) return false;
+  if (saved_since) run->from = &saved;
+  const bool opened = open_trainer(run, error);
+  run->from = from;
+  checkpoint_free(&saved);
+  if (!opened) return false;
   const int epoch = run->trainer->position.epoch;
   while (run->count > 0 && run->results[run->count - 1].epoch > epoch) run->count--;
   return train(run, began, signal, error);

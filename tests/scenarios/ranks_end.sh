@@ -98,7 +98,7 @@ train relabelled.csv (||--train relabelled.csv
 train nothing.csv (no file)||--train nothing.csv
 ensemble 2, rank 0 with 0||--ensemble 2
 resume a run after epoch 2, step 0|--epochs 3|--resume other --epochs 3
-resume left out, rank 0 with a run after epoch 2|--resume other --epochs 3|--epochs 3
+resume none, rank 0 with a run after epoch 2|--resume other --epochs 3|--epochs 3
 resume a run after epoch 1, step 0|--resume other --epochs 3|--resume stale --epochs 3
 resume a run after epoch 2, step 0 (CRC|--resume other --epochs 3 --seed 2|--resume foreign --epochs 3 --seed 2
 END
