@@ -6,7 +6,6 @@
 #include <zlib.h>
 
 #include "base/random.h"
-#include "data/exif.h"
 #include "data/image.h"
 #include "support/pictures.h"
 

@@ -2,7 +2,6 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/text.h"
 
 #include "support/test.h"

@@ -362,20 +362,15 @@ static bool may_replace(const FileTarget *target) {
          user == status.st_uid || user == target->status.st_uid;
 }
 
-static bool try_temporary(const FileTarget *target) {
-  TemporaryFile *temporary;
-  const int file = create_temporary(target, &temporary);
-  if (file < 0) return false;
-  const bool good = close(file) == 0;
-  remove_temporary(temporary);
-  return good;
-}
-
 bool atomic_file_probe(const char *path, Error *error) {
   FileTarget target;
-  const bool good =
-      file_target_find(&target, path) && file_target_may_write(&target) &&
-      (target.kind >= TARGET_IN_PLACE || (may_replace(&target) && try_temporary(&target)));
+  TemporaryFile *temporary;
+  if (!file_target_find(&target, path) || !file_target_may_write(&target))
+    return not_opened(path, error);
+  if (target.kind >= TARGET_IN_PLACE) return true;
+  const int file = may_replace(&target) ? create_temporary(&target, &temporary) : -1;
+  const bool good = file >= 0 && close(file) == 0;
+  if (file >= 0) remove_temporary(temporary);
   return good || not_opened(path, error);
 }
 
@@ -416,15 +411,11 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 
 /* ---- standard output ------------------------------------------------------------------------ */
 
-/* A file that is opened next would take the number of a stream that is closed, and its lines. */
-static void open_closed_streams(void) {
+void standard_output_open(void) {
+  /* A file that is opened next would take the number of a stream that is closed, and its lines. */
   int file;
   while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
   if (file > STDERR_FILENO) close(file);
-}
-
-void standard_output_open(void) {
-  open_closed_streams();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   FILE *output = open_stream(STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);

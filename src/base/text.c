@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int text_character(const char *text) {
   static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* code of so many bytes */
@@ -65,6 +66,22 @@ void text_shell_word(char *target, size_t size, const char *text) {
   if (used < size) snprintf(target + used, size - used, "'");
 }
 
+void json_text(const char *text, FILE *file) {
+  putc('"', file);
+  for (int length; *text; text += length ? length : 1) {
+    length = text_character(text);
+    if (length == 0)
+      fputs("\\ufffd", file);
+    else if (*text == '"' || *text == '\\')
+      fprintf(file, "\\%c", *text);
+    else if ((unsigned char)*text < ' ')
+      fprintf(file, "\\u%04x", (unsigned)*text);
+    else
+      fwrite(text, 1, (size_t)length, file);
+  }
+  putc('"', file);
+}
+
 void text_command_line(char *target, size_t size, int count, char **words) {
   size_t used = 0;
   for (int i = 0; i < count && used < size; i++) {
@@ -91,4 +108,13 @@ void text_print_wrapped(FILE *file, const char *text, int column, int indent, in
     text += strspn(text, " ");
   }
   fputc('\n', file);
+}
+
+bool text_beside_program(char *path, size_t size, const char *name) {
+  const ssize_t length = readlink("/proc/self/exe", path, size - 1);
+  path[length > 0 ? length : 0] = '\0';
+  char *slash = strrchr(path, '/');
+  if (!slash) return false;
+  const size_t left = size - (size_t)(slash + 1 - path);
+  return (size_t)snprintf(slash + 1, left, "%s", name) < left;
 }

@@ -21,6 +21,10 @@ size_t text_printable(char *target, size_t size, const char *text);
    cut. */
 void text_shell_word(char *target, size_t size, const char *text);
 
+/* Writes a text in quotation marks, escaped as JSON wants it. A byte that is not UTF-8, which JSON
+   cannot hold, becomes U+FFFD. */
+void json_text(const char *text, FILE *file);
+
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */
 void text_command_line(char *target, size_t size, int count, char **words);
@@ -28,5 +32,8 @@ void text_command_line(char *target, size_t size, int count, char **words);
 /* Prints text from `column` on, broken at blanks into lines of at most `width` columns that start
    at `indent`, and ends the line. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
+
+/* Sets path[size] to the file `name` in the folder of this program. */
+bool text_beside_program(char *path, size_t size, const char *name);
 
 #endif

@@ -20,15 +20,10 @@ static nlink_t threads_counted(void) {
   return stat("/proc/self/task", &folder) == 0 ? folder.st_nlink : 0;
 }
 
-/* A joined thread counts against the limits a little longer. */
-static void wait_until_gone(nlink_t before) {
-  enum { PATIENCE = 10000 };
-  for (int i = 0; i < PATIENCE && threads_counted() > before; i++) sched_yield();
-}
-
 /* Starts up to `wanted` threads and returns how many run at once. Sets *code to why there are no
    more, or 0. */
 static int try_threads(int wanted, int *code) {
+  enum { PATIENCE = 10000 };
   const nlink_t before = threads_counted();
   pthread_t *threads = malloc((size_t)wanted * sizeof *threads);
   pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +37,8 @@ static int try_threads(int wanted, int *code) {
   pthread_mutex_unlock(&gate);
   for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
   free(threads);
-  wait_until_gone(before);
+  /* A joined thread counts against the limits a little longer. */
+  for (int i = 0; i < PATIENCE && threads_counted() > before; i++) sched_yield();
   return started;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/json.h"
+#include "base/text.h"
 #include "base/output.h"
 #include "measure/table.h"
 

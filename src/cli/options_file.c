@@ -3,10 +3,10 @@
 #include <ini.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/input.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "cli/options.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -107,16 +107,12 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
    program in a checkout, under its prefix where it is installed. */
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
-  char program[OPTIONS_PATH], preset[3 * OPTIONS_PATH];
+  char preset[3 * OPTIONS_PATH], name[OPTIONS_PATH + 64];
   FILE *file = input_open(path);
   if (file || errno != ENOENT || strchr(path, '/')) return file;
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  program[length > 0 ? length : 0] = '\0';
-  char *slash = strrchr(program, '/');
-  for (size_t i = 0; slash && !file && i < sizeof folders / sizeof *folders; i++) {
-    snprintf(preset, sizeof preset, "%.*s/%s/%s", (int)(slash - program), program, folders[i],
-             path);
-    file = input_open(preset);
+  for (size_t i = 0; !file && i < sizeof folders / sizeof *folders; i++) {
+    snprintf(name, sizeof name, "%s/%s", folders[i], path);
+    if (text_beside_program(preset, sizeof preset, name)) file = input_open(preset);
   }
   if (!file) errno = ENOENT;
   return file;

@@ -277,15 +277,6 @@ static bool parse(ChunkParser *parser, const char *text, size_t length) {
   return csv_parse(&parser->csv, text, length, take_field, end_row, parser) == length;
 }
 
-/* Makes the row zeros. */
-static void leave_row(ChunkParser *parser) {
-  Chunk *chunk = parser->chunk;
-  memset(parser->row, 0, parser->columns->inputs);
-  parser->row = parser->pixel = parser->row_end = parser->row + parser->columns->inputs;
-  chunk->labels[chunk->rows++] = 0;
-  chunk->lines++;
-}
-
 /* Parses line by line and skips those that are not wanted. Lines behind the last row are blank. */
 static bool parse_wanted(ChunkParser *parser, const char *text, size_t length) {
   const RowSet *wanted = parser->wanted;
@@ -294,9 +285,12 @@ static bool parse_wanted(ChunkParser *parser, const char *text, size_t length) {
     const char *feed = memchr(text, CSV_LF, (size_t)(end - text));
     const uint64_t row = parser->chunk->first + parser->chunk->rows;
     const size_t line = feed ? (size_t)(feed - text) + 1 : (size_t)(end - text);
-    if (row < wanted->rows && !row_set_has(wanted, row))
-      leave_row(parser);
-    else if (!parse(parser, text, line))
+    if (row < wanted->rows && !row_set_has(wanted, row)) { /* it becomes zeros */
+      memset(parser->row, 0, parser->columns->inputs);
+      parser->row = parser->pixel = parser->row_end = parser->row + parser->columns->inputs;
+      parser->chunk->labels[parser->chunk->rows++] = 0;
+      parser->chunk->lines++;
+    } else if (!parse(parser, text, line))
       return false;
     text += line;
   }

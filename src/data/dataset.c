@@ -351,7 +351,7 @@ void dataset_close(DatasetReader *reader) {
   reader->closing = true;
   pthread_cond_broadcast(&reader->turn);
   pthread_mutex_unlock(&reader->mutex);
-  source_abandon(&reader->source);
+  atomic_store(&reader->source.abandoned, true);
   while (reader->workers) {
     Worker *worker = reader->workers;
     pthread_join(worker->thread, NULL);

@@ -191,10 +191,6 @@ bool source_open(Source *source, const char *path, Error *error) {
   return source->packed || error_set(error, "no memory to unpack %s", source->name);
 }
 
-void source_abandon(Source *source) {
-  atomic_store(&source->abandoned, true);
-}
-
 void source_close(Source *source) {
   if (source->packed) inflateEnd(&source->stream);
   if (source->file >= 0) close(source->file);

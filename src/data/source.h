@@ -28,7 +28,7 @@ bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
-/* Belongs to one thread at a time, except for source_abandon. Callers may read the first group. */
+/* Belongs to one thread at a time, except for `abandoned`. Callers may read the first group. */
 typedef struct {
   const char *name; /* for messages */
   SourceStamp stamp;
@@ -41,8 +41,8 @@ typedef struct {
 
   bool is_file;
   int file;
-  atomic_bool abandoned;
-  z_stream stream; /* its input is all that was read but not handed out, packed or not */
+  atomic_bool abandoned; /* a read that waits for a pipe's writer, now or later, sees the end */
+  z_stream stream;       /* its input is all that was read but not handed out, packed or not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 
@@ -52,10 +52,6 @@ bool source_open(Source *source, const char *path, Error *error);
 
 /* Fills all `size` bytes, below 2^32, unless the source ends before; returns how many. */
 size_t source_read(Source *source, char *bytes, size_t size);
-
-/* Makes a read that waits for a pipe's writer, now or later, see the end. Any thread may call it.
- */
-void source_abandon(Source *source);
 
 /* Is due also after source_open has failed. */
 void source_close(Source *source);

@@ -23,16 +23,14 @@ static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }
 
-static void draw(const Split *split, SplitClass *c, uint64_t label) {
-  const uint64_t j = c->interval++, begin = begin_of(split, j);
-  const RandomWords w = random_words(split->seed, STREAM + label, j);
-  c->end = begin_of(split, j + 1);
-  c->drawn = begin + (uint64_t)w.word[0] * (c->end - begin) / ((uint64_t)1 << 32);
-}
-
 bool split_takes(Split *split, int label) {
   SplitClass *c = &split->each[label];
-  if (c->seen == c->end) draw(split, c, (uint64_t)label);
+  if (c->seen == c->end) {
+    const uint64_t j = c->interval++, begin = begin_of(split, j);
+    const RandomWords w = random_words(split->seed, STREAM + (uint64_t)label, j);
+    c->end = begin_of(split, j + 1);
+    c->drawn = begin + (uint64_t)w.word[0] * (c->end - begin) / ((uint64_t)1 << 32);
+  }
   return (c->seen++ == c->drawn) == split->held_out;
 }
 

@@ -3,12 +3,12 @@
 /* Looks for a GPU that can be used; with ranks, each of them needs one. Sets device->reason to why
    there is none. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
-  int lacks = !engine_cuda_available(&device->reason);
-  const bool mine = !lacks;
+  const bool mine = engine_cuda_available(&device->reason);
+  double lacks = !mine; /* ranks */
   device->looked = true;
-  if (!ranks_largest(ranks, &lacks, error)) return false;
-  if (mine && lacks) error_set(&device->reason, "another rank has no GPU");
-  if (lacks) device->choice = DEVICE_CPU;
+  if (!ranks_sum_doubles(ranks, &lacks, 1, error)) return false;
+  if (mine && lacks > 0) error_set(&device->reason, "another rank has no GPU");
+  if (lacks > 0) device->choice = DEVICE_CPU;
   return true;
 }
 

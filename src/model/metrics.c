@@ -51,18 +51,6 @@ static uint64_t count(const Metrics *s, int truth, int answer) {
   return s->counts[(size_t)truth * (size_t)s->classes + (size_t)answer];
 }
 
-static uint64_t rows_of(const Metrics *s, int truth) {
-  uint64_t sum = 0;
-  for (int answer = 0; answer < s->classes; answer++) sum += count(s, truth, answer);
-  return sum;
-}
-
-static uint64_t answers_of(const Metrics *s, int answer) {
-  uint64_t sum = 0;
-  for (int truth = 0; truth < s->classes; truth++) sum += count(s, truth, answer);
-  return sum;
-}
-
 static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
   if (whole == 0)
     fprintf(file, "%*s", width, "-");
@@ -72,22 +60,14 @@ static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
 
 /* Columns of a table with a line a class, the matrix before it if there is one. */
 static void print_measures(const Metrics *s, FILE *file, int truth) {
-  const uint64_t rows = rows_of(s, truth), answers = answers_of(s, truth);
   const uint64_t right = count(s, truth, truth);
+  uint64_t rows = 0, answers = 0;
+  for (int c = 0; c < s->classes; c++) rows += count(s, truth, c), answers += count(s, c, truth);
   fprintf(file, "%9" PRIu64, rows);
   print_part(file, 11, right, answers);
   print_part(file, 9, right, rows);
   print_part(file, 9, 2 * right, rows + answers);
   fputc('\n', file);
-}
-
-/* Zeros are points, so that what there is stands out. */
-static void print_matrix_row(const Metrics *s, FILE *file, int width, int truth) {
-  for (int answer = 0; answer < s->classes; answer++)
-    if (count(s, truth, answer) > 0)
-      fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
-    else
-      fprintf(file, "%*s", width, ".");
 }
 
 /* Characters of a matrix column: the largest count and a blank. */
@@ -106,7 +86,11 @@ static void print_classes(const Metrics *s, FILE *file, bool matrix) {
   fprintf(file, "%9s%11s%9s%9s\n", "rows", "precision", "recall", "F1");
   for (int truth = 0; truth < s->classes; truth++) {
     fprintf(file, "%5d", truth);
-    if (matrix) print_matrix_row(s, file, width, truth);
+    for (int answer = 0; matrix && answer < s->classes; answer++)
+      if (count(s, truth, answer) > 0)
+        fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
+      else /* a point, so that what there is stands out */
+        fprintf(file, "%*s", width, ".");
     print_measures(s, file, truth);
   }
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "data/photograph.h"
 #include "model/metrics.h"

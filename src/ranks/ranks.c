@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/sizes.h"
+#include "base/text.h"
 #include "ranks/ranks_mpi.h"
 
 static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
@@ -73,13 +74,9 @@ int ranks_launched_as(void) {
 static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
-  char program[1024], path[1100];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  program[length > 0 ? length : 0] = '\0';
-  char *slash = strrchr(program, '/');
-  for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
-    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - program), program, places[i]);
-    if (access(path, F_OK) != 0) continue;
+  char path[1100];
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (!text_beside_program(path, sizeof path, places[i]) || access(path, F_OK) != 0) continue;
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!library) error_set(error, "cannot load MPI: %s", dlerror());
     return library;
@@ -147,10 +144,6 @@ int ranks_number_on_host(const Ranks *ranks) {
   return ranks ? ranks->place.number_on_host : 0;
 }
 
-int ranks_count_on_host(const Ranks *ranks) {
-  return ranks ? ranks->place.count_on_host : 1;
-}
-
 int ranks_hosts(const Ranks *ranks) {
   int hosts = 0;
   for (int r = 0; r < ranks_count(ranks); r++) {
@@ -163,8 +156,9 @@ int ranks_hosts(const Ranks *ranks) {
 
 int ranks_cores(const Ranks *ranks) {
   const int cores = omp_get_num_procs();
-  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks_count_on_host(ranks);
-  if (!ranks || cores < part) return cores;
+  if (!ranks) return cores;
+  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks->place.count_on_host;
+  if (cores < part) return cores;
   return part > 0 ? part : 1;
 }
 
@@ -177,12 +171,16 @@ static bool is_neighbour(const Ranks *ranks, int r) {
          strcmp(mine->pids, other->pids) == 0;
 }
 
-/* Returns the letter that /proc has for the state of a process, 0 if it has none: Z for a zombie,
-   which a process that has ended stays until its launcher asks for its status; T for one that is
-   stopped. The state follows the name, which is in brackets and may have any bytes. */
-static char state_of(pid_t process) {
+/* Returns the letter that /proc has for the state of rank r, if it is a neighbour, else 0: X where
+   the launcher knows that it has ended; Z for a zombie, which a process that has ended stays until
+   its launcher asks for its status; T for one that is stopped. The state follows the name, which is
+   in brackets and may have any bytes. */
+static char state_of(const Ranks *ranks, int r) {
   char path[32], text[256];
-  snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+  const int process = (int)ranks->peers[r].process;
+  if (!is_neighbour(ranks, r)) return '\0';
+  if (kill(process, 0) != 0 && errno == ESRCH) return 'X';
+  snprintf(path, sizeof path, "/proc/%d/stat", process);
   FILE *file = fopen(path, "r");
   const size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
   if (file) fclose(file);
@@ -191,21 +189,12 @@ static char state_of(pid_t process) {
   return name_end && strlen(name_end) > 2 ? name_end[2] : '\0';
 }
 
-/* Returns true if the launcher knows that rank r has ended. */
-static bool is_reaped(const Ranks *ranks, int r) {
-  return is_neighbour(ranks, r) && kill(ranks->peers[r].process, 0) != 0 && errno == ESRCH;
-}
-
-static bool is_gone(const Ranks *ranks, int r) {
-  return is_reaped(ranks, r) ||
-         (is_neighbour(ranks, r) && state_of(ranks->peers[r].process) == 'Z');
-}
-
 /* The first rank that is left on its host says who is gone. Where two are, that one has spoken. */
 static void look_who_is_gone(Ranks *ranks) {
   int gone = 0, left_before = 0;
   for (int r = 0; r < ranks->place.count; r++) {
-    if (!is_gone(ranks, r)) {
+    const char state = state_of(ranks, r);
+    if (state != 'X' && state != 'Z') {
       left_before += r < ranks->place.number && is_neighbour(ranks, r);
     } else if (gone++ == 0) {
       error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
@@ -222,7 +211,7 @@ static void name_who_is_stopped(Ranks *ranks) {
   int stopped = -1, left_before = 0;
   for (int r = 0; r < ranks->place.count; r++) {
     if (!is_neighbour(ranks, r)) continue;
-    if (state_of(ranks->peers[r].process) != 'T')
+    if (state_of(ranks, r) != 'T')
       left_before += r < ranks->place.number;
     else if (stopped < 0)
       stopped = r;
@@ -266,7 +255,7 @@ bool ranks_may_speak(const Ranks *ranks) {
     return ranks->speaks;
   }
   for (int r = 0; r < ranks_number(ranks); r++)
-    for (; !is_reaped(ranks, r); nap()) {
+    for (; state_of(ranks, r) != 'X'; nap()) {
       if (interrupt_pending() != signal) return false;
       if (seconds_now() - began > SPEECH_SECONDS) return true;
     }
@@ -275,18 +264,13 @@ bool ranks_may_speak(const Ranks *ranks) {
 
 /* ---- what ranks say ----------------------------------------------------------------------- */
 
-/* Turns the result of a call of the library into an error. */
-static bool said(const Ranks *ranks, bool good, Error *error) {
-  if (good) return true;
-  return *ranks->missing.text ? error_set(error, "%s", ranks->missing.text)
-                              : error_set(error, "out of memory for what ranks send");
-}
-
 /* Calls the library, unless a rank that would take part is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
-   said(ranks, !*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks),     \
-        error))
+   (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks)) ||             \
+       error_set(error, "%s",                                                                      \
+                 *(ranks)->missing.text ? (ranks)->missing.text                                    \
+                                        : "out of memory for what ranks send"))
 
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error) {
   return !ranks || CALL(ranks, sum_floats, values, count);
@@ -316,15 +300,6 @@ bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error)
     values[i] = all[i];
     for (int r = 1; r < ranks_count(ranks); r++) values[i] += all[(size_t)r * count + i];
   }
-  free(all);
-  return true;
-}
-
-bool ranks_largest(Ranks *ranks, int *value, Error *error) {
-  int *all = ranks_gather(ranks, value, sizeof *value, error);
-  if (!all) return false;
-  for (int r = 0; r < ranks_count(ranks); r++)
-    if (all[r] > *value) *value = all[r];
   free(all);
   return true;
 }

@@ -33,7 +33,6 @@ void ranks_close(Ranks *ranks);
 int ranks_number(const Ranks *ranks);         /* this process's, from 0 */
 int ranks_count(const Ranks *ranks);          /* 1 for NULL */
 int ranks_number_on_host(const Ranks *ranks); /* this process's among those of its host, from 0 */
-int ranks_count_on_host(const Ranks *ranks);
 int ranks_hosts(const Ranks *ranks);
 
 /* The cores that this process may use; ranks share those of their host, unless the launcher has
@@ -50,9 +49,6 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
 /* Returns (ranks, size), the `size` bytes of every rank, to be freed. NULL on failure. */
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
-
-/* *value becomes the largest of all ranks'. */
-bool ranks_largest(Ranks *ranks, int *value, Error *error);
 
 /* Asks whether a signal that ends runs (interrupt.h) came to any rank: *signal is its number, 0 for
    none, and *number the first rank that it came to. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "base/text.h"
 #include "base/output.h"
 
 struct TrainLog {
@@ -64,11 +64,6 @@ static void name_columns(char *text) {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static bool ends_in(const char *path, const char *ending) {
-  const size_t length = strlen(path), size = strlen(ending);
-  return length >= size && strcmp(path + length - size, ending) == 0;
-}
-
 static bool fail(const TrainLog *log, Error *error) {
   return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
 }
@@ -122,8 +117,9 @@ static bool find_file(TrainLog *log, Error *error) {
 }
 
 TrainLog *train_log_open(const char *path, bool append, Error *error) {
-  const bool csv = ends_in(path, ".csv");
-  if (!csv && !ends_in(path, ".jsonl")) {
+  const char *ending = strrchr(path, '.');
+  const bool csv = ending && strcmp(ending, ".csv") == 0;
+  if (!csv && !(ending && strcmp(ending, ".jsonl") == 0)) {
     error_set(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
     return NULL;
   }
@@ -190,18 +186,13 @@ static bool write_header(TrainLog *log, const TrainLogField *fields, int count, 
   return end_line(log, file, error);
 }
 
-/* Bytes that suffice for a header. */
-static size_t header_size(const TrainLogField *fields, int count) {
-  enum { ESCAPED = 6, AROUND = 16 }; /* a letter in JSON; what stands around name and value */
-  size_t size = COLUMNS_TEXT;
-  for (int i = 0; i < count; i++)
-    size += ESCAPED * (strlen(fields[i].name) + strlen(fields[i].value)) + AROUND;
-  return size;
-}
-
 /* Adds a header to what is held. */
 static bool hold_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  const size_t used = log->held ? strlen(log->held) : 0, size = header_size(fields, count);
+  enum { ESCAPED = 6, AROUND = 16 }; /* a letter in JSON; what stands around name and value */
+  const size_t used = log->held ? strlen(log->held) : 0;
+  size_t size = COLUMNS_TEXT; /* suffices */
+  for (int i = 0; i < count; i++)
+    size += ESCAPED * (strlen(fields[i].name) + strlen(fields[i].value)) + AROUND;
   char *held = realloc(log->held, used + size);
   FILE *file = NULL;
   if (held) {
