@@ -164,6 +164,7 @@ TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # What runs kernels as C++ on the CPU: wherever there is a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
+LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(addprefix $(BUILD)/tests/support/,epoch_parts.o epoch_trial.o))
 # Without a GPU the tests of kernels have theirs there, too.
@@ -188,7 +189,7 @@ endif
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAMS:%=$(PLACE)/%) $(RANKS) $(MANUAL) ## build the programs and their manual
+all: $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and their manual
 	@:
 
 tests: $(TESTS)             ## build the tests
@@ -296,7 +297,7 @@ EVERY_PROGRAM := $(sort $(PROGRAMS) mlp-bench)
 COMPLETIONS = $(TREE)/share/bash-completion/completions
 
 install: all                ## put programs, manual, completion, configs and docs under PREFIX
-	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%)
+	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR)
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D scripts/idx_to_csv '$(TREE)/bin/mlp-idx-to-csv'
@@ -308,7 +309,7 @@ install: all                ## put programs, manual, completion, configs and doc
 	scripts/install_docs.sh '$(TREE)/share/doc/mlp-train'
 
 uninstall:                  ## remove what install put there
-	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-train-fetch mlp-idx-to-csv)
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-lab-emulator mlp-train-fetch mlp-idx-to-csv)
 	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
 	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train' '$(TREE)/lib/mlp-train'
 
@@ -338,6 +339,13 @@ $(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,src/mlp_exe
                                   $(addprefix src/exercise/,run.c emulated.c score.c)) \
                                 $(BUILD)/sealed_emulator.o $(EMULATOR) $(JUDGE) $(MEASURE) $(BUILD)/libmlp.a
 	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
+
+# mlp-lab --on emulator
+$(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c src/lab/*.c src/lab/emulated/*.c) \
+                   $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
+                 $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
+                   $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE) $(BUILD)/libmlp.a
+	$(link) $(LIBRARIES) -ldl -lstdc++
 
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
@@ -388,7 +396,7 @@ $(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
 endif
 
 # Tests run programs.
-$(TESTS): | $(PROGRAMS:%=$(PLACE)/%) $(RANKS)
+$(TESTS): | $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
@@ -458,7 +466,7 @@ $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 $(BUILD)/watched/%.o: %.cu $(REWRITTEN) $(BUILD)/flags
 	@mkdir -p $(@D)
 	@awk -v NAME=$< -f src/emulator/launches.awk $< >$(@:.o=.cu)
-	$(call said,CXX $<)$(WATCHED_CXX) -fdebug-prefix-map=$(CURDIR)=. -I$(BUILD)/emulated -Ikernels -w -include emulator/device.h -x c++ \
+	$(call said,CXX $<)$(WATCHED_CXX) -fdebug-prefix-map=$(CURDIR)=. -MMD -MP -I$(BUILD)/emulated -Ikernels -w -include emulator/device.h -x c++ \
 	  -c $(@:.o=.cu) -o $@
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -492,8 +500,7 @@ endif
 # The topic math has -use_fast_math as a lesson.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
--include $(wildcard $(addprefix $(BUILD)/,src/*.d src/*/*.d src/*/*/*.d tests/*.d tests/*/*.d \
-                                    kernels/*.d kernels/*/*.d))
+-include $(shell find $(addprefix $(BUILD)/,src tests kernels emulated watched) -name '*.d' 2>/dev/null)
 
 # ---- hostile input -----------------------------------------------------------------------
 # libFuzzer, which clang brings, over the readers of files and of the command line.
@@ -548,7 +555,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
-WANTS_MORE := src/exercise/emulated.c $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c) \
+WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c) \
               $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
                 tests/support/epoch_trial.c tests/soak/schedules.c \
@@ -576,7 +583,7 @@ print-sources:              ## the hash of the sources that gpu-check's record n
 	@find src kernels tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64
 
 clean:                      ## remove what was built (data/ stays)
-	rm -rf build $(PROGRAMS)
+	rm -rf build $(PROGRAMS) mlp-lab-emulator
 
 help:                       ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile

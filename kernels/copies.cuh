@@ -12,6 +12,12 @@ __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
                : "memory");
 }
 
+/* The same of 4 bytes. */
+__device__ inline void copy_4_bytes(uint32_t to, const void *from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+
 /* Makes a group of this thread's copies since the last one. */
 __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");

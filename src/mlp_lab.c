@@ -1,8 +1,10 @@
 /* mlp-lab: the kernel lab; see --help. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/output.h"
@@ -20,6 +22,7 @@ typedef struct {
   const LabTopic *live; /* the same, unless it is one of a record */
   const char *problem, *size, *rung, *json, *markdown, *plot, *from, *sources;
   bool check, profile;
+  enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
   char command[512];
   Record known, measured; /* what --from has, else all topics; what is measured now */
@@ -46,6 +49,12 @@ static const OptionRow rows[] = {
      .help = "run each rung once for a profiler, without checks or times",
      .kind = &option_yes_no,
      .field = offsetof(Lab, profile)},
+    {.name = "on",
+     .argument = "WHAT",
+     .help = "emulator: check and count at a small size, without a GPU [gpu]",
+     .kind = &option_choice,
+     .field = offsetof(Lab, on),
+     .choices = (const char *const[]){"gpu", "emulator", NULL}},
     WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
     WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
     WORD("plot", "FILE.png", plot, FILE_OUTPUT,
@@ -107,23 +116,28 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   if (count > 1 + lists) return error_set(error, "unexpected argument '%s'", words[1 + lists]);
   if (!lab->topic) return true;
   if (!*lab_topics && !lab->from)
-    return error_set(error, "this program was built without CUDA: --from %s shows a recorded run",
+    return error_set(error,
+                     "this program was built without CUDA: --from %s shows a recorded run, --on "
+                     "emulator checks and counts here",
                      SHOWN);
   lab->live = lab->from ? NULL : lab_find(lab->topic);
   return record_find(&lab->known, "lab-topic", "topic", lab->topic) ||
-         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", lab->topic);
+         error_set(error, "unknown topic '%s': 'mlp-lab list%s' lists all topics", lab->topic,
+                   lab->on == ON_EMULATED ? " --on emulator" : "");
 }
 
 /* Checks what only makes sense with the topic known. */
 static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
+  if (lab->on == ON_EMULATED && lab->task == RUN) lab->check = true;
   const bool no_times = lab->check || lab->profile;
   if (lab->task != RUN && (one || lab->json || lab->markdown || lab->plot || no_times))
     return error_set(error, "'%s' does not take options", lab->task == LIST ? "list" : "device");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (lab->plot && no_times)
     return error_set(error,
-                     "--plot cannot be combined with --check or --profile: they measure no times");
+                     "--plot cannot be combined with --check, --profile or --on emulator: they "
+                     "measure no times");
   if (lab->rung && !has_rung(lab, NULL))
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", lab->topic,
                      lab->rung, lab->topic);
@@ -164,11 +178,27 @@ static bool check_files(const Lab *lab, Error *error) {
   return good;
 }
 
+/* The same with the emulator and its kernels is the program mlp-lab-emulator, beside this one. */
+static bool become_emulated(char **given, Error *error) {
+#ifndef ON_EMULATOR
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "-emulator");
+  strcpy(path + (length > 0 ? length : 0), "-emulator");
+  execv(path, given);
+  return error_set(error, "cannot run %s: %s: `make` builds it where there is a C++ compiler", path,
+                   strerror(errno));
+#else
+  (void)given, (void)error;
+  return true;
+#endif
+}
+
 static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
   text_command_line(lab->command, sizeof lab->command, count, given); /* parsing moves the words */
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
+  if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
   if (!(lab->from ? lab_read(&lab->known, lab->from, error) : lab_add_all(&lab->known, error)))
     return OPTIONS_FAILURE;
   return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
@@ -230,7 +260,10 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                       .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? topic->size_count : 0;
   for (int i = -1; i < sizes; i++) {
-    const LabSize size = i >= 0 ? topic->sizes[i] : lab->size ? lab->parsed : topic->size;
+    const LabSize size = i >= 0                   ? topic->sizes[i]
+                         : lab->size              ? lab->parsed
+                         : lab->on == ON_EMULATED ? lab_small_size(topic)
+                                                  : topic->size;
     LabTable measured = lab_table(topic, problem, size, i >= 0);
     if (!lab_measure(&measured, &how, error) || !lab_add_table(&lab->measured, &measured, error))
       return false;
@@ -276,8 +309,10 @@ static bool run(Lab *lab, Error *error) {
   lab->measured.sources = lab->sources;
   if (!lab->from) {
     if (!start(&reason))
-      return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run", reason.text,
-                       lab->topic ? lab->topic : "all", SHOWN);
+      return error_set(
+          error,
+          "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",
+          reason.text, lab->topic ? lab->topic : "all", SHOWN);
     if (!record_create(&lab->measured, lab->json, error) ||
         !lab_machine(&lab->measured, lab->command, !lab->check && !lab->profile, error))
       return false;

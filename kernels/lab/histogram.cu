@@ -285,7 +285,10 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   if (range < ranges) {
     next[range] = end - mine;
     d_starts[(int64_t)blockIdx.x * (ranges + 1) + range] = end - mine;
-    if (range == ranges - 1) d_starts[(int64_t)blockIdx.x * (ranges + 1) + ranges] = end;
+    if (range == ranges - 1) {
+      d_starts[(int64_t)blockIdx.x * (ranges + 1) + ranges] = end;
+      for (uint32_t i = end; i % 16 > 0; i++) keys[i] = 0; /* words are copied whole */
+    }
   }
   __syncthreads();
   each([=](int bin, uint32_t place) { keys[place] = (uint8_t)(bin % RANGE); });
@@ -305,7 +308,7 @@ __global__ void __launch_bounds__(COUNTERS)
   extern __shared__ uint32_t counters[]; /* (RANGE + 1, COUNTERS) */
   uint32_t *own = counters + threadIdx.x;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = COUNTERS / 32;
-  for (int b = 0; b < RANGE; b++) own[b * COUNTERS] = 0;
+  for (int b = 0; b <= RANGE; b++) own[b * COUNTERS] = 0;
   for (int64_t tile = (int64_t)blockIdx.y * warps + warp; tile < tiles;
        tile += (int64_t)gridDim.y * warps) {
     const uint32_t *d_range = d_starts + tile * (gridDim.x + 1) + blockIdx.x;

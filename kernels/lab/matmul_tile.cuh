@@ -100,9 +100,7 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
   if constexpr (WIDTH == 4)
     copy_16_bytes(at, from, in_bounds ? 16 : 0);
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from),
-                 "r"(in_bounds ? 4 : 0)
-                 : "memory");
+    copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
 
 #endif

@@ -205,9 +205,10 @@ static void pass_barrier() {
   watch_barrier();
 }
 
-/* Copies of 16 bytes under way. */
+/* Copies under way. */
 struct Copy {
   void *to;
+  size_t size;
   unsigned char value[16];
   uintptr_t pc;
 };
@@ -314,8 +315,8 @@ unsigned char *emulator_dynamic() {
 }
 
 /* Read at once, written when somebody waits: what is read too early is not there yet. */
-void emulator_copy_16(void *to, const void *from, int bytes) {
-  Copy copy = {to, {}, PC};
+void emulator_copy(void *to, const void *from, int bytes, int size) {
+  Copy copy = {to, (size_t)size, {}, PC};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
   memcpy(copy.value, from, (size_t)std::clamp(bytes, 0, 16));
   copies[lane->thread].open.push_back(copy);
@@ -331,8 +332,8 @@ void emulator_await_copies(int groups) {
   Copies &c = copies[lane->thread];
   for (; c.groups.size() > (size_t)groups; c.groups.pop_front())
     for (const Copy &copy : c.groups.front()) {
-      emulator_access(copy.to, sizeof copy.value, true, (void *)copy.pc);
-      memcpy(copy.to, copy.value, sizeof copy.value);
+      emulator_access(copy.to, copy.size, true, (void *)copy.pc);
+      memcpy(copy.to, copy.value, copy.size);
     }
 }
 

@@ -266,6 +266,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
 cudaError_t cudaFree(void *memory) {
   return release(memory);
 }
+cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
+  *left = *all = ARENA / 2;
+  return cudaSuccess;
+}
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind) {
   memcpy(to, from, bytes);
   return cudaSuccess;
@@ -294,6 +298,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) {
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+  *event = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int *count) {

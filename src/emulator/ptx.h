@@ -30,7 +30,10 @@ template <int ID> void bar_arrive(int threads) {
 }
 
 EMULATOR_INLINE void copy_16_bytes(uint32_t to, const void *from, int bytes) {
-  emulator_copy_16(emulator_shared_at(to), from, bytes);
+  emulator_copy(emulator_shared_at(to), from, bytes, 16);
+}
+EMULATOR_INLINE void copy_4_bytes(uint32_t to, const void *from, int bytes) {
+  emulator_copy(emulator_shared_at(to), from, bytes, 4);
 }
 inline void close_copies() {
   emulator_close_copies();

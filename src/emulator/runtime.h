@@ -32,8 +32,9 @@ unsigned char *emulator_dynamic();
 /* Shared memory has addresses of 32 bits of its own. */
 uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
-/* Copies of 16 bytes that are done when somebody waits for their group. */
-void emulator_copy_16(void *to, const void *from, int bytes);
+/* Copies of `size` bytes, at most 16, that are done when somebody waits for their group; those from
+   `bytes` on are zeros. */
+void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
 /* Packets of mail. */

@@ -33,6 +33,9 @@ bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
+/* What the emulator runs in seconds. */
+LabSize lab_small_size(const LabTopic *topic);
+
 /* Says why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if
    it can. */
 LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
@@ -62,6 +65,13 @@ typedef struct {
   int threads;       /* a block */
 } LabOccupancy;
 
+/* What a rung asks of memory, where it ran on the emulator: sums over its launches, as
+   emulator/emulator.h has them. */
+typedef struct {
+  double bytes, sectors, requests; /* of global memory; bytes: each once in a launch */
+  double turns, least_turns;       /* of the banks of shared memory */
+} LabCounts;
+
 /* A rung at one of its points. */
 typedef struct {
   const LabRung *rung;
@@ -73,6 +83,7 @@ typedef struct {
   int samples;                /* that it is the median of */
   double predicted, measured; /* of the lesson's columns, NAN: nothing */
   LabOccupancy occupancy;
+  LabCounts counts; /* sectors 0: not counted */
 } LabRow;
 
 enum { LAB_ROWS = 128 }; /* of a table, at most */

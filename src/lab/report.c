@@ -81,28 +81,38 @@ static TableCell occupancy(const TableColumn *column, const json_t *row, const v
 
 /* The columns of the ladder, and of the table of the other sizes. Those of the ladder are left out
    where the topic does not have topic_key, or no row has row_key, with row_text if that is given.
- */
+   The emulator counts, a GPU has the times. */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or the ceiling's unit */
   enum { OF_LADDER, OF_OTHERS, OF_BOTH } table;
   const char *topic_key, *row_key, *row_text;
+  enum { ALWAYS, TIMED, COUNTED } shown;
 } columns[] = {
     {.column = {"#", .cell = number_cell}},
     {{NULL, .left = true, .key = "size"}, .table = OF_OTHERS},
     {{"rung", .left = true, .key = "rung"}, .table = OF_BOTH},
     {{"point", .key = "point", .digits = WHOLE}, .row_key = "point"},
-    {{"ms", .cell = milliseconds}, .table = OF_BOTH},
-    {{NULL, .cell = rate_cell}, .table = OF_BOTH},
-    {{"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS}, .table = OF_BOTH},
-    {.column = {"x first", .key = "times_first"}},
+    {{"ms", .cell = milliseconds}, .table = OF_BOTH, .shown = TIMED},
+    {{NULL, .cell = rate_cell}, .table = OF_BOTH, .shown = TIMED},
+    {{"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS},
+     .table = OF_BOTH,
+     .shown = TIMED},
+    {.column = {"x first", .key = "times_first"}, .shown = TIMED},
     {{"x library", .key = "times_library"},
      .table = OF_BOTH,
      .row_key = "kind",
-     .row_text = "library"},
-    {.column = {"blocks/SM", .left = true, .cell = occupancy}},
-    {.column = {"regs", .key = "registers", .digits = WHOLE}},
+     .row_text = "library",
+     .shown = TIMED},
+    {.column = {"blocks/SM", .left = true, .cell = occupancy}, .shown = TIMED},
+    {.column = {"regs", .key = "registers", .digits = WHOLE}, .shown = TIMED},
+    {{"MB", .key = "moved_mb"}, .shown = COUNTED},
+    {{"x least", .key = "times_least", .digits = HUNDREDTHS}, .shown = COUNTED},
+    {{"sectors", .key = "sectors", .digits = WHOLE}, .shown = COUNTED},
+    {{"a request", .key = "sectors_per_request", .digits = HUNDREDTHS}, .shown = COUNTED},
+    {{"turns", .key = "turns", .digits = WHOLE}, .shown = COUNTED},
+    {{"x least", .key = "turns_times_least", .digits = HUNDREDTHS}, .shown = COUNTED},
     {{"predicted", .key = "predicted"}, .topic_key = "predicted_name"},
-    {{"measured", .key = "measured"}, .topic_key = "measured_name"},
+    {{"measured", .key = "measured"}, .topic_key = "measured_name", .shown = TIMED},
     {{"ulp", .key = "ulp"}, .topic_key = "shows_ulp"},
     {{"check", .left = true, .key = "check"}, .table = OF_BOTH},
 };
@@ -116,16 +126,22 @@ static bool has(const LabLadder *l, const char *key, const char *text) {
   return false;
 }
 
+static bool is_counted(const LabLadder *l) {
+  return json_object_get(l->machine, "counted") != NULL;
+}
+
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
   const Table table = {file, markdown, l, NULL};
   TableColumn shown[COLUMNS];
+  const int left_out = is_counted(l) ? TIMED : COUNTED;
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {
     const char *key = columns[i].topic_key, *row_key = columns[i].row_key;
     const bool is_shown = others ? columns[i].table != OF_LADDER
                                  : columns[i].table != OF_OTHERS &&
                                        (!key || json_object_get(l->topic, key)) &&
-                                       (!row_key || has(l, row_key, columns[i].row_text));
+                                       (!row_key || has(l, row_key, columns[i].row_text)) &&
+                                       (int)columns[i].shown != left_out;
     if (!is_shown) continue;
     shown[count] = columns[i].column;
     if (!shown[count].title)
@@ -189,6 +205,11 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", l->size,
           text_of(l->topic, "dims"), text_of(l->machine, "gpu"), number_of(l->table, "bytes") / 1e6,
           number_of(l->table, "operations") / 1e6);
+  if (is_counted(l))
+    fputs("MB: global memory, each byte once in a launch. sectors: of 32 bytes, and how many a "
+          "request "
+          "of a\nwarp has. turns: of the banks of shared memory. x least: times what would do.\n",
+          file);
   if (isfinite(ceiling->value))
     fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", ceiling->value, ceiling->unit,
             ceiling->name);

@@ -22,6 +22,10 @@ LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabS
   LabText note = {""};
   const char *refused = rung->refuse ? rung->refuse(gpu, problem, size) : NULL;
   const int needs = rung->capability, has = gpu->capability;
+#ifdef ON_EMULATOR
+  if (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART)
+    refused = "a library has no sources that could be compiled for the emulator";
+#endif
   if (needs > has)
     snprintf(note.text, sizeof note.text,
              "it needs compute capability %d.%d, this GPU or the code for it has %d.%d", needs / 10,
@@ -71,6 +75,15 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
       if (size->dim[a] > MOST / size->dim[b])
         return error_set(error, "--size %s is larger than any memory", text);
   return true;
+}
+
+LabSize lab_small_size(const LabTopic *topic) {
+  static const LabSize most[LAB_DIMS] = {{{100000, 1, 1}}, {{100000, 4096, 1}}, {{256, 256, 64}}};
+  LabSize size = topic->tested;
+  for (int d = 0; d < LAB_DIMS; d++)
+    if (size.dim[d] > most[lab_dims(topic) - 1].dim[d])
+      size.dim[d] = most[lab_dims(topic) - 1].dim[d];
+  return size;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

@@ -1,14 +1,14 @@
 # make install puts what was built under PREFIX, where it works from any folder.
 mkdir built any
 cp "$MLP" built
-touch built/mlp-{digits,lab} built/mlp-{train,digits,lab}.{1,bash} built/libmlp-ranks.so
+touch built/mlp-{digits,lab,lab-emulator} built/mlp-{train,digits,lab}.{1,bash} built/libmlp-ranks.so
 
 # to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
 to_root() {
   local built
   built=$(realpath --relative-to="$TOP" built) # make takes no path with blanks in it
   env MAKEFLAGS= make -C "$TOP" -o all BUILD="$built" PLACE="$built" CUDA=0 SETUP=0 \
-    MPI_FLAGS=-lmpi DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
+    MPI_FLAGS=-lmpi CXX=true DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
 }
 to_root install
 root=$PWD/'a root'
@@ -19,6 +19,7 @@ diff list - <<'END'
 755 ./usr/bin/mlp-digits
 755 ./usr/bin/mlp-idx-to-csv
 755 ./usr/bin/mlp-lab
+755 ./usr/bin/mlp-lab-emulator
 755 ./usr/bin/mlp-train
 755 ./usr/bin/mlp-train-fetch
 755 ./usr/lib/mlp-train/libmlp-ranks.so

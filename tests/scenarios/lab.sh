@@ -67,6 +67,33 @@ else
   grep -q 'GPU' err
 fi
 
+case_ 'on the emulator ladders are right, and ask for what is predicted'
+if [ ! -x "$MLP-emulator" ]; then
+  skip_ 'mlp-lab-emulator was not built'
+else
+  while IFS='|' read -r words row; do
+    ok $words --on emulator
+    printed 1 "$row"
+    printed 0 ' WRONG$'
+  done <<'END'
+vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +- +32.0  right$
+reduce --problem int32 --size 25600|^3  sequential .* 4545 +1.00 +5.68  right$
+softmax --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00  right$
+matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
+matmul --problem bf16 --size 64x64x32|^refused, tma: it needs compute capability 9.0
+transpose --size 64x64|^6  padded .* 256 +1.00 +1.00  right$
+histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
+pairwise --size 40x20|^6  product .* right$
+copy_patterns --size 1024|^4  stride-4 +3 .* 11.64 .* 12.0  right$
+divergence --size 64|^3  lane .* right$
+constant --size 96|^2  read-only +32 .* right$
+END
+  ok list --on emulator
+  printed 1 '^constant '
+  refuses 2 "unknown topic 'math': 'mlp-lab list --on emulator' lists" math --on emulator
+  refuses 2 'or --on emulator: they measure no times' vector --on emulator --plot x.png
+fi
+
 case_ 'pages have the tables of the record'
 cp -r "$TOP/docs/lab" pages
 "$TOP/scripts/lab_pages.sh" "$MLP" "$PWD/pages"

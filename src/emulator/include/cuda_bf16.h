@@ -1,4 +1,4 @@
-/* bf16 for the emulator: 16 bits, which only functions of ptx.h look into. */
+/* bf16 for the emulator: 16 bits, the upper half of a float. */
 #ifndef EMULATOR_CUDA_BF16_H
 #define EMULATOR_CUDA_BF16_H
 
@@ -6,6 +6,12 @@
 
 struct __nv_bfloat16 {
   uint16_t bits;
+  operator float() const {
+    const uint32_t upper = (uint32_t)bits << 16;
+    float value;
+    __builtin_memcpy(&value, &upper, sizeof value);
+    return value;
+  }
 };
 
 #endif

@@ -1,0 +1,78 @@
+/* The lab on the emulator, which counts what a GPU would be asked for and has no times. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "engine/cuda/cuda_error.h"
+#include "engine/cuda/gpu_limits.h"
+#include "lab/run.h"
+
+bool cuda_done(cudaError_t status, const char *what, Error *error) {
+  return status == cudaSuccess ||
+         error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
+}
+
+bool gpu_limits_read(GpuLimits *limits, Error *error) {
+  (void)error;
+  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
+  return true;
+}
+
+bool lab_start(Error *error) {
+  (void)error;
+  return true;
+}
+
+bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
+  (void)rates;
+  strcpy(record->gpu, "the emulator");
+  json_t *line = record_line("lab-machine");
+  record_text(line, "driver", "none: it counts, and has no times");
+  json_object_set_new(line, "counted", json_true());
+  record_text(line, "command", command);
+  return record_add(record, line, true, error);
+}
+
+bool lab_device(Error *error) {
+  return error_set(error, "the emulator is no GPU that could be described");
+}
+
+static void name_arrays(const LabStand *s) {
+  static const char *const names[] = {"in", "in2", "in3", "out"};
+  const LabArrays *a = &s->arrays;
+  for (int b = 0; b < LAB_BLOCKS; b++)
+    if (a->blocks[b].start)
+      emulator_name(a->blocks[b].start, b == LAB_WORK ? "work" : names[b % LAB_PAGEABLE], 1,
+                    (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
+}
+
+void lab_watch(const LabStand *s, LabRow *row, bool starts) {
+  if (starts) {
+    name_arrays(s);
+    emulator_forget();
+    return;
+  }
+  row->counts = (LabCounts){0};
+  for (int i = 0; i < emulator_launches(); i++) {
+    const EmulatorLaunch *l = emulator_launch(i);
+    row->counts.bytes += (double)(l->read.once + l->written.once);
+    row->counts.sectors += (double)(l->read.sectors + l->written.sectors);
+    row->counts.requests += (double)(l->read.requests + l->written.requests);
+    row->counts.turns += (double)l->wavefronts;
+    row->counts.least_turns += (double)l->least_wavefronts;
+  }
+  char *record = emulator_record(), *told = emulator_told(record, false, 1);
+  snprintf(row->note, sizeof row->note, "%.*s", (int)strcspn(told, "\n"), told);
+  free(record);
+  free(told);
+}
+
+cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy) {
+  (void)record, (void)occupancy;
+  return cudaSuccess;
+}
+
+bool lab_time(const LabStand *s, LabRow *row, double once, Error *error) {
+  (void)s, (void)row, (void)once, (void)error;
+  return true;
+}
