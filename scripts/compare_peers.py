@@ -32,11 +32,8 @@ HIDDEN = (300, 100)
 WIDE = ((1000, 500), (2500, 2000, 1500, 1000, 500))
 WIDE_BATCHES = (128, 1024, 4096)
 MOMENTUM = 0.9
-BATCHES = (64, 256, 1024, 4096)
 PRECISIONS = ("fp32", "tf32")
-EPOCHS = 9
-EAGER_EPOCHS = 3
-WIDE_EPOCHS = 5
+EPOCHS, EAGER_EPOCHS, WIDE_EPOCHS = 9, 3, 5  # that are timed
 GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
 EAGER = "PyTorch eager"
@@ -46,19 +43,20 @@ SCAN = "JAX, epoch in one lax.scan"
 
 
 def learning_rate(batch):
-    """The rule of src/mlp_bench.c."""
+    """The rule of src/bench/cuda/levels.c."""
     return min(0.1, 0.05 * math.sqrt(batch / 64))
 
 
 # ---- rows -----------------------------------------------------------------------------------
 
 
-def read_set(name):
-    """Pixels (rows, 784) from 0 to 1, labels (rows)."""
+def read_sets(*names):
+    """Of each: pixels (rows, 784) from 0 to 1, labels (rows)."""
     import numpy as np
 
-    table = np.loadtxt(f"data/mnist_{name}.csv", np.uint8, delimiter=",")
-    return table[:, 1:].astype(np.float32) / 255, table[:, 0].astype(np.int32)
+    for name in names:
+        table = np.loadtxt(f"data/mnist_{name}.csv", np.uint8, delimiter=",")
+        yield from (table[:, 1:].astype(np.float32) / 255, table[:, 0].astype(np.int32))
 
 
 def initial_parameters(hidden):
@@ -76,6 +74,8 @@ def initial_parameters(hidden):
 
 # ---- lines ----------------------------------------------------------------------------------
 
+COMMON = {"gpu": "", "sources": ""}  # what every line has, where it is known
+
 
 class Case(typing.NamedTuple):
     peer: str
@@ -83,68 +83,50 @@ class Case(typing.NamedTuple):
     precision: typing.Optional[str] = None
     hidden: tuple = HIDDEN
 
-    def timed(self):
-        """Epochs that are timed."""
-        if self.hidden != HIDDEN:
-            return WIDE_EPOCHS
-        return EAGER_EPOCHS if self.peer == EAGER else EPOCHS
+
+def write(line):
+    print(json.dumps({**line, **{key: value for key, value in COMMON.items() if value}}), flush=True)
 
 
-class Record:
-    """Prints lines and knows what they all have."""
+def write_case(case, **results):
+    kind = {"case": "epoch"} if case.hidden == HIDDEN else {
+        "case": "wide", "name": ",".join(map(str, case.hidden))}
+    write({**kind, "peer": case.peer, "batch": case.batch, "precision": case.precision, **results})
 
-    def __init__(self, gpu, sources):
-        self.common = {"gpu": gpu, "sources": sources}
 
-    def write(self, line):
-        print(json.dumps({**line, **{key: value for key, value in self.common.items() if value}}),
-              flush=True)
-
-    def begin(self, case):
-        """What the lines of a case begin with; its kind is mlp-bench's."""
-        kind = {"case": "epoch"} if case.hidden == HIDDEN else {
-            "case": "wide", "name": ",".join(map(str, case.hidden))}
-        return {**kind, "peer": case.peer, "batch": case.batch, "precision": case.precision}
-
-    def epochs(self, case, rows, seconds, accuracy):
-        steps = -(-rows // case.batch)
-        median = statistics.median(seconds)
-        self.write({**self.begin(case), "epochs": len(seconds), "ms_per_epoch": 1e3 * median,
-                    "min_ms": 1e3 * min(seconds), "max_ms": 1e3 * max(seconds),
-                    "us_per_step": 1e6 * median / steps, "launches_per_step": None,
-                    "bytes_per_step": None, "test_accuracy": accuracy})
-
-    def reason(self, case, reason):
-        text = " ".join(str(reason).split())
-        self.write({**self.begin(case), "reason": text[:300] or type(reason).__name__})
+def reason_of(failure):
+    text = " ".join(f"{type(failure).__name__}: {failure}".split())
+    return {"reason": text[:300]}
 
 
 def time_epochs(epoch, wait, count):
     """The seconds of `count` epochs after one that does not count."""
-    epoch()
-    wait()
     seconds = []
-    for _ in range(count):
+    for _ in range(count + 1):
         start = time.perf_counter()
         epoch()
         wait()
         seconds.append(time.perf_counter() - start)
-    return seconds
+    return seconds[1:]
 
 
-def run_cases(record, deadline, cases, rows, measure):
-    """measure(case) -> (seconds of each epoch, test accuracy). A failing case loses no other."""
+def run_cases(deadline, cases, rows, measure):
+    """measure(case, epochs) -> (seconds of each epoch, test accuracy). A failing case loses no other."""
     for case in cases:
         if time.monotonic() > deadline:
-            record.reason(case, "no time was left for it (--seconds)")
+            write_case(case, reason="no time was left for it (--seconds)")
             continue
         print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
+        epochs = WIDE_EPOCHS if case.hidden != HIDDEN else EAGER_EPOCHS if case.peer == EAGER else EPOCHS
         try:
-            seconds, accuracy = measure(case)
+            seconds, accuracy = measure(case, epochs)
         except Exception as failure:  # whatever it is, the other cases go on
-            record.reason(case, f"{type(failure).__name__}: {failure}")
-        else:
-            record.epochs(case, rows, seconds, accuracy)
+            write_case(case, **reason_of(failure))
+            continue
+        median = statistics.median(seconds)
+        write_case(case, epochs=epochs, ms_per_epoch=1e3 * median, min_ms=1e3 * min(seconds),
+                   max_ms=1e3 * max(seconds), us_per_step=1e6 * median / -(-rows // case.batch),
+                   launches_per_step=None, bytes_per_step=None, test_accuracy=accuracy)
 
 
 def cases_of(peers, fastest, batches):
@@ -159,97 +141,69 @@ def cases_of(peers, fastest, batches):
 # ---- PyTorch --------------------------------------------------------------------------------
 
 
-class TorchTrainer:
-    """A model, its optimiser and the steps of an epoch over rows on the device."""
-
-    def __init__(self, data, case, device):
-        import torch
-
-        torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
-        self.torch = torch
-        self.device = device
-        self.x, self.y, self.test_x, self.test_y = data
-        self.batch = case.batch
-        layers = []
-        for weights, biases in initial_parameters(case.hidden):
-            linear = torch.nn.Linear(weights.shape[1], weights.shape[0], device=device)
-            with torch.no_grad():
-                linear.weight.copy_(torch.from_numpy(weights))
-                linear.bias.copy_(torch.from_numpy(biases))
-            layers += [linear, torch.nn.ReLU()]
-        self.model = torch.nn.Sequential(*layers[:-1])
-        self.optimiser = torch.optim.SGD(self.model.parameters(), lr=learning_rate(case.batch),
-                                         momentum=MOMENTUM, fused=True)
-        compiled = case.peer == COMPILED
-        self.loss = torch.compile(self.loss_of, dynamic=False) if compiled else self.loss_of
-        self.order = torch.randperm(len(self.x), device=device)
-
-    def loss_of(self, x, y):
-        return self.torch.nn.functional.cross_entropy(self.model(x), y)
-
-    def shuffle(self):
-        self.order.copy_(self.torch.randperm(len(self.x), device=self.device))
-
-    def step(self, first):
-        rows = self.order[first:first + self.batch]
-        self.optimiser.zero_grad(set_to_none=True)
-        self.loss(self.x[rows], self.y[rows]).backward()
-        self.optimiser.step()
-
-    def steps(self):
-        for first in range(0, len(self.x), self.batch):
-            self.step(first)
-
-    def eager_epoch(self):
-        self.shuffle()
-        self.steps()
-
-    def captured_epoch(self):
-        """An epoch that launches one graph. The few steps before the capture compile what is to be
-        compiled, for full and short batches, and allocate the momentum."""
-        torch = self.torch
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            last = (len(self.x) - 1) // self.batch * self.batch
-            for first in (0, 0, 0, last, last):
-                self.step(first)
-        torch.cuda.current_stream().wait_stream(side)
-        self.optimiser.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):
-            self.steps()
-
-        def epoch():
-            self.shuffle()
-            graph.replay()
-
-        return epoch
-
-    def accuracy(self):
-        with self.torch.no_grad():
-            found = self.model(self.test_x).argmax(dim=1)
-            return (found == self.test_y).float().mean().item()
-
-
-def run_torch(deadline, batches, sources):
+def run_torch(deadline, batches):
     import torch
 
     if not torch.cuda.is_available():
         raise RuntimeError("PyTorch finds no GPU")
-    device = torch.device("cuda")
-    data = [torch.from_numpy(array).to(device) for array in (*read_set("train"), *read_set("test"))]
-    data[1], data[3] = data[1].long(), data[3].long()
+    x, y, test_x, test_y = (torch.from_numpy(array).to("cuda") for array in read_sets("train", "test"))
+    y, test_y = y.long(), test_y.long()
 
-    def measure(case):
+    def measure(case, epochs):
         torch.compiler.reset()
-        trainer = TorchTrainer(data, case, device)
-        epoch = trainer.eager_epoch if case.peer == EAGER else trainer.captured_epoch()
-        seconds = time_epochs(epoch, torch.cuda.synchronize, case.timed())
-        return seconds, trainer.accuracy()
+        torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
+        layers = []
+        for weights, biases in initial_parameters(case.hidden):
+            linear = torch.nn.Linear(weights.shape[1], weights.shape[0], device="cuda")
+            with torch.no_grad():
+                linear.weight.copy_(torch.from_numpy(weights))
+                linear.bias.copy_(torch.from_numpy(biases))
+            layers += [linear, torch.nn.ReLU()]
+        model = torch.nn.Sequential(*layers[:-1])
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate(case.batch),
+                                    momentum=MOMENTUM, fused=True)
+        order = torch.randperm(len(x), device="cuda")
 
-    run_cases(Record(torch.cuda.get_device_name(), sources), deadline,
-              cases_of((GRAPH, EAGER, COMPILED), COMPILED, batches), len(data[0]), measure)
+        def loss(pixels, labels):
+            return torch.nn.functional.cross_entropy(model(pixels), labels)
+
+        loss_of = torch.compile(loss, dynamic=False) if case.peer == COMPILED else loss
+
+        def steps(firsts):
+            for first in firsts:
+                rows = order[first:first + case.batch]
+                optimiser.zero_grad(set_to_none=True)
+                loss_of(x[rows], y[rows]).backward()
+                optimiser.step()
+
+        def train():
+            steps(all_steps)
+
+        all_steps = range(0, len(x), case.batch)
+        if case.peer != EAGER:
+            # The few steps before the capture compile what is to be compiled, for full and short
+            # batches, and allocate the momentum.
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                steps((0, 0, 0, all_steps[-1], all_steps[-1]))
+            torch.cuda.current_stream().wait_stream(side)
+            optimiser.zero_grad(set_to_none=True)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=side):
+                steps(all_steps)
+            train = graph.replay
+
+        def epoch():
+            order.copy_(torch.randperm(len(x), device="cuda"))
+            train()
+
+        seconds = time_epochs(epoch, torch.cuda.synchronize, epochs)
+        with torch.no_grad():
+            return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
+
+    COMMON["gpu"] = torch.cuda.get_device_name()
+    run_cases(deadline, cases_of((GRAPH, EAGER, COMPILED), COMPILED, batches), len(x), measure)
 
 
 # ---- JAX ------------------------------------------------------------------------------------
@@ -298,20 +252,20 @@ def jax_epoch(rows, batch, rate, mesh=None):
     return jax.jit(epoch, donate_argnums=0)
 
 
-def measure_jax(x, y, hidden, batch, precision, rate, count, mesh=None):
+def measure_jax(x, y, case, rate, count, mesh=None):
     """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_default_matmul_precision",
-                      "default" if precision == "tf32" else "highest")
-    parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(hidden)]
+                      "default" if case.precision == "tf32" else "highest")
+    parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
     state = parameters, jax.tree.map(jnp.zeros_like, parameters)
     keys = jax.random.split(jax.random.key(1), count + 1)
     if mesh:
         state, keys = jax.device_put((state, keys), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
     keys = iter(list(keys))
-    run = jax_epoch(len(x), batch, rate, mesh)
+    run = jax_epoch(len(x), case.batch, rate, mesh)
 
     def epoch():
         nonlocal state
@@ -320,39 +274,38 @@ def measure_jax(x, y, hidden, batch, precision, rate, count, mesh=None):
     return time_epochs(epoch, lambda: jax.block_until_ready(state), count), state[0]
 
 
-def run_jax(deadline, batches, sources):
+def run_jax(deadline, batches):
     import jax
 
     device = jax.devices()[0]
     if device.platform != "gpu":
         raise RuntimeError("JAX finds no GPU")
-    x, y, test_x, test_y = (jax.device_put(array) for array in (*read_set("train"), *read_set("test")))
+    x, y, test_x, test_y = map(jax.device_put, read_sets("train", "test"))
 
-    def measure(case):
-        seconds, parameters = measure_jax(x, y, case.hidden, case.batch, case.precision,
-                                          learning_rate(case.batch), case.timed())
-        right = jax_logits(parameters, test_x).argmax(axis=1) == test_y
-        return seconds, float(right.mean())
+    def measure(case, epochs):
+        seconds, parameters = measure_jax(x, y, case, learning_rate(case.batch), epochs)
+        return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
 
-    run_cases(Record(device.device_kind, sources), deadline, cases_of((SCAN,), SCAN, batches), len(x),
-              measure)
+    COMMON["gpu"] = device.device_kind
+    run_cases(deadline, cases_of((SCAN,), SCAN, batches), len(x), measure)
 
 
 # ---- JAX on several GPUs, for scripts/scaling.sh --------------------------------------------
 
-SCALING = [(WIDE[-1], 16384, "fp32"), (WIDE[-1], 4096, "tf32"), (WIDE[-1], 4096, "fp32"),
-           (WIDE[-1], 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
-           (HIDDEN, 1024, "tf32"), (HIDDEN, 4096, "tf32")]
+SCALING = [Case("JAX", batch, precision, hidden) for hidden, batch, precision in (
+    (WIDE[-1], 16384, "fp32"), (WIDE[-1], 4096, "tf32"), (WIDE[-1], 4096, "fp32"),
+    (WIDE[-1], 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
+    (HIDDEN, 1024, "tf32"), (HIDDEN, 4096, "tf32"))]
 
 
 def run_scaling(deadline, counts):
     """Data parallel epochs (jax.shard_map) of that script's networks on so many GPUs; a line each."""
     import jax
 
-    data = read_set("train")
-    for (hidden, batch, precision), count in itertools.product(SCALING, counts):
-        line = {"who": "JAX", "network": "-".join(map(str, (INPUTS, *hidden, CLASSES))),
-                "precision": precision, "batch": batch, "ranks": count}
+    data = list(read_sets("train"))
+    for case, count in itertools.product(SCALING, counts):
+        line = {"who": case.peer, "network": "-".join(map(str, (INPUTS, *case.hidden, CLASSES))),
+                "precision": case.precision, "batch": case.batch, "ranks": count}
         try:
             if time.monotonic() > deadline:
                 raise TimeoutError("no time was left")
@@ -361,12 +314,12 @@ def run_scaling(deadline, counts):
             mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
             everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
             x, y = (jax.device_put(array, everywhere) for array in data)
-            seconds = measure_jax(x, y, hidden, batch, precision, 0.01, WIDE_EPOCHS, mesh)[0]
+            seconds = measure_jax(x, y, case, 0.01, WIDE_EPOCHS, mesh)[0]
             line.update(rows=len(x), ms=1e3 * statistics.median(seconds), ms_min=1e3 * min(seconds),
                         ms_max=1e3 * max(seconds), epochs=len(seconds))
         except Exception as failure:  # the other cases go on
-            line["reason"] = f"{type(failure).__name__}: {failure}"[:200]
-        print(json.dumps(line), flush=True)
+            line.update(reason_of(failure))
+        write(line)
 
 
 # ---- both -----------------------------------------------------------------------------------
@@ -382,15 +335,6 @@ def version_of(module):
         return importlib.metadata.version(module)
     except importlib.metadata.PackageNotFoundError:
         return "of an unknown version"
-
-
-def run_framework(arguments):
-    title, run = FRAMEWORKS[arguments.framework]
-    try:
-        run(time.monotonic() + arguments.seconds, arguments.batches, arguments.sources)
-    except Exception as failure:
-        Record("", arguments.sources).reason(Case(title),
-                                             f"{type(failure).__name__}: {failure}")
 
 
 def visible_gpus():
@@ -419,44 +363,48 @@ def run_child(framework, deadline, arguments, gpu):
     except subprocess.TimeoutExpired:
         reason = "stopped: it went on long after its time was up"
     if reason:
-        Record("", arguments.sources).reason(Case(FRAMEWORKS[framework][0]), reason)
+        write_case(Case(FRAMEWORKS[framework][0]), reason=reason)
 
 
-def run_all(arguments):
-    deadline = time.monotonic() + arguments.seconds
-    record = Record("", arguments.sources)
+def run_all(deadline, arguments):
     installed = {name: version_of(name) for name in FRAMEWORKS}
     present = [name for name, version in installed.items() if version]
-    record.write({"case": "peers",
-                  "name": ", ".join(f"{FRAMEWORKS[name][0]} {installed[name]}" for name in present) or "none",
-                  "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
+    write({"case": "peers",
+           "name": ", ".join(f"{FRAMEWORKS[name][0]} {installed[name]}" for name in present) or "none",
+           "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
     for name in (name for name in FRAMEWORKS if name not in present):
-        record.reason(Case(FRAMEWORKS[name][0]), "not installed")
+        write_case(Case(FRAMEWORKS[name][0]), reason="not installed")
     gpus = visible_gpus()
     apart = len(gpus) >= len(present) > 1
     with concurrent.futures.ThreadPoolExecutor(len(present) if apart else 1) as pool:
-        for child in [pool.submit(run_child, name, deadline, arguments, gpus[i] if apart else None)
-                      for i, name in enumerate(present)]:
-            child.result()
+        list(pool.map(lambda name, gpu: run_child(name, deadline, arguments, gpu), present,
+                      gpus if apart else itertools.repeat(None)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--seconds", type=float, default=200, help="start no case after this [200]")
-    parser.add_argument("--batches", default=BATCHES, help="rows of a step [64,256,1024,4096]",
-                        type=lambda text: tuple(int(word) for word in text.split(",")))
+    parser.add_argument("--batches", default="64,256,1024,4096", help="rows of a step [64,256,1024,4096]",
+                        type=lambda text: tuple(map(int, text.split(","))))
     parser.add_argument("--sources", default="", help="the digest of the sources, for the record")
     parser.add_argument("--scaling", metavar="GPUS", type=lambda text: [int(word) for word in text.split()],
                         help="JAX alone, on so many GPUs: \"1 2 4\"")
     parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
     arguments = parser.parse_args()
+    deadline = time.monotonic() + arguments.seconds
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if arguments.scaling:
-        run_scaling(time.monotonic() + arguments.seconds, arguments.scaling)
-    elif arguments.framework:
-        run_framework(arguments)
-    else:
-        run_all(arguments)
+        run_scaling(deadline, arguments.scaling)
+        return
+    COMMON["sources"] = arguments.sources
+    if not arguments.framework:
+        run_all(deadline, arguments)
+        return
+    title, run = FRAMEWORKS[arguments.framework]
+    try:
+        run(deadline, arguments.batches)
+    except Exception as failure:
+        write_case(Case(title), **reason_of(failure))
 
 
 if __name__ == "__main__":
