@@ -40,8 +40,7 @@ nvcc=${NVCC:-nvcc}
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 export ARCH=${ARCH:--arch=native}
 
-part= # the one that runs
-section= # the file that its results go to
+section= # the file that results go to: PART.10000, of checks beside it PART.10001 and so on
 step=$work/output.txt # of the command that ran last
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
@@ -62,26 +61,16 @@ run() {
   return "${PIPESTATUS[0]}"
 }
 
-# beside CHECK ARGUMENT...: starts a check beside others, at most JOBS at once.
+# beside CHECK ARGUMENT...: starts a check beside others, at most JOBS at once. `wait` waits for all.
 started=10000
 beside() {
   while [ "$(jobs -pr | wc -l)" -ge "$JOBS" ]; do wait -n; done
-  started=$((started + 1)) # 10001 and so on, which sort by name as by number
-  section=$work/$part.$started step=$work/$part.$started.txt "$@" &
+  local own=${section%.*}.$((++started))
+  section=$own step=$own.txt "$@" &
 }
 
-# collect PART: the results of checks beside others go to the part's section, in the order of their starts.
-collect() {
-  local file
-  for file in "$work/$1".1[0-9][0-9][0-9][0-9]; do
-    if [ -f "$file" ]; then cat "$file" >>"$work/$1" && rm "$file"; fi
-  done
-}
-
-gather() {
-  wait
-  collect "$part"
-}
+# results_of PART: in the order in which its checks started.
+results_of() { cat "$work/$1".[0-9][0-9][0-9][0-9][0-9] 2>/dev/null; }
 
 # at_least VALUE LEAST: of two numbers; no value at all is less.
 at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
@@ -162,7 +151,7 @@ check_sanitizers() {
   while read -r name tools; do
     for tool in $tools; do beside sanitize "$tool" "$name"; done
   done <<<"$sanitized"
-  gather
+  wait
 }
 
 # ---- MNIST -----------------------------------------------------------------------------------
@@ -230,7 +219,7 @@ check_mnist() {
   beside check_bits step tf32
   for level in layer step epoch; do beside check_seeds "$level" --device cuda --fusion "$level"; done
   beside check_seeds cpu --device cpu
-  gather
+  wait
 }
 
 # ---- older GPUs ------------------------------------------------------------------------------
@@ -238,8 +227,8 @@ check_mnist() {
 # outcomes WORDS: of the lab in $step, how many rungs ended in one of the words.
 outcomes() { grep -cE "^ *[0-9]+ .* ($1)\$" "$step"; }
 
-# check_older CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
-check_older() {
+# check_as CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
+check_as() {
   local name=${1%?}.${1: -1} place=build/older-$1 level accuracy all='' status=0 programs
   programs=("${cuda_tests[@]/#/$place/}")
   if ! build BUILD="$place" PLACE="$place" ARCH="-gencode arch=compute_$1,code=compute_$1" \
@@ -274,12 +263,12 @@ check_limited() {
   record "$status" "as with $kilobytes KB and $processors multiprocessors: CUDA tests: $(counts '')"
 }
 
-check_all_older() {
+check_older() {
   local here capability size limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then
-      beside check_older "$capability"
+      beside check_as "$capability"
     else
       echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$section"
     fi
@@ -289,7 +278,7 @@ check_all_older() {
     # shellcheck disable=SC2086 # two numbers
     beside check_limited $size "${limited[@]}"
   done
-  gather
+  wait
   rm -rf build/older-*
 }
 
@@ -328,17 +317,6 @@ check_faults() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# check_part PART: writes its section.
-check_part() {
-  part=$1 section=$work/$1 step=$work/$1.txt
-  echo "$part, $(date -u +%F)" >"$section"
-  case $part in
-  older) check_all_older ;;
-  *) "check_$part" ;;
-  esac
-  touch "$work/$part.done"
-}
-
 # earlier PART: its section of the earlier record, if that is of this GPU and these sources.
 earlier() {
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(cat "$work/header")" ] &&
@@ -353,12 +331,24 @@ join() {
     for name in "${parts[@]}"; do
       echo
       if [ -f "$work/$name.done" ]; then
-        cat "$work/$name"
+        results_of "$name"
       else
         earlier "$name" || echo "$name, not run on these sources"
       fi
     done
   } >"$work/joined" && cp "$work/joined" "$results"
+}
+
+# check_parts PART...: one after the other.
+check_parts() {
+  local part
+  for part; do
+    section=$work/$part.10000 step=$work/$part.txt
+    echo "$part, $(date -u +%F)" >"$section"
+    "check_$part"
+    touch "$work/$part.done"
+    (flock 9 && join) 9>"$work/lock" # what is cut off later costs this part nothing
+  done
 }
 
 # stop: ends what runs beside.
@@ -369,13 +359,12 @@ finish() {
   trap - EXIT
   stop
   for name in "${wanted[@]}"; do
-    if [ -f "$work/$name" ] && [ ! -f "$work/$name.done" ]; then
-      section=$work/$name
-      collect "$name"
+    if [ -f "$work/$name.10000" ] && [ ! -f "$work/$name.done" ]; then
+      section=$work/$name.99999
       record 1 "gpu_check: interrupted, the rest of this part was not checked"
       touch "$work/$name.done"
     fi
-    ! grep -qs ^FAIL "$work/$name" || failed=1
+    ! results_of "$name" | grep -q ^FAIL || failed=1
   done
   join
   echo "gpu_check: $([ "$failed" = 0 ] && echo 'all passed' || echo 'something failed'): $results"
@@ -391,7 +380,6 @@ main() {
   # Parts that want what is missing after this fail.
   run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
-  # The parts of each GPU, one after the other.
   gpus=$(nvidia-smi -L | wc -l)
   for name in "${wanted[@]}"; do
     case $name in
@@ -403,34 +391,25 @@ main() {
   for gpu in "${!parts_of[@]}"; do
     (
       trap 'stop; exit 1' TERM
-      for name in ${parts_of[gpu]}; do
-        CUDA_VISIBLE_DEVICES=$gpu check_part "$name"
-        (flock 9 && join) 9>"$work/lock" # what is cut off later costs this part nothing
-      done
+      # shellcheck disable=SC2086 # names of parts
+      CUDA_VISIBLE_DEVICES=$gpu check_parts ${parts_of[gpu]}
     ) &
   done
   wait
 }
 
+complain() {
+  echo "gpu_check: $1" >&2
+  exit 1
+}
+
 read -ra wanted <<<"${PART:-all}"
 [ "${wanted[*]}" != all ] || wanted=("${parts[@]}")
 for name in "${wanted[@]}"; do
-  case " ${parts[*]} " in
-  *" $name "*) ;;
-  *)
-    echo "gpu_check: PART=$name is not a part: use all or some of ${parts[*]}" >&2
-    exit 1
-    ;;
-  esac
+  [[ " ${parts[*]} " = *" $name "* ]] || complain "PART=$name is not a part: use all or some of ${parts[*]}"
 done
-if ! nvidia-smi -L >/dev/null 2>&1; then
-  echo 'gpu_check: no GPU is visible to nvidia-smi, so there is nothing to check' >&2
-  exit 1
-fi
-if ! command -v "$nvcc" >/dev/null; then
-  echo 'gpu_check: the CUDA Toolkit (nvcc) was not found' >&2
-  exit 1
-fi
+nvidia-smi -L >/dev/null 2>&1 || complain 'no GPU is visible to nvidia-smi, so there is nothing to check'
+command -v "$nvcc" >/dev/null || complain 'the CUDA Toolkit (nvcc) was not found'
 rm -rf "$work" && mkdir -p "$work"
 main 2>&1 | tee -i "$log"
 exit "${PIPESTATUS[0]}"
