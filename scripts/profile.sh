@@ -19,37 +19,6 @@ complain() {
   exit 1
 }
 
-find_ncu() {
-  local nvcc=${NVCC:-nvcc} candidate
-  for candidate in ncu "$(dirname "$(command -v "$nvcc" || echo "$nvcc")")/ncu" \
-                   /usr/local/cuda/bin/ncu; do
-    command -v "$candidate" && return
-  done
-  return 1
-}
-
-# kernels METRIC: from ncu's CSV (a line of names, one of units, one per kernel, every field in
-# quotes) makes one line per kernel: its name, the metric, the bytes, the nanoseconds; "-" for what
-# is missing.
-# shellcheck disable=SC2016 # $0 is awk's
-kernels() {
-  awk -v metric="$1" '
-    function value(name, text) {
-      text = name in column ? field[column[name]] : ""
-      gsub(/,/, "", text)
-      return text == "" ? "-" : text
-    }
-    !/^"/ { next }
-    { sub(/^"/, ""); sub(/"$/, ""); count = split($0, field, "\",\"") }
-    lines++ == 0 { for (i = 1; i <= count; i++) column[field[i]] = i }
-    lines > 2 {
-      kernel = value("Kernel Name")
-      gsub(/ /, "", kernel)
-      print kernel, value(metric), value("dram__bytes.sum"), value("gpu__time_duration.sum")
-    }
-    END { exit lines < 3 }'
-}
-
 # Why ncu read nothing, from its output.
 reason() {
   if grep -q ERR_NVGPUCTRPERM "$output"; then
@@ -61,41 +30,50 @@ reason() {
   fi
 }
 
-# points RUNG: the points of its sweep, one word each; nothing if it is not a sweep.
-points() {
-  awk -v rung="$1:" '$1 == "points" && $2 == rung { for (i = 3; i <= NF; i++) print $i }' \
-    <<<"$listing"
+# table RUNG METRIC: from ncu's CSV (a line of names, one of units, one per kernel, every field in
+# quotes) makes the lines of the rung, "-" for a counter that is missing. Fails if there is no kernel.
+# shellcheck disable=SC2016 # $0 is awk's
+table() {
+  awk -v rung="$1" -v metric="$2" -v points="$(sed -n "s/^points $1: //p" <<<"$listing")" '
+    function value(name, text) {
+      text = name in column ? field[column[name]] : ""
+      gsub(/[, ]/, "", text)
+      return text == "" ? "-" : text
+    }
+    !/^"/ { next }
+    { gsub(/^"|"$/, ""); count = split($0, field, "\",\"") }
+    lines++ == 0 { for (i = 1; i <= count; i++) column[field[i]] = i }
+    lines > 2 {
+      row[lines - 2] = sprintf("%-24.24s %16s %12.2f %10.4f", value("Kernel Name"), value(metric),
+        value("dram__bytes.sum") / 1e6, value("gpu__time_duration.sum") / 1e6)
+    }
+    END {
+      named = split(points, point, " ") == lines - 2
+      for (i = 1; i <= lines - 2; i++) printf "%-20s %-6s %s\n", rung, named ? point[i] : "", row[i]
+      exit lines < 3
+    }' "$output"
 }
 
 # profile_rung NAME METRIC: prints its lines of the table.
 profile_rung() {
-  local rung=$1 metric=$2 metrics=gpu__time_duration.sum,dram__bytes.sum lines
-  [ -z "$metric" ] || metrics+=,$metric
-  if ! "$ncu" --csv --page raw --print-units base --print-kernel-base function \
-    --nvtx --nvtx-include "$rung/" --metrics "$metrics" \
-    "$lab" "$topic" --rung "$rung" --profile >"$output" 2>&1 ||
-    ! lines=$(kernels "$metric" <"$output"); then
-    local instead
-    if grep -q '^refused, ' "$output"; then
-      instead='refused at this size'
-    elif grep -q 'No kernels were profiled' "$output"; then
-      instead='no kernel: the copy engine did it, or nothing ran'
-    else
-      complain "$rung: $(reason)"
-    fi
-    printf '%-20s %s\n' "$rung" "$instead"
+  if "$ncu" --csv --page raw --print-units base --print-kernel-base function --nvtx --nvtx-include "$1/" \
+    --metrics "gpu__time_duration.sum,dram__bytes.sum${2:+,$2}" \
+    "$lab" "$topic" --rung "$1" --profile >"$output" 2>&1 && table "$1" "$2"; then
     return
+  elif grep -q '^refused, ' "$output"; then
+    printf '%-20s %s\n' "$1" 'refused at this size'
+  elif grep -q 'No kernels were profiled' "$output"; then
+    printf '%-20s %s\n' "$1" 'no kernel: the copy engine did it, or nothing ran'
+  else
+    complain "$1: $(reason)"
   fi
-  awk -v rung="$rung" -v all="$(points "$rung" | tr '\n' ' ')" -v count="$(wc -l <<<"$lines")" '
-    BEGIN { named = split(all, point, " ") == count }
-    { printf "%-20s %-6s %-24.24s %16s %12.2f %10.4f\n",
-        rung, named ? point[NR] : "", $1, $2, $3 / 1e6, $4 / 1e6 }' <<<"$lines"
 }
 
 [ -n "$topic" ] || complain 'name a topic: scripts/profile.sh softmax'
 [ -x "$lab" ] || complain "$lab is not built: that needs the CUDA Toolkit's nvcc"
 listing=$("$lab" list "$topic")
-ncu=$(find_ncu) ||
+ncu=$(command -v ncu "$(dirname "$(command -v "${NVCC:-nvcc}" || echo "${NVCC:-nvcc}")")/ncu" \
+  /usr/local/cuda/bin/ncu | head -n 1) ||
   complain 'Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit'
 nvidia-smi -L >/dev/null 2>&1 ||
   complain 'nvidia-smi sees no GPU, so there is nothing to profile'

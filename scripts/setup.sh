@@ -11,16 +11,9 @@ set -euo pipefail
 has() { command -v "$1" >/dev/null; }
 
 find_nvcc() {
-  local nvcc
-  command -v nvcc && return
-  while read -r nvcc; do
-    if [ -x "$nvcc" ]; then
-      echo "$nvcc"
-      return
-    fi
-  done < <(printf '%s\n' /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc \
-             /usr/lib/nvidia-cuda-toolkit/bin/nvcc
-           printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV)
+  # shellcheck disable=SC2046 # the newest of several releases is the first
+  command -v nvcc /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc /usr/lib/nvidia-cuda-toolkit/bin/nvcc \
+    $(printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV) | head -n 1 || true
 }
 
 has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
@@ -55,6 +48,16 @@ missing_packages() {
   fi
 }
 
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+
+install() {
+  has apt-get || return
+  as_root true 2>/dev/null || return
+  echo "setup: installing ${packages[*]}"
+  as_root apt-get update -qq # the lists that are there may do
+  as_root env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq >/dev/null
+}
+
 if [ "${1-}" = --nvcc ]; then
   find_nvcc
   exit
@@ -66,21 +69,11 @@ mapfile -t packages < <(missing_packages)
 if [ ${#packages[@]} -gt 0 ]; then
   # A machine this bare should be able to download MNIST, too.
   has curl || has wget || packages+=(curl ca-certificates)
-  install=(apt-get install -y --no-install-recommends "${packages[@]}")
-  as_root=()
-  [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-  if has apt-get && "${as_root[@]}" true 2>/dev/null; then
-    echo "setup: installing ${packages[*]}"
-    "${as_root[@]}" apt-get update -qq || true # the lists that are there may do
-    if "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq >/dev/null; then
-      packages=()
-    fi
-  fi
-fi
-if [ ${#packages[@]} -gt 0 ]; then
-  echo "setup: ${packages[*]} missing. On Debian or Ubuntu run:" >&2
-  echo "  sudo ${install[*]}" >&2
-  exit 1
+  command=(apt-get install -y --no-install-recommends "${packages[@]}")
+  install || {
+    printf '%s\n' "setup: ${packages[*]} missing. On Debian or Ubuntu run:" "  sudo ${command[*]}" >&2
+    exit 1
+  }
 fi
 
 if [ -n "$nvcc" ]; then
