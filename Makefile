@@ -323,45 +323,28 @@ endif
 
 # `make V=1` shows the commands themselves.
 said = $(if $(filter 1,$(V)),,@echo '$(1)';)
-link = $(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS)
 
-$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%: $(BUILD)/src/mlp_%.o
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
-
-$(BUILD)/mlp-scaling: $(BUILD)/src/mlp_scaling.o $(BUILD)/libmeasure.a $(BUILD)/libmlp.a
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
-
-$(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/%.o,src/mlp_exercise.c $(addprefix src/exercise/,run.c gpu.c score.c)) \
-                           $(BUILD)/sealed_gpu.o $(JUDGE) $(MEASURE) $(BUILD)/libmlp.a
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
-
-$(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,src/mlp_exercise.c \
-                                  $(addprefix src/exercise/,run.c emulated.c score.c)) \
-                                $(BUILD)/sealed_emulator.o $(EMULATOR) $(JUDGE) $(MEASURE) $(BUILD)/libmlp.a
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
-
+# Each program is linked of its own objects and of these. An archive comes last: it gives what the
+# objects before it want.
+WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_optimizer test_kernels_softmax)
+SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
+HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp_manual $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
+$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o
+$(BUILD)/mlp-scaling:                                            $(BUILD)/src/mlp_scaling.o $(MEASURE)
+$(BUILD)/mlp_manual:                                             $(BUILD)/src/mlp_manual.o
+$(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
+$(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
+$(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
+$(BUILD)/soak_schedules:                                         $(BUILD)/tests/soak/schedules.o $(EMULATED)
+$(BUILD)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
+$(BUILD)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated exercise/score)
+$(SCORERS): $(BUILD)/mlp-exercise-%:                             $(BUILD)/sealed_%.o $(JUDGE) $(MEASURE)
+$(BUILD)/mlp-exercise-emulator:                                  $(EMULATOR)
 # mlp-lab --on emulator
 $(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c src/lab/*.c src/lab/emulated/*.c) \
                    $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
                  $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
-                   $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE) $(BUILD)/libmlp.a
-	$(link) $(LIBRARIES) -ldl -lstdc++
-
-$(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
-	$(link) $(CUBLAS) $(CUDA_LIBRARIES) -lcmocka $(LIBRARIES)
-
-$(ON_EMULATOR): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
-	$(link) -lcmocka $(LIBRARIES) -lstdc++
-
-WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_optimizer test_kernels_softmax)
-$(WATCHED): $(BUILD)/watched_%: $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR) $(BUILD)/libtests.a \
-              $(BUILD)/libmlp.a
-	$(link) -lcmocka $(LIBRARIES) -lstdc++
-
-$(BUILD)/soak_schedules: $(BUILD)/tests/soak/schedules.o $(EMULATED) $(BUILD)/libtests.a $(BUILD)/libmlp.a
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES) -lstdc++
-
-# Each program is linked of these. An archive comes last: it gives what the objects before it want.
+                   $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
 $(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
@@ -372,8 +355,7 @@ $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 ifneq ($(EMULATOR),)
 $(BUILD)/test_emulator:                                          $(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o
 endif
-$(TESTS):                                                        $(BUILD)/libtests.a
-$(PROGRAMS:%=$(PLACE)/%) $(TESTS): $(BUILD)/libmlp.a
+$(TESTS) $(WATCHED) $(BUILD)/soak_schedules:                     $(BUILD)/libtests.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
 $(BUILD)/libmeasure.a: $(call with_cuda,$(call kernels,kernels/measure) $(call objects,measure/cuda)) \
@@ -389,7 +371,7 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
             cudaGraphLaunch
 $(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-$(PLACE)/mlp-bench $(PLACE)/mlp-lab: private CUDA_LIBRARIES += $(CUBLAS)
+$(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS)
 # The epoch kernel with stamps: src/bench/cuda/record.c.
 $(PLACE)/mlp-bench $(BENCH_TESTS): private LDFLAGS += -Wl,--wrap=launch_epoch
 $(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
@@ -405,9 +387,18 @@ STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $
 $(BUILD)/tests/support/cuda_stand_in.o $(call objects,engine/cuda): C_FLAGS += $(WITH_CUDA)
 $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
 endif
-$(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o \
-                           $(STAND_IN) $(BUILD)/libmlp.a
-	$(link) $(LIBRARIES) -ldl $(if $(KERNELS_NVCC),-lstdc++)
+$(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o $(STAND_IN)
+
+LINKED := $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(HELPERS) $(SCORERS) $(TESTS) $(WATCHED)
+$(LINKED):                                                       $(BUILD)/libmlp.a
+$(LINKED):
+	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
+
+$(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
+$(BUILD)/mlp-exercise-emulator $(BUILD)/soak_schedules: private CUDA_LIBRARIES += -lstdc++
+# These have CUDA's runtime of the emulator, or a stand-in for it.
+$(ON_EMULATOR) $(WATCHED): private CUDA_LIBRARIES := -lstdc++
+$(LAB_EMULATOR) $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(EMULATOR)$(KERNELS_NVCC),-lstdc++)
 
 $(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
 
@@ -415,8 +406,6 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-$(BUILD)/mlp_manual: $(BUILD)/src/mlp_manual.o $(BUILD)/libmlp.a
-	$(link) $(CUDA_LIBRARIES) $(LIBRARIES)
 $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/mlp_manual
 	@$(BUILD)/mlp_manual <$< >$@
 # The others have no table of options: their help is the manual.
