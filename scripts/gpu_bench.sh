@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # Measures this GPU and the peers side by side, in one run of several minutes: mlp-bench, then
 # scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the short name of the GPU,
-# for example h100:
+# for example h100, into docs/results:
 #
-#   docs/results/fusion-h100.json   every measurement, one JSON object per line
-#   docs/results/fusion-h100.md     the tables
-#   docs/results/fusion-h100.png    the epochs at batch 64
-#   docs/results/trace-h100.json.gz, timeline-h100.png   a few steps of every level, as they ran
-#   docs/results/lab-h100.json, lab-h100.md, lab-h100-TOPIC.png   likewise, one picture per topic
+#   fusion-h100.json, .md, .png              every measurement, one a line; tables; epochs at batch 64
+#   trace-h100.json.gz, timeline-h100.png    a few steps of every level, as they ran
+#   lab-h100.json, .md, lab-h100-TOPIC.png   measurements and tables; one picture per topic
 #
 #   RESULTS  another folder for them  [docs/results]
 #   SECONDS_FOR_PEERS  start no more peers after this time  [200]

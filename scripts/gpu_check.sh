@@ -10,11 +10,10 @@
 #               shared memory and fewer multiprocessors
 #   faults      GPUs that cannot be used
 #
-# Writes docs/results/gpu-check.txt, one section per part and one line per result, PASS or FAIL first.
-# A part that is run alone replaces its own section and keeps the others, provided that they are of
-# the same GPU and the same sources; so parts that each take minutes join into one record. Where there
-# are several GPUs, the parts run at once, but for tests and mnist, which time what they run: those
-# have a GPU of their own, one after the other. All output is in build/gpu-check.log.
+# Writes docs/results/gpu-check.txt, a section per part and a line per result, PASS or FAIL first. A part
+# that is run alone replaces its section and keeps the others if they are of the same GPU and sources.
+# On several GPUs the parts run at once, but for tests and mnist, which time what they run: those have
+# a GPU of their own, one after the other. All output is in build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
@@ -75,7 +74,6 @@ results_of() { cat "$work/$1".[0-9][0-9][0-9][0-9][0-9] 2>/dev/null; }
 # at_least VALUE LEAST: of two numbers; no value at all is less.
 at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
 
-# build TARGET...
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
 header() {
@@ -88,12 +86,7 @@ header() {
 # ---- tests -----------------------------------------------------------------------------------
 
 # counts NAME: what the line "NAME: 3 passed, 0 failed, 0 skipped" says; without NAME, the sum.
-counts() {
-  local line
-  line=$(grep -E "^${1:+$1: }[0-9]+ passed, " "$step" | tail -n 1)
-  line=${line#*: }
-  echo "${line:-did not run}"
-}
+counts() { sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" "$step" | tail -n 1 | grep . || echo 'did not run'; }
 
 check_tests() {
   local status=0 name text
@@ -156,12 +149,10 @@ check_sanitizers() {
 
 # ---- MNIST -----------------------------------------------------------------------------------
 
-# train OPTION...: on MNIST, on the GPU.
 train() { run 300 "${program:-./mlp-train}" --device cuda --batch 64 "$@"; }
 
 last_accuracy() { column test-acc <"$step" | tail -n 1; }
 
-# check_level LEVEL PRECISION
 check_level() {
   local accuracy level name=$1
   train --fusion "$1" --precision "$2" --epochs 10
@@ -196,7 +187,7 @@ check_seeds() {
     run 300 ./mlp-train --quiet --seed "$seed" "$@" || break
     all+=" $(last_accuracy)"
   done
-  mean=$(awk '{ for (i = 1; i <= NF; i++) sum += $i; printf "%.3f", NF == 5 ? sum / 5 : 0 }' <<<"$all")
+  mean=$(awk '{ printf "%.3f", NF == 5 ? ($1 + $2 + $3 + $4 + $5) / 5 : 0 }' <<<"$all")
   at_least "$mean" 98.2
   record $? "mnist $name, seeds 1 to 5: test-acc$all, mean $mean%"
 }

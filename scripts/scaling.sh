@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
 # Measures how training scales over ranks: strong scaling, the same batch on 1, 2, 4, ... of them,
 # and weak scaling, the same rows per rank. On the GPUs of this machine, else on its cores, of which
-# every rank has as many as when there are most of them. Writes,
-# under the short name of the GPU, for example h200, or cpu:
-#
-#   docs/results/scaling-h200.json   every measurement, one JSON object per line
-#   docs/results/scaling-h200.md     the tables, with Amdahl's serial share
-#   docs/results/scaling-h200.png    both scalings as curves, with the ideal line
+# every rank has as many as when there are most of them. Writes docs/results/scaling-h200.json, one
+# measurement a line, and its tables and curves, .md and .png; h200 is the GPU's short name, or cpu.
 #
 #   RESULTS  another folder for them  [docs/results]
 #   RANKS    numbers of ranks  [1, 2, 4, ... up to the GPUs or cores]
@@ -32,13 +28,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_e
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export PMIX_MCA_pcompress_base_silence_warning=1
 
-gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu=
-if [ -n "$gpu" ]; then
-  device=cuda epochs=12
-  most=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)
-  driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
-  machine="$most x $gpu, driver $driver"
-  name=$(short_name <<<"$gpu")
+gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null) || gpus=
+if [ -n "$gpus" ]; then
+  device=cuda epochs=12 most=$(wc -l <<<"$gpus")
+  machine="$most x $(head -n 1 <<<"$gpus" | sed 's/, /, driver /')"
+  name=$(short_name <<<"${gpus%%,*}")
 else
   device=cpu epochs=6 jax_seconds=0
   most=$(nproc)
@@ -67,8 +61,8 @@ write_tables() {
 # point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. The first
 # two epochs, which read the file and capture the graphs, are left out.
 point() {
-  local hidden=$1 network=$2 batch=$3 precision=$4 n=$5 case
-  case="\"who\":\"mlp-train\",\"network\":\"$network\",\"precision\":\"$precision\",\"batch\":$batch,\"ranks\":$n"
+  local hidden=$1 batch=$3 precision=$4 n=$5 case
+  printf -v case '"who":"mlp-train","network":"%s","precision":"%s","batch":%d,"ranks":%d' "$2" "$4" "$3" "$5"
   if grep -qF "$case," "$lines" || [ "$SECONDS" -ge $((most_seconds - jax_seconds)) ]; then return 0; fi
   local launcher=()
   [ "$n" = 1 ] || launcher=(mpirun -n "$n")
@@ -97,9 +91,9 @@ cases=("$wide fp32 4096 16384" "$wide tf32 4096 16384" "$small fp32 1024 4096" "
 [ "$device" = cuda ] || cases=("$small fp32 256 1024") # a wide network would take hours
 for words in "${cases[@]}"; do
   read -r hidden network precision first second <<<"$words"
-  for n in "${ranks[@]}"; do point "$hidden" "$network" "$second" "$precision" "$n"; done
-  for n in "${ranks[@]}"; do point "$hidden" "$network" "$first" "$precision" "$n"; done
-  for n in "${ranks[@]}"; do point "$hidden" "$network" $((first * n)) "$precision" "$n"; done
+  for batch in "$second" "$first" 'first * n'; do
+    for n in "${ranks[@]}"; do point "$hidden" "$network" $((batch)) "$precision" "$n"; done
+  done
 done
 
 if [ "$jax_seconds" -gt 0 ]; then
