@@ -409,10 +409,8 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/mlp_manual
 	@$(BUILD)/mlp_manual <$< >$@
 # The others have no table of options: their help is the manual.
-$(BUILD)/mlp-%.1: $(PLACE)/mlp-% scripts/help_manual.sh
-	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh man mlp-$* $(VERSION) >$@
-$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
-	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh completion mlp-$* $(VERSION) >$@
+$(BUILD)/mlp-%.1 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
+	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh $(BUILD)/mlp-$* $(VERSION)
 
 $(BUILD)/src/%.o: src/%.c $(BUILD)/flags
 	@mkdir -p $(@D)

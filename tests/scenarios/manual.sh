@@ -82,13 +82,13 @@ Does what it does and no more. Well.
   --a-b N  a .number [1]
 .5 of it
 END
-"$TOP/scripts/help_manual.sh" man mlp-x 1.2 <help >page
-[[ $(<page) = *'mlp\-x \- does what it does and no more'*'
+"$TOP/scripts/help_manual.sh" ./mlp-x 1.2 <help
+[[ $(<mlp-x.1) = *'mlp\-x \- does what it does and no more'*'
 mlp\-x [OPTION]...
 .br
 mlp\-x list
 '*'
   \-\-a\-b N  a .number [1]
 \&.5 of it
-.fi'* ]] || die "$(<page)"
-"$TOP/scripts/help_manual.sh" completion mlp-x 1.2 <help | grep -qxF "complete -o default -W '--a-b' mlp-x"
+.fi'* ]] || die "$(<mlp-x.1)"
+grep -qxF "complete -o default -W '--a-b' mlp-x" mlp-x.bash
