@@ -397,8 +397,8 @@ $(LINKED):
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
 $(BUILD)/mlp-exercise-emulator $(BUILD)/soak_schedules: private CUDA_LIBRARIES += -lstdc++
 # These have CUDA's runtime of the emulator, or a stand-in for it.
-$(ON_EMULATOR) $(WATCHED): private CUDA_LIBRARIES := -lstdc++
-$(LAB_EMULATOR) $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(EMULATOR)$(KERNELS_NVCC),-lstdc++)
+$(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++
+$(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
 $(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
 
