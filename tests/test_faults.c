@@ -67,16 +67,11 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Returns what a file holds with a 0 behind it, "" if there is none. The caller frees it. */
-static char *content_of(const char *place, const char *name, size_t *size) {
-  char path[PATH_MAX], *text;
+/* A file of a folder; none is empty. */
+static Content content_of(const char *place, const char *name) {
+  char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/%s", place, name);
-  FILE *file = fopen(path, "rb"), *content = open_memstream(&text, size);
-  assert_non_null(content);
-  for (int c; file && (c = fgetc(file)) != EOF;) fputc(c, content);
-  if (file) fclose(file);
-  assert_int_equal(fclose(content), 0);
-  return text;
+  return read_content(path);
 }
 
 /* Removes `from` to the end of its line; returns the new size. */
@@ -107,29 +102,24 @@ static bool is_text(const char *name) {
 
 /* How the file of one folder is like that of another. */
 static Likeness compare(const char *place, const char *other, const char *name) {
-  size_t size, whole;
-  char *text = content_of(place, name, &size), *model = content_of(other, name, &whole);
+  Content a = content_of(place, name), model = content_of(other, name);
   if (is_text(name)) {
-    size = without_times(text, size);
-    whole = without_times(model, whole);
+    a.size = without_times((char *)a.bytes, a.size);
+    model.size = without_times((char *)model.bytes, model.size);
   }
-  const bool begins = size <= whole && memcmp(text, model, size) == 0;
-  const bool lines = size == 0 || text[size - 1] == '\n';
-  free(text);
-  free(model);
-  return !begins ? OTHER : size == whole ? SAME : lines ? BEGINNING : OTHER;
+  const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
+  const bool lines = a.size == 0 || a.bytes[a.size - 1] == '\n';
+  free(a.bytes);
+  free(model.bytes);
+  return !begins ? OTHER : a.size == model.size ? SAME : lines ? BEGINNING : OTHER;
 }
 
 static void copy(const char *from, const char *to, const char *name) {
   char path[PATH_MAX];
-  size_t size;
-  char *bytes = content_of(from, name, &size);
+  const Content content = content_of(from, name);
   snprintf(path, sizeof path, "%s/%s", to, name);
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, size, file), size);
-  assert_int_equal(fclose(file), 0);
-  free(bytes);
+  folder_write_bytes(path, content.bytes, content.size);
+  free(content.bytes);
 }
 
 static const char before[] = "../before";
@@ -230,12 +220,12 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 }
 
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
-  size_t size;
-  char *said = content_of(".", "err", &size);
+  const Content err = content_of(".", "err");
+  const char *said = (const char *)err.bytes;
   /* A thread's memory is the C library's matter, which does not say what was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
-  const bool survived = status == 0 && size == 0;
+  const bool survived = status == 0 && err.size == 0;
   char wrong[PATH_MAX] = "";
   glob_t here = files_of("."), old = files_of(before);
   for (size_t i = 0; i < here.gl_pathc; i++)
@@ -250,8 +240,8 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
   if (bad)
     print_message("%s, failure %lu%s (%s): status %d, %s: %.1500s\n", r->arguments, at,
                   more ? " and on" : "", function, status, *wrong ? wrong : "not what was expected",
-                  size ? said : "(silent)");
-  free(said);
+                  err.size ? said : "(silent)");
+  free(err.bytes);
   tally[bad ? BAD : survived ? SURVIVED : REFUSED]++;
 }
 
@@ -262,15 +252,14 @@ static void try_all(const Run *r, unsigned long first, unsigned long step, bool 
   for (unsigned long at = first;; at += step) {
     restore();
     const int status = run(r, at, more, "");
-    size_t size;
-    char *function = content_of(".", "told", &size);
-    const bool none = size == 0;
+    const Content told = content_of(".", "told");
+    const bool none = told.size == 0;
     if (none && status != 0) {
       print_message("%s: status %d, and nothing failed\n", r->arguments, status);
       tally[BAD]++;
     }
-    if (!none) judge_run(r, at, more, status, function);
-    free(function);
+    if (!none) judge_run(r, at, more, status, (char *)told.bytes);
+    free(told.bytes);
     if (none) return;
   }
 }
@@ -360,18 +349,15 @@ TEST(useless_gpus) {
   foreach (c, cases) {
     restore();
     assert_int_equal(run(&cuda, 0, false, c->gpu), 1);
-    size_t size;
-    char *said = content_of(".", "err", &size);
+    const char *said = folder_read("err");
     if (!strstr(said, c->said)) fail_msg("%s: %s", c->gpu, said);
     assert_true(are_sentences(said, 1));
     assert_non_null(strstr(said, "; --device cpu does without a GPU\n"));
-    free(said);
     restore();
     assert_int_equal(run(&automatic, 0, false, c->gpu), 0);
-    said = content_of(".", "out", &size);
+    said = folder_read("out");
     assert_int_equal(strncmp(said, "device   CPU", 12), 0);
     if (!strstr(said, c->said)) fail_msg("%s: %s", c->gpu, said);
-    free(said);
   }
 }
 #endif

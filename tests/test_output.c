@@ -1,7 +1,6 @@
 /* output.c: what a file replaces, what is written in place, that nothing is left behind, and which
    paths are the same file. */
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -35,15 +34,6 @@ static int leave_folder(void **state) {
 
 static void assert_has(const char *path, const char *text) {
   assert_string_equal(folder_read(path), text);
-}
-
-static void assert_files(int expected) {
-  int count = -2; /* . and .. */
-  DIR *directory = opendir(".");
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  assert_int_equal(count, expected);
 }
 
 static struct stat status_of(const char *path) {
@@ -125,7 +115,7 @@ IN_FOLDER(old_or_new) {
   start(&output, "a", "newer");
   assert_false(atomic_file_close(&output, false, &error));
   assert_has("a", "new");
-  assert_files(1);
+  assert_int_equal(files_in_folder(), 1);
 }
 
 /* Two files at a time are both whole. */
@@ -137,7 +127,7 @@ IN_FOLDER(two_at_a_time) {
   assert_has("a", "the first");
   assert_true(atomic_file_close(&second, true, &error));
   assert_has("a", "second");
-  assert_files(1);
+  assert_int_equal(files_in_folder(), 1);
 }
 
 /* A link waits where the temporary file's name could be guessed, or a file of a dead run. */
@@ -152,7 +142,7 @@ IN_FOLDER(planted_and_stale) {
   folder_write(guessed, "stale");
   set_mode(guessed, 0);
   must_save("a", "newer", "a");
-  assert_files(3);
+  assert_int_equal(files_in_folder(), 3);
 }
 
 IN_FOLDER(links_are_followed) {
@@ -168,10 +158,10 @@ IN_FOLDER(links_are_followed) {
   must_save("to-new", "second", "sub/new");
   must_save("sub/wrong", "there", "old");
   foreach (link, links) assert_true(S_ISLNK(status_of((*link)[1]).st_mode));
-  assert_files(4);
+  assert_int_equal(files_in_folder(), 4);
   link_to("circle", "circle");
   assert_refused("circle", "Too many levels of symbolic links");
-  assert_files(5);
+  assert_int_equal(files_in_folder(), 5);
 }
 
 /* A hard link keeps the old content, as does whoever has the file open. */
@@ -189,7 +179,7 @@ IN_FOLDER(long_names) {
     name[length] = '\0';
     must_save(name, "new", name);
   }
-  assert_files(2);
+  assert_int_equal(files_in_folder(), 2);
 }
 
 /* ---- modes and owners ---------------------------------------------------------------------- */
@@ -253,7 +243,7 @@ IN_FOLDER(read_only) {
   refuse("a", "Permission denied");
   refuse("new", "Permission denied");
   set_mode(folder, 0755);
-  assert_files(2);
+  assert_int_equal(files_in_folder(), 2);
 }
 
 /* In a folder like /tmp nobody replaces the files of others: said before the run, not after it. */
@@ -264,7 +254,7 @@ IN_FOLDER(sticky_folder) {
   set_mode(folder, 0777 | S_ISVTX);
   refuse("a", "Operation not permitted");
   assert_has("a", "old");
-  assert_files(1);
+  assert_int_equal(files_in_folder(), 1);
 }
 
 IN_FOLDER(no_place) {
@@ -286,7 +276,7 @@ IN_FOLDER(no_place) {
   folder_write("a", "old");
   link_to("none/new", "link");
   foreach (place, places) assert_refused(place->path, place->reason);
-  assert_files(2);
+  assert_int_equal(files_in_folder(), 2);
 }
 
 /* A write that fails, at the latest when the file is closed, leaves the old file and no other. */
@@ -304,7 +294,7 @@ IN_FOLDER(failed_writes) {
   assert_false(saved);
   assert_non_null(strstr(error.text, "File too large"));
   assert_has("a", "old");
-  assert_files(1);
+  assert_int_equal(files_in_folder(), 1);
 }
 
 /* However many are open, and whatever became of them, their places are free again. */
@@ -316,23 +306,23 @@ IN_FOLDER(many_at_a_time) {
     while (count < MANY && atomic_file_open(&outputs[count], "a", &error)) count++;
     assert_in_range(count, 6, MANY - 1);
     assert_non_null(strstr(error.text, "Too many open files"));
-    assert_files(count + (round > 0));
+    assert_int_equal(files_in_folder(), count + (round > 0));
     for (int i = 0; i < count; i++)
       assert_int_equal(atomic_file_close(&outputs[i], i % 2, &error), i % 2);
-    assert_files(1);
+    assert_int_equal(files_in_folder(), 1);
   }
 }
 
 IN_FOLDER(a_probe_leaves_no_trace) {
   assert_true(atomic_file_probe("a", &error));
-  assert_files(0);
+  assert_int_equal(files_in_folder(), 0);
   folder_write("a", "old");
   const struct stat before = status_of("a");
   link_to("new", "link");
   assert_true(atomic_file_probe("a", &error) && atomic_file_probe("link", &error));
   assert_true(before.st_ino == status_of("a").st_ino);
   assert_has("a", "old");
-  assert_files(2);
+  assert_int_equal(files_in_folder(), 2);
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
@@ -352,7 +342,7 @@ IN_FOLDER(pipes_and_devices) {
   must_save("null", "new", NULL);
   assert_true(S_ISFIFO(status_of("pipe").st_mode) && S_ISCHR(status_of("/dev/null").st_mode));
   assert_true(S_ISLNK(status_of("link").st_mode) && S_ISLNK(status_of("null").st_mode));
-  assert_files(3);
+  assert_int_equal(files_in_folder(), 3);
 }
 
 /* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
@@ -378,7 +368,7 @@ IN_FOLDER(descriptors) {
   snprintf(path, sizeof path, "/dev/fd/%d", reader);
   assert_refused(path, "Bad file descriptor");
   close(reader);
-  assert_files(2);
+  assert_int_equal(files_in_folder(), 2);
 }
 
 static int print_around(void *unused, Error *why) {
@@ -416,7 +406,7 @@ IN_FOLDER(signals) {
   for (int round = 0; round < 2; round++) {
     assert_int_equal(process_do(die, round ? &error : NULL).status, -SIGTERM);
     assert_has("a", round ? "new" : "old");
-    assert_files(1);
+    assert_int_equal(files_in_folder(), 1);
   }
 }
 

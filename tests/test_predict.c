@@ -14,7 +14,6 @@
 #include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
-#include "support/process.h"
 #include "base/random.h"
 
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
@@ -211,18 +210,12 @@ static void assert_answers(const char *path) {
   assert_string_equal(folder_read(path), expected);
 }
 
-static int count_files(void) {
-  char text[64];
-  assert_int_equal(process_run(text, sizeof text, "ls -A '%s' | wc -l", folder), 0);
-  return atoi(text);
-}
-
 TEST(test_answers) {
   OK(predict(labelled, output, false));
   assert_answers(output);
   OK(predict(unlabelled, output, false)); /* replaces it */
   assert_answers(output);
-  assert_int_equal(count_files(), 3);
+  assert_int_equal(files_in_folder(), 3);
   struct stat status;
   const mode_t mask = umask(0);
   umask(mask);

@@ -1,6 +1,5 @@
 #include "support/checkpoint_files.h"
 
-#include <dirent.h>
 #include <float.h>
 
 const char *model;
@@ -24,16 +23,6 @@ int checkpoint_files_close(void **state) {
 void save_sample(void) {
   must_save(&sample, model);
   saved = read_content(model);
-}
-
-Content read_content(const char *path) {
-  Content content = {malloc(1 << 22), 0};
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  content.size = fread(content.bytes, 1, 1 << 22, file);
-  assert_true(content.size < 1 << 22);
-  fclose(file);
-  return content;
 }
 
 void assert_content(const char *path, Content expected) {
@@ -85,15 +74,6 @@ void forge(const char *path, const char *text, size_t data) {
   folder_write_bytes(path, bytes, size);
   free(bytes);
   free(header);
-}
-
-int files_in_folder(void) {
-  int count = 0;
-  DIR *directory = opendir(folder);
-  assert_non_null(directory);
-  while (readdir(directory)) count++;
-  closedir(directory);
-  return count - 2; /* . and .. */
 }
 
 void assert_refuses_to_load(const char *path, const char *message) {

@@ -15,12 +15,6 @@ int checkpoint_files_close(void **state);
 
 /* ---- files by hand -------------------------------------------------------------------------- */
 
-typedef struct {
-  uint8_t *bytes; /* malloc'ed by read_content */
-  size_t size;
-} Content;
-
-Content read_content(const char *path);
 void assert_content(const char *path, Content expected);
 
 /* Writes a file with this header and `data` bytes of data (0: as its tensors have), the floats 1,
@@ -33,8 +27,6 @@ void forge(const char *path, const char *header, size_t data);
 /* The header as text, malloc'ed, and where the data starts; checks the length, the padding and what
    follows from the format alone. */
 char *header_of(Content content, size_t *start);
-
-int files_in_folder(void);
 
 /* Every test has a checkpoint as make_checkpoint makes it, and the bytes of the file that
    save_sample writes it to, which is `model`. */

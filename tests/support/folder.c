@@ -1,8 +1,11 @@
 #include "support/folder.h"
 
+#include <dirent.h>
+#include <unistd.h>
+
 #include "support/process.h"
 
-enum { MOST_PATHS = 16, MOST_TEXT = 1 << 20 };
+enum { MOST_PATHS = 32 };
 
 char *folder;
 
@@ -67,15 +70,29 @@ void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
+Content read_content(const char *path) {
+  char *bytes;
+  size_t size;
+  FILE *file = fopen(path, "rb"), *content = open_memstream(&bytes, &size);
+  assert_non_null(content);
+  for (int c; file && (c = fgetc(file)) != EOF;) fputc(c, content);
+  if (file) fclose(file);
+  assert_int_equal(fclose(content), 0);
+  return (Content){(uint8_t *)bytes, size};
+}
+
 char *folder_read(const char *path) {
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  assert_true(path_count < MOST_PATHS);
-  char *text = paths[path_count++] = calloc(1, MOST_TEXT);
-  assert_non_null(text);
-  assert_true(fread(text, 1, MOST_TEXT - 1, file) < MOST_TEXT - 1);
-  fclose(file);
-  return text;
+  assert_true(access(path, R_OK) == 0 && path_count < MOST_PATHS);
+  return paths[path_count++] = (char *)read_content(path).bytes;
+}
+
+int files_in_folder(void) {
+  int count = 0;
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count - 2; /* . and .. */
 }
 
 void assert_png(const char *path, int width, int height) {

@@ -24,8 +24,19 @@ char *folder_json(const char *text);
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
-/* The text of the file `path`, of whatever folder: lives until folder_close. */
+typedef struct {
+  uint8_t *bytes; /* malloc'ed, and a 0 behind them */
+  size_t size;
+} Content;
+
+/* The file `path`, of whatever folder: its bytes, none if there is no file; its text, which lives
+   until folder_close. */
+Content read_content(const char *path);
 char *folder_read(const char *path);
+
+/* How many files are in the open folder. */
+int files_in_folder(void);
+
 /* The file is a PNG of that size. */
 void assert_png(const char *path, int width, int height);
 
