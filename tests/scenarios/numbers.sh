@@ -1,6 +1,6 @@
 # Numbers at their limits: learning rates that are huge, steps of one row and of more than there are,
-# rows of one kind. Each run ends as expected, or with one sentence. tests/test_numbers.c asks the CPU
-# engine.
+# rows of one kind. Each run ends as expected, or with one sentence. tests/test_engine_cpu.c asks the
+# CPU engine.
 
 # 300 rows in a step make one step an epoch, which multiplies each weight by -99.
 wild="$T --batch 300 --lr 100 --lr-decay 1 --weight-decay 1 --momentum 0 --epochs 1000"
