@@ -46,48 +46,46 @@ static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,
 static TrainLog *open_log(const char *name, bool append) {
   path = folder_path(name);
   TrainLog *log = train_log_open(path, append, &error);
-  if (!log) fail_msg("%s", error.text);
+  OK(log != NULL);
   return log;
 }
 
 static void header(TrainLog *log, const TrainLogField *list, int count) {
-  assert_true(train_log_header(log, list, count, &error));
+  OK(train_log_header(log, list, count, &error));
 }
 
 static void epoch(TrainLog *log, const EpochResult *result) {
-  assert_true(train_log_epoch(log, result, &error));
+  OK(train_log_epoch(log, result, &error));
 }
 
 static void end(TrainLog *log) {
-  assert_true(train_log_close(log, &error));
-}
-
-static void says(const char *text) {
-  assert_non_null(strstr(error.text, text));
-}
-
-static void log_epochs(TrainLog *log, int count) {
-  for (int i = 0; i < count; i++) epoch(log, &first);
-  end(log);
+  OK(train_log_close(log, &error));
 }
 
 /* The file's lines without their ends, the last one closed by one, too. Returns how many. */
-enum { MAX_LINES = 16, MAX_LINE = 8192 };
-static char lines[MAX_LINES][MAX_LINE];
+enum { MAX_LINES = 16 };
+static char *lines[MAX_LINES];
 
 static int read_lines(void) {
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
   int count = 0;
-  while (count < MAX_LINES && fgets(lines[count], MAX_LINE, file)) {
-    char *end = strchr(lines[count], '\n');
-    assert_non_null(end);
-    *end = '\0';
-    count++;
+  for (char *at = folder_read(path), *next; *at; at = next) {
+    assert_true(count < MAX_LINES);
+    lines[count++] = at;
+    next = strchr(at, '\n');
+    assert_non_null(next);
+    *next++ = '\0';
   }
-  assert_int_equal(fgetc(file), EOF);
-  fclose(file);
   return count;
+}
+
+/* Logs a run of so many epochs; returns the lines that are in the file then. */
+static int log_run(const char *name, bool append, const TrainLogField *list, int count,
+                   int epochs) {
+  TrainLog *log = open_log(name, append);
+  header(log, list, count);
+  for (int i = 0; i < epochs; i++) epoch(log, &first);
+  end(log);
+  return read_lines();
 }
 
 /* Writes a log of three lines or more, and looks after each call whether it is in the file. */
@@ -161,15 +159,9 @@ IN_FOLDER(test_csv) {
 
 /* The old log stands until there is an epoch to log: whatever ends the run before that. */
 IN_FOLDER(test_replaces) {
-  log_epochs(open_log("again.jsonl", false), 5);
-  for (int append = 0; append < 2; append++) {
-    TrainLog *log = open_log("again.jsonl", append);
-    assert_int_equal(read_lines(), 5);
-    header(log, fields, FIELDS);
-    assert_int_equal(read_lines(), 5);
-    end(log);
-    assert_int_equal(read_lines(), 5);
-  }
+  assert_int_equal(log_run("again.jsonl", false, NULL, 0, 4), 5);
+  for (int append = 0; append < 2; append++)
+    assert_int_equal(log_run("again.jsonl", append, fields, FIELDS, 0), 5);
   TrainLog *log = open_log("again.jsonl", false);
   header(log, fields, FIELDS);
   header(log, NULL, 0); /* on another device */
@@ -208,10 +200,7 @@ IN_FOLDER(test_appends_json) {
                {"cut.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"ep", 2}};
   foreach (c, cases) {
     if (c->old) write_text(c->name, c->old);
-    TrainLog *log = open_log(c->name, true);
-    header(log, NULL, 0);
-    log_epochs(log, 2);
-    assert_int_equal(read_lines(), c->lines + 3);
+    assert_int_equal(log_run(c->name, true, NULL, 0, 2), c->lines + 3);
     assert_string_equal(lines[c->lines], "{\"kind\": \"run\"}");
     if (c->lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
   }
@@ -224,19 +213,12 @@ IN_FOLDER(test_appends_csv) {
   static const char row[] = "1,10,";
   static const TrainLogField one[] = {{"version", "1", false}};
   write_text("other.csv", other);
-  TrainLog *log = open_log("other.csv", true);
-  header(log, one, 1);
-  log_epochs(log, 1);
-  assert_int_equal(read_lines(), 6);
+  assert_int_equal(log_run("other.csv", true, one, 1, 1), 6);
   assert_string_equal(lines[4], columns);
   assert_int_equal(strncmp(lines[5], row, strlen(row)), 0);
-  for (int round = 0; round < 2; round++) {
-    if (round == 0) write_text("cut.csv", cut);
-    log = open_log("cut.csv", true);
-    header(log, one, 1);
-    log_epochs(log, 1);
-  }
-  assert_int_equal(read_lines(), 5);
+  write_text("cut.csv", cut);
+  log_run("cut.csv", true, one, 1, 1);
+  assert_int_equal(log_run("cut.csv", true, one, 1, 1), 5);
   assert_string_equal(lines[1], columns);
   assert_string_equal(lines[2], "1,10,0.3");
   for (int i = 3; i < 5; i++) assert_int_equal(strncmp(lines[i], row, strlen(row)), 0);
@@ -252,7 +234,8 @@ IN_FOLDER(test_long_header) {
   TrainLog *log = open_log("long.jsonl", false);
   header(log, long_fields, 2);
   header(log, long_fields, 2);
-  log_epochs(log, 1);
+  epoch(log, &first);
+  end(log);
   assert_int_equal(read_lines(), 3);
   assert_true(strlen(lines[0]) > 2 * 6 * LENGTH);
   assert_string_equal(lines[1], lines[0]);
@@ -300,9 +283,7 @@ IN_FOLDER(test_links) {
   write_text("old", "old\n");
   for (int i = 0; i < 2; i++) {
     assert_int_equal(symlink(i ? "old" : "new", folder_path(links[i])), 0);
-    TrainLog *log = open_log(links[i], false);
-    header(log, NULL, 0);
-    log_epochs(log, 1);
+    assert_int_equal(log_run(links[i], false, NULL, 0, 1), 2);
     struct stat status;
     assert_int_equal(lstat(path, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
@@ -320,59 +301,46 @@ IN_FOLDER(test_links) {
   close(reader);
 }
 
+/* The path is named, and nothing is there that was not before. */
+static void refuse(const char *name, const char *says) {
+  path = folder_path(name);
+  const int files = files_in_folder();
+  const bool opened = train_log_open(path, false, &error) != NULL;
+  assert_non_null(strstr(error.text, path));
+  FAILS(opened, says);
+  assert_int_equal(files_in_folder(), files);
+}
+
 /* A log that could not be written later is refused at once. */
 IN_FOLDER(test_refused) {
   enum { NOBODY = 65534 };
+  static const char *const bad[] = {"run", "run.json",   "run.txt",
+                                    "csv", "run.csv.gz", "run.jsonl/"};
   write_text("locked.jsonl", "old\n");
   assert_int_equal(chmod(path, 0444), 0);
+  assert_int_equal(mkdir(folder_path("folder.csv"), 0700), 0);
   assert_int_equal(chmod(folder, 0755), 0);
   const uid_t user = geteuid();
   if (user == 0) assert_int_equal(seteuid(NOBODY), 0); /* root may write everywhere */
-  TrainLog *locked = train_log_open(path, true, &error);
+  refuse("locked.jsonl", "Permission denied");
   if (user == 0) assert_int_equal(seteuid(user), 0);
-  assert_null(locked);
-  says(path);
-  says("Permission denied");
-  path = folder_path("folder.csv");
-  assert_int_equal(mkdir(path, 0700), 0);
-  assert_null(train_log_open(path, false, &error));
-  says("Is a directory");
-}
-
-IN_FOLDER(test_endings) {
-  static const char *const bad[] = {"run", "run.json",   "run.txt",
-                                    "csv", "run.csv.gz", "run.jsonl/"};
-  foreach (b, bad) {
-    path = folder_path(*b);
-    assert_null(train_log_open(path, false, &error));
-    says(path);
-    says(".jsonl");
-    says(".csv");
-    assert_int_not_equal(access(path, F_OK), 0);
-  }
-  char *shorter = strdup("l"); /* than an ending: nothing before it is read */
-  assert_non_null(shorter);
+  refuse("folder.csv", "Is a directory");
+  refuse("no-such-folder/run.csv", "its folder does not exist");
+  foreach (b, bad) refuse(*b, "must end in .jsonl or .csv");
+  char shorter[] = "l"; /* than an ending: nothing before it is read */
   assert_null(train_log_open(shorter, false, &error));
-  free(shorter);
-  path = folder_path("no-such-folder/run.csv");
-  assert_null(train_log_open(path, false, &error));
-  says(path);
-  says("its folder does not exist");
 }
 
+/* As a header is written, and as an epoch is. */
 IN_FOLDER(test_full_disk) {
-  if (access("/dev/full", W_OK) != 0) {
-    print_message("there is no /dev/full\n");
-    skip();
-  }
+  if (access("/dev/full", W_OK) != 0) skip_because("there is no /dev/full");
   for (int i = 0; i < 4; i++) {
-    path = folder_path(i % 2 ? "full.jsonl" : "full.csv");
-    if (i < 2) assert_int_equal(symlink("/dev/full", path), 0);
-    TrainLog *log = open_log(i % 2 ? "full.jsonl" : "full.csv", false);
-    assert_false(i < 2 ? train_log_header(log, fields, FIELDS, &error)
-                       : train_log_epoch(log, &first, &error));
-    says(path);
-    says("No space");
+    const char *name = i % 2 ? "full.jsonl" : "full.csv";
+    if (i < 2) assert_int_equal(symlink("/dev/full", folder_path(name)), 0);
+    TrainLog *log = open_log(name, false);
+    FAILS(i < 2 ? train_log_header(log, fields, FIELDS, &error)
+                : train_log_epoch(log, &first, &error),
+          i % 2 ? "full.jsonl: No space" : "full.csv: No space");
     train_log_close(log, NULL);
   }
 }
