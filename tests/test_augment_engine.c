@@ -69,16 +69,6 @@ static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths str
                       .augment_key = key};
 }
 
-/* Trains the range in calls of one step each, or of as many as keep the bits. */
-static void train_in_parts(Engine *engine, TrainRange range) {
-  const uint64_t steps = range.steps, most = engine->aligned > 1 ? engine->aligned : 1;
-  for (range.first_step = 0; range.first_step < steps; range.first_step += range.steps) {
-    const uint64_t left = steps - range.first_step;
-    range.steps = left < most ? left : most;
-    train(engine, range);
-  }
-}
-
 /* Checks that two engines have the same weights, but for a relative error of less than `limit`. */
 static void assert_near(Engine *a, Engine *b, double limit) {
   const Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);

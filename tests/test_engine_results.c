@@ -64,7 +64,7 @@ static void assert_near(int level, const Case *c, const Outcome *o, const Refere
 
 /* Trains on the CPU and then on the GPU's first `count` levels. */
 static void compare_levels(const Case *c, const Data *data, int count) {
-  const Reference r = run_reference(c, data);
+  const Reference r = run_reference(c, config_of(c, FUSION_NONE, c->rows, c->rows), data);
   Reference on_cpu = r;
   for (int level = CPU; level < count; level++) {
     Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
@@ -120,25 +120,6 @@ ENGINE_TEST(test_same_as_reference_on_the_cpu) {
 }
 
 /* ---- the same bits -------------------------------------------------------------------------- */
-
-static void train_whole(void *engine, TrainRange range) {
-  train(engine, range);
-}
-
-/* The range in three calls: one step, or what ranges are to be aligned to, two of them, the rest.
- */
-static void train_in_parts(void *engine, TrainRange range) {
-  Engine *e = engine;
-  const uint64_t aligned = e->aligned > 1 ? e->aligned : 1;
-  const uint64_t parts[] = {aligned, 2 * aligned, UINT64_MAX};
-  const uint64_t last = range.first_step + range.steps;
-  for (int p = 0; p < 3 && range.first_step < last; p++) {
-    const uint64_t left = last - range.first_step;
-    range.steps = parts[p] < left ? parts[p] : left;
-    train(e, range);
-    range.first_step += range.steps;
-  }
-}
 
 static void check_same_bits(const Case *c, int level) {
   static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};

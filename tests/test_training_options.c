@@ -79,33 +79,12 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   return config;
 }
 
-/* The range of epoch `epoch`, or as many of its steps as are left. */
-static TrainRange range_of(const Variant *v, uint64_t epoch, uint64_t done) {
-  TrainRange range = epoch_of(&network, epoch);
-  range.learning_rate = v->rate;
-  range.updates = done;
-  range.dropout_key = 77 + epoch;
-  if (range.steps > network.steps - done) range.steps = network.steps - done;
-  return range;
-}
-
 /* *evaluated: what the network makes of all rows then. */
-static Outcome train_variant(int level, const Variant *v, const Data *data, uint64_t most_steps,
-                             EngineSums *evaluated) {
+static Outcome train_variant(int level, const Variant *v, const Data *data,
+                             void (*way)(void *engine, TrainRange range), EngineSums *evaluated) {
   Engine *engine = open_config(config_for(v, FUSION_AUTO), level);
   send_all(engine, data, network.rows);
-  for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
-    TrainRange range = range_of(v, epoch, done);
-    const uint64_t end = range.first_step + range.steps;
-    while (range.first_step < end) {
-      const uint64_t left = end - range.first_step;
-      range.steps = left < most_steps ? left : most_steps;
-      train(engine, range);
-      range.first_step += range.steps;
-      range.updates += range.steps;
-      done += range.steps;
-    }
-  }
+  for_steps(&network, way, engine);
   const Outcome o = outcome_of(engine);
   OK(engine_evaluate(engine, 0, network.rows, &error));
   *evaluated = collect(engine);
@@ -121,41 +100,29 @@ static Outcome train_variant(int level, const Variant *v, const Data *data, uint
 static const double limit = 1e-3;
 
 static void near_the_reference_on(int level, const Variant *v) {
-  const EngineConfig config = config_for(v, FUSION_LAYER);
-  const size_t floats = config.network.floats, states = training_states(&config.training);
   Data data = make_data(&network, network.rows);
-  EngineSums sums = {0}, evaluated, evaluation = {0};
-  Outcome o = train_variant(level, v, &data, UINT64_MAX, &evaluated);
-  float *initial = allocate(floats, sizeof *initial);
-  double *state = allocate(states * floats, sizeof *state);
-  network_initialise(&config.network, config.training.seed, initial);
-  const double *start = doubles_of(initial, floats);
-  double *expected = doubles_of(initial, floats);
-  if (config.training.ema > 0) reference_to_double(initial, floats, state + (states - 1) * floats);
-  for (uint64_t done = 0, epoch = 0; done < network.steps; epoch++) {
-    const TrainRange range = range_of(v, epoch, done);
-    reference_train(&config, expected, state, data.pixels, data.inputs, data.labels, &range, &sums);
-    done += range.steps;
-  }
-  const double of_parameters = way_error(o.parameters, expected, start, floats);
-  reference_evaluate(&config, expected, data.pixels, data.inputs, data.labels, 0, network.rows,
-                     &evaluation);
+  EngineSums evaluated, evaluation = {0};
+  const Outcome o = train_variant(level, v, &data, train_whole, &evaluated);
+  const Reference r = run_reference(&network, config_for(v, FUSION_LAYER), &data);
+  const double of_parameters = way_error(o.parameters, r.parameters, r.start, o.floats);
+  reference_evaluate(&r.config, r.parameters, data.pixels, data.inputs, data.labels, 0,
+                     network.rows, &evaluation);
   const double of_loss =
-      fmax(fabs(o.sums.loss / sums.loss - 1), fabs(evaluated.loss / evaluation.loss - 1));
+      fmax(fabs(o.sums.loss / r.sums.loss - 1), fabs(evaluated.loss / evaluation.loss - 1));
   double of_state = 0;
-  for (size_t s = 0; s < states; s++)
-    of_state = fmax(of_state, way_error(o.momentum + s * floats, state + s * floats, NULL, floats));
+  for (size_t at = 0; at < o.states * o.floats; at += o.floats)
+    of_state = fmax(of_state, way_error(o.momentum + at, r.momentum + at, NULL, o.floats));
   if (!(of_parameters < limit && of_state < 2 * limit && of_loss < limit / 10))
     fail_msg("%s, %s, level %d: parameters %.2g, state %.2g, loss %.2g", network.name, v->name,
              level, of_parameters, of_state, of_loss);
-  assert_int_equal(o.sums.rows, sums.rows);
+  assert_int_equal(o.sums.rows, r.sums.rows);
 }
 
 static void same_bits_on(int level, const Variant *v) {
   Data data = make_data(&network, network.rows);
   EngineSums of_whole, of_parts;
-  Outcome whole = train_variant(level, v, &data, UINT64_MAX, &of_whole);
-  Outcome parts = train_variant(level, v, &data, 2, &of_parts);
+  Outcome whole = train_variant(level, v, &data, train_whole, &of_whole);
+  Outcome parts = train_variant(level, v, &data, train_in_parts, &of_parts);
   assert_same_bits(&whole, &parts);
   assert_true(of_whole.loss == of_parts.loss);
   assert_int_equal(whole.sums.correct, parts.sums.correct);
@@ -165,6 +132,7 @@ static void for_each(int level) {
   for (int i = 0; i < VARIANTS; i++)
     for (int n = 0; n < NETWORKS; n++) {
       network = networks[n];
+      network.learning_rate = variants[i].rate;
       if (!network.quick && (quick() || variants[i].dropout[0] == 0)) continue;
       near_the_reference_on(level, &variants[i]);
       same_bits_on(level, &variants[i]);

@@ -80,21 +80,7 @@ const Case cases[CASES] = {
     {"short last batch", 50, {61, 7}, 2, 10, 7, 60, 0.05f, 0.9f, 0.001f, 50, 55, false, true, 0},
     {"no hidden layer", 784, {0}, 0, 10, 64, 500, 0.05f, 0.9f, 0.0f, 50, 1, false, false, 0},
     {"one hidden layer", 17, {33}, 1, 10, 13, 100, 0.05f, 0.9f, 0.01f, 50, 5, false, true, 0},
-    {"3 hidden layers",
-     31,
-     {20, 11, 15},
-     3,
-     10,
-     16,
-     100,
-     0.05f,
-     0.9f,
-     0.0f,
-     50,
-     38,
-     false,
-     true,
-     0},
+    {"3 hidden", 31, {20, 11, 15}, 3, 10, 16, 100, 0.05f, 0.9f, 0.0f, 50, 38, false, true, 0},
     {"2 classes", 63, {13, 9}, 2, 2, 32, 150, 0.05f, 0.9f, 0.0f, 50, 37, false, false, 0},
     {"1000 classes", 63, {21, 10}, 2, 1000, 33, 150, 0.05f, 0.9f, 0.0f, 50, 43, false, false, 0},
     {"batch above rows", 50, {21, 11}, 2, 10, 100, 33, 0.05f, 0.9f, 0.0f, 50, 50, false, true, 0},
@@ -134,15 +120,17 @@ TrainRange epoch_of(const Case *c, uint64_t epoch) {
                       .shuffled = epoch > 0,
                       .key = random_order_key(3, epoch),
                       .steps = whole_batches(c, c->rows) / (uint64_t)c->batch,
-                      .learning_rate = c->learning_rate};
+                      .learning_rate = c->learning_rate,
+                      .dropout_key = 77 + epoch};
 }
 
 void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context) {
-  uint64_t left = quick() ? c->steps / 2 : c->steps;
-  for (uint64_t epoch = 0; left > 0; epoch++) {
+  const uint64_t steps = quick() ? c->steps / 2 : c->steps;
+  for (uint64_t epoch = 0, done = 0; done < steps; epoch++) {
     TrainRange range = epoch_of(c, epoch);
-    if (range.steps > left) range.steps = left;
-    left -= range.steps;
+    if (range.steps > steps - done) range.steps = steps - done;
+    range.updates = done;
+    done += range.steps;
     use(context, range);
   }
 }
@@ -234,17 +222,25 @@ void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
-static void train_one(void *engine, TrainRange range) {
+void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }
 
-void train_case(Engine *engine, const Case *c) {
-  for_steps(c, train_one, engine);
+void train_in_parts(void *engine, TrainRange range) {
+  Engine *e = engine;
+  const uint64_t aligned = e->aligned > 1 ? e->aligned : 1, end = range.first_step + range.steps;
+  for (uint64_t most = aligned; range.first_step < end; most += aligned) {
+    const uint64_t left = end - range.first_step;
+    range.steps = left < most ? left : most;
+    train(e, range);
+    range.first_step += range.steps;
+    range.updates += range.steps;
+  }
 }
 
 Outcome train_on(Engine *engine, const Case *c, const Data *d) {
   send_all(engine, d, c->rows);
-  train_case(engine, c);
+  for_steps(c, train_whole, engine);
   return close_with_outcome(engine);
 }
 
@@ -262,14 +258,16 @@ double *doubles_of(const float *values, size_t count) {
   return doubles;
 }
 
-Reference run_reference(const Case *c, const Data *d) {
-  Reference r = {.config = config_of(c, FUSION_NONE, c->rows, c->rows), .data = d};
-  const size_t floats = r.config.network.floats;
+Reference run_reference(const Case *c, EngineConfig config, const Data *d) {
+  Reference r = {.config = config, .data = d};
+  const size_t floats = config.network.floats, states = training_states(&config.training);
   float *initial = allocate(floats, sizeof *initial);
   network_initialise(&r.config.network, r.config.training.seed, initial);
   r.start = doubles_of(initial, floats);
   r.parameters = doubles_of(initial, floats);
-  r.momentum = allocate(floats, sizeof(double));
+  r.momentum = allocate(states * floats, sizeof(double));
+  if (config.training.ema > 0)
+    reference_to_double(initial, floats, r.momentum + (states - 1) * floats);
   for_steps(c, reference_one, &r);
   return r;
 }

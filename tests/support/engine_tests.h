@@ -123,10 +123,12 @@ typedef struct {
 Outcome outcome_of(Engine *engine);
 Outcome close_with_outcome(Engine *engine);
 
-/* Trains the case's steps. */
-void train_case(Engine *engine, const Case *c);
+/* For for_steps: trains the range in one call, or in calls of one step, two, three and so on, or
+   of as many times what ranges are to be aligned to. */
+void train_whole(void *engine, TrainRange range);
+void train_in_parts(void *engine, TrainRange range);
 
-/* Does the same on all its rows; closes the engine. */
+/* Trains the case's steps on all its rows; closes the engine. */
 Outcome train_on(Engine *engine, const Case *c, const Data *d);
 
 /* Parameters and momentum. */
@@ -141,11 +143,11 @@ double *doubles_of(const float *values, size_t count);
 typedef struct {
   EngineConfig config;
   const Data *data;
-  double *start, *parameters, *momentum; /* start: before the first step */
+  double *start, *parameters, *momentum; /* start: before the first step; momentum as of Outcome */
   EngineSums sums;
 } Reference;
 
-Reference run_reference(const Case *c, const Data *d);
+Reference run_reference(const Case *c, EngineConfig config, const Data *d);
 
 /* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
    went. NULL for `start`: zeros. */
