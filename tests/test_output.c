@@ -110,7 +110,7 @@ IN_FOLDER(old_or_new) {
   folder_write("a", "old");
   start(&output, "a", "new");
   assert_has("a", "old");
-  assert_true(atomic_file_close(&output, true, &error));
+  OK(atomic_file_close(&output, true, &error));
   assert_has("a", "new");
   start(&output, "a", "newer");
   assert_false(atomic_file_close(&output, false, &error));
