@@ -1,15 +1,11 @@
 /* Training on augmented rows: both engines against rows augmented here by
    augment.h, which test_augment.c checks. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/augment.h"
 #include "exercise/reference.h"
-#include "support/test.h"
 #include "support/engine_tests.h"
 
 static Error error;

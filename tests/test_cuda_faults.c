@@ -1,7 +1,6 @@
 /* A GPU that really fails: a limit on its memory, launches that it refuses, and an address that is
    none, after which it serves this process no more; so that test is the last. test_faults.c tries
    every call, on a GPU that is not there. */
-#include <string.h>
 
 #include "engine/engine.h"
 #include "support/engine_tests.h"

@@ -3,9 +3,7 @@
    every engine promises in test_engine_interface.c. */
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
-#include "support/test.h"
 #include "support/engine_tests.h"
 
 static Error error;

@@ -1,12 +1,9 @@
 /* Every engine keeps the promises of engine.h, the CPU's and that of every level of fusion: two
    staging buffers while the device works, sums, parameters that are read and written, refusals.
    What engines compute is in test_engine_results.c. */
-#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #ifdef HAVE_CUDA

@@ -1,12 +1,9 @@
 /* The results of every engine, the CPU's and that of every level of fusion: against the float64
    reference and each other, the same bits each time, each row once per epoch. What else engine.h
    promises is in test_engine_interface.c. */
-#include "support/test.h"
 #include "support/engine_tests.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "exercise/reference.h"
 #ifdef HAVE_CUDA

@@ -1,7 +1,5 @@
 /* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
    GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
-#include <stdlib.h>
-#include <string.h>
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR

@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 

@@ -1,7 +1,5 @@
 /* The tiles of the CPU engine, in every instruction set that this machine has. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/gemm_cpu.h"
 #include "exercise/reference.h"

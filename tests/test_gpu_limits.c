@@ -1,12 +1,8 @@
 /* Plans for GPUs that are not here: the limits of a GPU are values, so every card of the
    table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
-#include "support/test.h"
 #include "support/cuda.h"
 
 #ifdef HAVE_CUDA
-
-#include <stdio.h>
-#include <string.h>
 
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"

@@ -1,13 +1,11 @@
 /* The launchers of kernels.h that compute no gemm and no softmax, against the float64 reference or
    exactly; and that all launchers refuse wrong arguments. The others have test_kernels_gemm.c and
    test_kernels_softmax.c. */
-#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
 
 #include <math.h>
-#include <string.h>
 
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"

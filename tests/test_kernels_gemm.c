@@ -1,6 +1,5 @@
 /* The gemms of kernels.h, unfused and with what levels layer and step fuse to them, against the
    float64 reference and cuBLAS, on shapes that divide nothing; and the updates of weights. */
-#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA

@@ -1,12 +1,10 @@
 /* The update of all parameters by another rule than the momentum rule, kernels/optimizer.cu:
    against float64, weights that decay beside biases that do not, a step without rows. */
-#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
 
 #include <math.h>
-#include <string.h>
 
 /* Two layers over several blocks, the last of which is not full; the second one's weights, of which
    rows do not start on 16 bytes, end before its biases begin. */

@@ -1,6 +1,5 @@
 /* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel, against
    the float64 reference: for logits that overflow, vanish and tie. */
-#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA

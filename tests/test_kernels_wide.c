@@ -1,12 +1,10 @@
 /* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
    nothing; and the planes of bf16 terms that they read and write. */
-#include "support/test.h"
 #include "support/kernel_tests.h"
 
 #ifdef HAVE_CUDA
 
 #include <math.h>
-#include <string.h>
 
 static void needs_wide(void) {
   if (!wide_by()) skip();

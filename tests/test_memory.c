@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 

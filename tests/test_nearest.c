@@ -1,7 +1,6 @@
 /* Which known word is near to a mistyped one, and which is not. */
 
 #include "base/nearest.h"
-#include "support/test.h"
 #include "support/folder.h"
 
 static const char *const known[] = {"epochs", "epoch", "batch", "none", "step", "lr", NULL};

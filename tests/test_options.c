@@ -4,7 +4,6 @@
 #include "base/augment.h"
 #include "engine/engine.h"
 #include "cli/options.h"
-#include "support/test.h"
 #include "support/folder.h"
 
 static const char *config_path;

@@ -8,7 +8,6 @@
 
 #include "base/interrupt.h"
 #include "base/output.h"
-#include "support/test.h"
 #include "support/folder.h"
 #include "support/process.h"
 

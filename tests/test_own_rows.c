@@ -2,7 +2,6 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
-#include "support/test.h"
 #include "support/folder.h"
 #include "train/own_rows.h"
 

@@ -11,7 +11,6 @@
 #include "predict/pictures.h"
 #include "predict/predict.h"
 #include "data/digits.h"
-#include "support/test.h"
 #include "support/folder.h"
 #include "support/pictures.h"
 #include "base/random.h"

@@ -1,7 +1,5 @@
 /* The specification itself: small cases by hand, the gradient against finite differences. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "exercise/reference.h"

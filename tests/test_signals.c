@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "support/folder.h"
 #include "support/process.h"
-#include "support/test.h"
 
 /* From the signal to the end: 2 seconds are promised, on a machine that does nothing else. */
 enum { PATIENCE = 20 };

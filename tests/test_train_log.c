@@ -6,7 +6,6 @@
 
 #include <jansson.h>
 
-#include "support/test.h"
 #include "support/folder.h"
 #include "train/train_log.h"
 

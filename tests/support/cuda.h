@@ -3,9 +3,6 @@
 #ifndef TESTS_CUDA_H
 #define TESTS_CUDA_H
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "engine/engine.h"
 #include "support/test.h"
 

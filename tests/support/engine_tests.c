@@ -1,8 +1,6 @@
 #include "support/engine_tests.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "base/sizes.h"

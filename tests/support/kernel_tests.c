@@ -3,8 +3,6 @@
 #ifdef HAVE_CUDA
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 cudaStream_t stream;
 void *d_work;

@@ -1,8 +1,5 @@
 #include "support/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { MOST_TESTS = 64 };
 
 static struct CMUnitTest tests[MOST_TESTS];

@@ -3,7 +3,6 @@
 #ifndef TRAINER_TESTS_H
 #define TRAINER_TESTS_H
 
-#include "support/test.h"
 #include "support/folder.h"
 #include "train/trainer.h"
 
