@@ -326,7 +326,7 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 
 # Each program is linked of its own objects and of these. An archive comes last: it gives what the
 # objects before it want.
-WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_optimizer test_kernels_softmax)
+WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_softmax)
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
 HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp_manual $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o

@@ -107,7 +107,6 @@ sanitized='
   test_kernels memcheck racecheck initcheck synccheck
   test_kernels_gemm memcheck racecheck initcheck synccheck
   test_kernels_softmax memcheck racecheck initcheck synccheck
-  test_kernels_optimizer memcheck racecheck initcheck synccheck
   test_kernels_wide memcheck synccheck
   test_engine_results memcheck racecheck initcheck synccheck
   test_engine_interface memcheck initcheck synccheck

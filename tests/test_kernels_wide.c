@@ -21,10 +21,14 @@ static int ways_of(Shape s) {
   return area(s.rows, s.out) + area(s.rows, s.in) + area(s.out, s.in) < 1000000 ? WAYS : 1;
 }
 
-static void choose_way(int way) {
+/* Returns true for a way, which the kernels take from now on. */
+static bool choose_way(int way, int ways) {
   static const int sides[WAYS] = {0, 64, 128};
-  wide_test_mma(sides[way]);
+  if (way < ways) wide_test_mma(sides[way]);
+  return way < ways;
 }
+
+#define EACH_WAY(ways) for (int way = 0; choose_way(way, ways); way++)
 
 /* ---- planes --------------------------------------------------------------------------------- */
 
@@ -133,8 +137,7 @@ static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, 
   const double limit = planes_bound(terms, s.in, f->roundings);
   const Planes x = input_planes(&f->batch, f->x, pixels, terms, s);
   const Planes weights = planes_of(f->w, terms, s.out, s.in);
-  for (int way = 0; way < ways_of(s); way++) {
-    choose_way(way);
+  EACH_WAY(ways_of(s)) {
     const Planes y = make_planes(terms, s.rows, s.out);
     float *d_y = poisoned_floats(count);
     LAUNCH(ones, y);
@@ -175,8 +178,7 @@ static void check_backward(Shape s, uint64_t seed) {
     const Planes above = planes_of(dz, terms, s.rows, s.out);
     const Planes weights = planes_of(w, terms, s.out, s.in);
     const Planes masks = planes_of(a, terms, s.rows, s.in);
-    for (int way = 0; way < ways_of(s); way++) {
-      choose_way(way);
+    EACH_WAY(ways_of(s)) {
       const Planes to = make_planes(terms, s.rows, s.in);
       LAUNCH(wide_backward, above, weights, masks, to);
       assert_near("wide backward", s, values_of(to), dx, count,
@@ -260,8 +262,7 @@ static void check_update(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
   for (int terms = 2; terms <= 3; terms++) {
     WideLayer l = make_wide_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
-    for (int way = 0; way < ways_of(s); way++) {
-      choose_way(way);
+    EACH_WAY(ways_of(s)) {
       give_parameters(&l, seed + 3);
       LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
       assert_wide_layer_updated(&l, rule);
@@ -279,8 +280,7 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
   for (int terms = 2; terms <= 3; terms++) {
     WideLayer l = make_wide_layer(&batch, s, terms, terms == 2, seed + 2);
-    for (int way = 0; way < ways_of(s); way++) {
-      choose_way(way);
+    EACH_WAY(ways_of(s)) {
       l.update.at = gradient_of(&l.layer);
       LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
       assert_layer_gradient("wide gradient", &l.layer, &l.update.at,
@@ -300,8 +300,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
   WideUpdate updates[MAX_UPDATES];
   for (int n = 0; n < MAX_UPDATES; n++)
     layers[n] = make_wide_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
-  for (int way = 0; way < WAYS; way++) {
-    choose_way(way);
+  EACH_WAY(WAYS) {
     for (int n = 0; n < MAX_UPDATES; n++) {
       give_parameters(&layers[n], 100 * (uint64_t)n + 1);
       updates[n] = layers[n].update;
@@ -320,9 +319,8 @@ KERNEL_TEST(test_wide_updates_of_many_layers) {
 KERNEL_TEST(test_update_without_planes) {
   needs_wide();
   const Shape s = {130, 500, 10};
-  for (int n = 0; n < 2 * WAYS; n++) {
-    const int terms = 2 + n % 2;
-    choose_way(n / 2);
+  EACH_WAY(WAYS)
+  for (int terms = 2; terms <= 3; terms++) {
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
     WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;
@@ -341,10 +339,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
   const WideLayer l = make_wide_layer(&batch, s, 3, false, 9);
-  for (int way = 0; way < WAYS; way++) {
-    choose_way(way);
-    LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
-  }
+  EACH_WAY(WAYS) LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
   assert_layer_untouched(&l.layer);
   assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
 }
@@ -360,8 +355,7 @@ KERNEL_TEST(test_same_bits) {
   const Values w = random_values(area(s.out, s.in), 2), b = signed_values((size_t)s.out, 3);
   const Planes px = planes_of(x, 3, s.rows, s.in), pw = planes_of(w, 3, s.out, s.in);
   const Planes y = make_planes(3, s.rows, s.out);
-  for (int way = 0; way < WAYS; way++) {
-    choose_way(way);
+  EACH_WAY(WAYS) {
     float *first = NULL;
     for (int run = 0; run < (ON_EMULATOR ? 2 : 20); run++) {
       float *d_y = poisoned_floats(count);
