@@ -43,20 +43,15 @@ completes() {
 
 case_ 'options and values are completed'
 completes <<'END'
---pre|--precision --predict
 --quiet --lr|--lr --lr-decay --lr-schedule
--q nonsense|
 --lr-schedule ''|constant cosine linear step
 --lr-schedule co|constant cosine
 -d c|cpu cuda
 --device = c|cpu cuda
---precision =|fp32 tf32
 --epochs ''|10
 --augment ''|elastic none rotate scale shear shift
---augment s|scale shear shift
 --augment shift,s|shift,scale shift,shear
 --augment scale,shift,|scale,shift,elastic scale,shift,rotate scale,shift,shear
---classify d.png --lo|--load --log
 END
 complete_ '' | grep -q -e '--hidden'
 
@@ -64,12 +59,9 @@ case_ 'files are completed'
 completes <<'END'
 --train ''|a.csv sub
 --test sub/|sub/g.csv
---predict = a|a.csv
 --resume ''|b.safetensors sub
--c ''|c.conf sub
 --plot ''|d.png sub
 --load b --classify ''|d.png e f.JPG sub
---classify d.png e|e f.JPG
 --classify --load ''|b.safetensors sub
 END
 

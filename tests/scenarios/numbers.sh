@@ -21,11 +21,9 @@ done
 
 case_ 'any batch uses every row'
 for batch in 1 299 300 301 65536; do
-  ok $T --epochs 1 --batch $batch --save resident.st
+  ok $T --epochs 1 --batch $batch --save resident.st --log rows$batch.csv
+  grep -q '^1,.*,300,50' rows$batch.csv
   ok $T --epochs 1 --batch $batch --resident no --save streamed.st
   same_network resident.st streamed.st
-  rm -f rows.csv
-  ok $T --epochs 3 --batch $batch --log rows.csv
-  [ "$(grep -c '^[123],.*,300,50' rows.csv)" = 3 ]
 done
 

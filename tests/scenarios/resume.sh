@@ -19,29 +19,18 @@ while read -r options; do
   absent part.st.tmp.*
 done <<END
 --momentum 0.5 --weight-decay 0.01
---momentum 0 --resident no
 --optimizer nesterov --weight-decay 0.01
 --dropout 0.3 --label-smoothing 0.1 --resident no
---dropout 0.3
 --ema 0.9
 --mean 0.1 --std 0.3 --pixel-max 200
 --ema 0.99 --optimizer adam --lr 0.01 --resident no
---optimizer adam --lr 0.01 --beta1 0.8 --resident no
 --optimizer adamw --lr 0.01 --weight-decay 0.1 --epsilon 1e-3
---train long.csv --resident no --threads 2
 --lr-schedule constant --warmup 4 --batch 7
 $D --augment shift,rotate
 $D --augment scale,elastic --resident no
 --validation 0.2
 --validation test.csv --resident no
 END
-
-case_ 'a resumed run may be saved elsewhere'
-ok $T --epochs 5 --save whole.st
-cp two.st part.st
-ok --resume part.st --epochs 5 --save other.st
-same part.st two.st
-same other.st whole.st
 
 case_ 'the command line comes before --config, and that before what was saved'
 printf '[training]\nepochs = 3\nlr = 0.125\n' >more.conf
@@ -118,14 +107,6 @@ for rows in 1,resident 2,streamed; do
   printed 1 "^data .* ${rows#*,}"
 done
 
-case_ 'a small file takes no large memory' # sizes are compared before 2 GB are taken for them
-edit 's/hidden = 4/hidden = 16384,16384,16384/' two.st large.st
-(
-  sanitized || ulimit -v 2000000
-  refuses 1 'large.st holds a network of 2-4-2, but train.csv, --hidden and ' --resume large.st \
-    --epochs 9
-)
-
 case_ "another program's file is read and not written over"
 edit 's/"options":"[^"]*"/"options":""/; s/"epoch":"2"/"epoch":"0"/' two.st foreign.st
 cp foreign.st twin.st
@@ -192,16 +173,8 @@ yes INT 1 data
 no TERM 1 data
 yes TERM 1 epoch
 no INT 1 epoch
-yes INT 4 epoch
 no TERM 3 epoch
 END
-
-case_ 'a resumed run may be interrupted again' # it does not know how long its epochs take
-ok $L --epochs 1 --save stopped.st
-start --resume stopped.st --epochs 1000000
-printing 1 '^data '
-stopped TERM
-continues
 
 case_ 'nothing is saved unless asked for'
 start $L --epochs 1000000

@@ -18,23 +18,18 @@ while read -r options; do
 done <<'END'
 --log train.csv
 --save train.csv
---plot test.csv
 --mistakes ./train.csv
 --confusion hard.csv
 --weights soft.csv
 --save new --plot new
---save new.st --confusion dangling
 --log new.csv --resume net --epochs 2 --save ./new.csv
---resume net --epochs 2 --plot net
 --load net --predict test.csv --output net
---load net --predict test.csv --output ./test.csv
 --load net --evaluate --mistakes test.csv
 --load net --load other --predict test.csv --output other
 --validation held.csv --save held.csv
 --early-stop 3 --save s --train s.best
 --train train.png --tune train.png
 --ensemble 2 --save rows --train rows-1
---ensemble 2 --save hard.st
 --ensemble 3 --save link.st --seed 0
 END
 
@@ -98,11 +93,7 @@ said 'cannot write to standard output'
 case_ 'places are tried before training'
 refusals 1 $T --epochs 2 <<'END'
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
-none/x.st: its folder does not exist|--save none/x.st --resume net
 none/x.png: its folder does not exist|--plot none/x.png
-none/x.png: its folder does not exist|--weights none/x.png
-none/x.png: its folder does not exist|--mistakes none/x.png
-none/x.png: its folder does not exist|--confusion none/x.png
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
 cannot write .: it is not a regular file|--save .
 END

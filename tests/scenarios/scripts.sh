@@ -184,12 +184,10 @@ done
 JOBS=2 does 0 run_tests.sh bin/test_a bin/test_b
 [ "$(tail -n 1 out)" = '2 passed, 0 failed, 0 skipped' ]
 rm a b
-stand_in bin/test_a <<<'[ -e b ] && [ -e c ] && echo 1..1 && echo ok 1 - last'
-for test in b c; do
-  stand_in bin/test_$test <<<"echo 1..1; sleep 0.2; touch $test; echo ok 1 - one"
-done
-JOBS=3 ALONE='test_a test_d' does 0 run_tests.sh bin/test_a bin/test_b bin/test_c
-[ "$(tail -n 1 out)" = '3 passed, 0 failed, 0 skipped' ]
+stand_in bin/test_a <<<'[ -e b ] && echo 1..1 && echo ok 1 - last'
+stand_in bin/test_b <<<'echo 1..1; sleep 0.2; touch b; echo ok 1 - one'
+JOBS=3 ALONE='test_a test_d' does 0 run_tests.sh bin/test_a bin/test_b
+[ "$(tail -n 1 out)" = '2 passed, 0 failed, 0 skipped' ]
 
 # ---- check_all.sh --------------------------------------------------------------------------
 
@@ -203,10 +201,7 @@ printf 'test\ntest SANITIZE=1\n' | cmp - log
 does 1 check_all.sh lint test
 says '  | working
   | came of lint
-FAILED  ' 'came of lint
-ok ' 'came of test
-1 checks passed, 1 failed, in 0:'
-printf 'lint\ntest\n' | cmp - log
+FAILED  ' '1 checks passed, 1 failed, in 0:'
 rm bin/*
 
 # ---- profile.sh ----------------------------------------------------------------------------
@@ -280,8 +275,6 @@ says 'device  Fake GPU, 1 GiB
 for seed in 1 2 3 4; do echo "--config some/sprint-99.conf --seed $seed"; done | is log
 sprint 0 12 a/x-99.conf b/y98.5.conf <<<'accuracy=99.1$(($4 % 3))%'
 says 'x-99                12   99.110%  0.009  44.68  ' 'y98.5               12   99.110%  0.009 '
-sprint 1 5 a/sprint-98.01.conf <<<'accuracy=98.0$(($4 % 3))%'
-says ' 0.53  3.1e-01 '
 
 case_ 'sprint.sh says why not'
 while IFS='|' read -r code seeds config body text; do

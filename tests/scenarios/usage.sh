@@ -10,8 +10,11 @@ has() {
   }
 }
 
-# shows_help: of a width that any terminal has.
+# shows_help: of a width that any terminal has; and its version.
 shows_help() {
+  ok --version
+  printed 1 "^${MLP##*/} [0-9]+\.[0-9]+\.[0-9]+$"
+  printed 1 ''
   ok --help
   printed 1 "^Usage: ${MLP##*/} "
   printed 0 '^.{81}'
@@ -21,12 +24,6 @@ shows_help() {
   said 'No space left'
 }
 
-shows_version() {
-  ok --version
-  printed 1 "^${MLP##*/} [0-9]+\.[0-9]+\.[0-9]+$"
-  printed 1 ''
-}
-
 cp "$TOP"/docs/results/lab-h100.json .
 touch before out err
 echo * >before
@@ -34,7 +31,6 @@ echo * >before
 case_ 'mlp-train'
 if has mlp-train; then
   shows_help
-  shows_version
   refusals 2 <<'END'
 unknown option '--bogus'|--bogus
 unexpected argument 'stray'|stray
@@ -60,7 +56,6 @@ if has mlp-lab; then
   shows_help
   ok softmax --help
   printed 1 '^Usage: mlp-lab TOPIC'
-  shows_version
   refusals 2 <<'END'
 name a topic|
 unexpected argument 'all'|list reduce all

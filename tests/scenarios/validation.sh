@@ -20,8 +20,6 @@ ok $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --qui
 printed 1 '^epoch '
 printed 1 '^test     loss [0-9.]+  acc [0-9.]+%  of 50 rows$'
 printed 1 ' val-loss   val-acc '
-printed 0 'test-acc'
-printed 0 '^.{81}'
 grep '"kind": "test"' run.jsonl >tested
 grep '"kind": "epoch"' run.jsonl | tail -n 1 >last
 [ "$(value test_rows tested)" = 50 ]
@@ -35,10 +33,8 @@ case_ 'rows that were trained on do not judge'
 ok $T --validation 0.2 --epochs 1 --save part.st
 fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
   --resume part.st --epochs 2 --validation 0.3
-fails 1 'continue with its --seed' --resume part.st --epochs 2 --seed 2
 ok --resume part.st --epochs 2 --validation test.csv --save f.st
 [ "$(value best_epoch f.st)" = 2 ] # of these rows
-ok --resume part.st --epochs 2 --validation 0 --save f.st
 
 case_ 'another test file knows no best epoch'
 ok $T --epochs 2 --save t.st

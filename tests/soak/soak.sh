@@ -35,16 +35,10 @@ longest=0 RANKS='' hard=''
 exec 9<> <(:) # a pipe that sends nothing: to read from it is to sleep
 
 print_done() {
-  printf '%4d s  %d pairs agree, %d of other threads, %d of other --resident, %d diverged, %d stopped early
-        files: %d of other CSV, %d by gzip, %d through a pipe or standard input
-        signals: %d before training, %d within and %d between epochs, %d in the test after the last, %d twice or SIGKILL
-        %d pairs of ranks: %d before training, %d within and %d between epochs, %d in the test, %d hard, %d stopped,
-        %d refused; %d ensembles; the end came within %.1f s
-' \
-    $SECONDS $(for what in pairs threads resident diverged early csv packed piped before within between \
-      testing hard ranks of_before of_within of_between of_testing of_hard stopped refused ensembles; do
-      echo "${count[$what]:-0}"
-    done) "$((longest / 1000))e-3"
+  local what
+  printf '%4d s' $SECONDS
+  for what in $(printf '%s\n' "${!count[@]}" | sort); do printf ', %d %s' ${count[$what]} "${what//_/ }"; done
+  printf '; the end came within %.1f s\n' "$((longest / 1000))e-3"
 }
 
 # ---- drawing: in this shell, as $(...) would have other random numbers -------------------------
@@ -104,8 +98,8 @@ draw_file() {
   pipe) mkfifo $b.pipe && source=$b.pipe ;;
   input) source=- ;;
   esac
-  count[csv]=$((count[csv] + other))
-  case $way in packed) ((++count[packed])) ;; pipe | input) ((++count[piped])) ;; esac
+  ((!other)) || ((++count[files_of_other_CSV]))
+  case $way in packed) ((++count[files_by_gzip])) ;; pipe | input) ((++count[files_through_a_pipe])) ;; esac
 }
 
 # ---- runs --------------------------------------------------------------------------------------
@@ -179,7 +173,7 @@ interrupted() {
     kill -CONT $victim 2>/dev/null || true
     ends_within $END || die 'the last command does not end after a rank was stopped'
     since=${EPOCHREALTIME/./}
-    ((++count[stopped]))
+    ((++count[ranks_stopped]))
   elif [ -z "$RANKS" ] && [ -n "$strict" ] && chance 30; then # while it saves
     sleep_for $((RANDOM / 3))
     kill -$picked $pid 2>/dev/null || true
@@ -194,20 +188,20 @@ interrupted() {
   ! settled || return 1
   said=$(grep -o 'mlp-train: .*' err) || true
   case $said in
-  *'interrupted in epoch'*'--resume b.st'*) moment=within ;;
-  *'interrupted after epoch'*'--resume b.st'*) moment=between ;;
-  *'interrupted after the last epoch'*'--load b.st'*) moment=testing ;;
-  '' | 'mlp-train: interrupted' | *': interrupted: networks of earlier seeds'*) moment=before ;;
+  *'interrupted in epoch'*'--resume b.st'*) moment=within_an_epoch ;;
+  *'interrupted after epoch'*'--resume b.st'*) moment=between_epochs ;;
+  *'interrupted after the last epoch'*'--load b.st'*) moment=in_the_test ;;
+  '' | 'mlp-train: interrupted' | *': interrupted: networks of earlier seeds'*) moment=before_training ;;
   *) moment='' ;;
   esac
   if [ -z "$strict" ] && [ $picked != STOP ]; then
-    hard=1 moment=hard
+    hard=1 moment=at_once
   elif [ $status != $((128 + $(kill -l $picked))) ] || [ -z "$moment" ]; then
     die "the last command: status $status, it said: $(cat err)"
   fi
   [ "$(wc -l <<<"$said")" = 1 ] || die "the last command said more than one sentence: $said"
   [ -n "$RANKS" ] || [ "$(wc -l <err)" -le 1 ] || die "the last command said: $(cat err)"
-  ((++count[${RANKS:+of_}$moment]))
+  ((++count[${RANKS:+ranks_}ended_$moment]))
 }
 # interrupted_and_resumed MICROSECONDS INPUT ARGUMENT...: way b. It gets up to three signals, each
 # within about as long as way a took.
@@ -215,7 +209,7 @@ interrupted_and_resumed() {
   local times words=("${@:3}") hard='' moment
   for ((times = RANDOM % 4; times > 0; times--)); do
     interrupted $(($1 * (RANDOM % 1000) / 1000)) $2 "${words[@]}" || return 0
-    if [ $moment = testing ]; then
+    if [ $moment = in_the_test ]; then
       status=0
       return
     fi
@@ -252,13 +246,13 @@ same_logs() {
 
 # One rank of way a has another option: all end at once, and the option is named.
 refused_with_another_option() {
-  pick --seed=1000 --epochs=9 --batch=$((batch + 1)) --ema=0.5 --test=a.train
+  pick --seed=1000 --epochs=99 --batch=$((batch + 1)) --ema=0.5 --test=a.train
   RANKS=$((RANKS - 1)) launch /dev/null "${a[@]}" : -n 1 "$MLP" "${a[@]}" $picked
   ends_within $ANSWER || die 'ranks of different options do not end'
   reap
   grep -qE "^mlp-train: rank [1-3] was started with ${picked%=*} " err || die "it said: $(cat err)"
   absent ./*.st ./*.tmp.* a.csv
-  ((++count[refused]))
+  ((++count[ranks_refused]))
 }
 # The networks of an ensemble, which may be interrupted and begun again, are those of its seeds.
 try_ensemble() {
@@ -284,6 +278,10 @@ try_ensemble() {
 try_case() {
   local square=0 hidden=none layers=$((RANDOM % 4)) epochs=$((1 + RANDOM % 4)) batch most
   local a b way network streams=0 may_pipe=0 holds_out=0 resident other threads began microseconds
+  if ((may_rank)) && chance 20; then
+    RANKS=$((2 + RANDOM % 3))
+    epochs=$((10 + RANDOM % 40)) # that take longer than to meet
+  fi
   if chance 40; then
     square=$((2 + RANDOM % 9)) inputs=$((square * square))
   else
@@ -298,10 +296,7 @@ try_case() {
   local test_rows=$size
   draw_size 1 $((2 * rows))
   batch=$size
-  if ((may_rank)) && chance 20; then
-    RANKS=$((2 + RANDOM % 3))
-    ((batch >= RANKS)) || batch=$RANKS
-  fi
+  ((batch >= RANKS)) || batch=$RANKS
   # shellcheck disable=SC2017 # rounded up
   while (((rows + batch - 1) / batch * epochs > (RANKS ? RANKS_STEPS : MOST_STEPS))); do batch=$((batch * 2)); done
   for ((i = 0; i < layers; i++)); do
@@ -345,18 +340,18 @@ try_case() {
     --save a.st --log a.csv)
   b=("${options[@]}" "${early[@]}" --train $train --test $test --resident $other --threads ${threads[1]}
     --save b.st --log b.csv)
-  [ ${threads[0]} = ${threads[1]} ] || ((++count[threads]))
-  [ $resident = $other ] || ((++count[resident]))
+  [ ${threads[0]} = ${threads[1]} ] || ((++count[of_other_threads]))
+  [ $resident = $other ] || ((++count[of_other_resident]))
 
   if [ -n "$RANKS" ]; then
-    ((++count[ranks]))
+    ((++count[pairs_of_ranks]))
     ! chance 30 || refused_with_another_option
   fi
   began=${EPOCHREALTIME/./}
   whole /dev/null "${a[@]}"
   microseconds=$((${EPOCHREALTIME/./} - began))
   local a_status=$status
-  ! grep -q '^stopped ' out || ((++count[early]))
+  ! grep -q '^stopped ' out || ((++count[stopped_early]))
   interrupted_and_resumed $microseconds $input "${b[@]}"
   [ $status = $a_status ] || die 'one run diverged and the other did not'
   absent ./*.tmp.*
