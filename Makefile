@@ -237,7 +237,8 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/soak_schedules
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/soak_schedules \
+	  $(if $(RANKS),build/sanitize/libmlp-ranks.so)
 	@build/sanitize/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
 	MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
 	status=$$?; wait $$schedules && exit $$status

@@ -21,6 +21,7 @@
 static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
 static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal; before one is named */
 static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
+static const double GLANCE_SECONDS = 0.2; /* for signs that another rank has spoken and ended all */
 
 /* A rank, and where it lives: kill() and /proc tell of those on the same host in the same PID
  * namespace. */
@@ -245,11 +246,23 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
+/* Returns true if another rank failed and has said so: then mpirun sends SIGTERM at once, where a
+   rank that was killed leaves a second. */
+static bool was_said(const Ranks *ranks, int signal, double began) {
+  for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
+    if (interrupt_pending() != signal) return true;
+    for (int r = 0; signal && r < ranks_count(ranks); r++)
+      if (r != ranks_number(ranks) && is_gone(ranks, r)) return true;
+  }
+  return false;
+}
+
 /* Where a rank is gone, the others wait for the one that speaks: a process that ended before would
    silence it. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();
+  if (ranks && (ranks->gone || signal) && was_said(ranks, signal, began)) return false;
   if (ranks && ranks->gone) {
     while (!ranks->speaks && seconds_now() - began < SPEECH_SECONDS) nap();
     return ranks->speaks;

@@ -57,6 +57,13 @@ if with_ranks; then
     failed_once $((128 + $(kill -l $signal))) 'rank 1 was interrupted '
     said '--resume net'
   done
+  for rank in 0 1; do # ranks of an ensemble say nothing to each other while they train
+    RANKS=2 start $D --epochs 1000000 --ensemble 2
+    printing 1 '^data '
+    kill -TERM "$(process_of $rank)"
+    finish
+    failed_once 143 'interrupted: networks of earlier seeds'
+  done
   start_long 2 cpu
   kill -INT $pid # mpirun
   end_soon
