@@ -190,12 +190,16 @@ static char state_of(const Ranks *ranks, int r) {
   return name_end && strlen(name_end) > 2 ? name_end[2] : '\0';
 }
 
+static bool has_ended(const Ranks *ranks, int r) {
+  const char state = state_of(ranks, r);
+  return state == 'X' || state == 'Z';
+}
+
 /* The first rank that is left on its host says who is gone. Where two are, that one has spoken. */
 static void look_who_is_gone(Ranks *ranks) {
   int gone = 0, left_before = 0;
   for (int r = 0; r < ranks->place.count; r++) {
-    const char state = state_of(ranks, r);
-    if (state != 'X' && state != 'Z') {
+    if (!has_ended(ranks, r)) {
       left_before += r < ranks->place.number && is_neighbour(ranks, r);
     } else if (gone++ == 0) {
       error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
@@ -252,7 +256,7 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
     for (int r = 0; signal && r < ranks_count(ranks); r++)
-      if (r != ranks_number(ranks) && is_gone(ranks, r)) return true;
+      if (r != ranks_number(ranks) && has_ended(ranks, r)) return true;
   }
   return false;
 }
