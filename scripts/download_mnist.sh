@@ -20,24 +20,18 @@ fi
 mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
-# The SHA-256 of each file, the IDX files uncompressed (LeCun, Cortes, Burges, 1998).
-declare -A digest=(
-  [train-images-idx3-ubyte]=ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db
-  [train-labels-idx1-ubyte]=65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5
-  [t10k-images-idx3-ubyte]=0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7
-  [t10k-labels-idx1-ubyte]=ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2
-  [mnist_train.csv]=fb60bc58af4dac3554e394af262b3184479833d3cc540ff8783f274b73492d5d
-  [mnist_test.csv]=51c292478d94ec3a01461bdfa82eb0885d262eb09e615679b2d69dedb6ad09e7
-)
-# Bytes of each, uncompressed: an archive is unpacked no further.
-declare -A bytes=(
-  [train-images-idx3-ubyte]=47040016
-  [train-labels-idx1-ubyte]=60008
-  [t10k-images-idx3-ubyte]=7840016
-  [t10k-labels-idx1-ubyte]=10008
-)
-idx_files=(train-images-idx3-ubyte train-labels-idx1-ubyte
-           t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
+# SHA-256 of each file (LeCun, Cortes, Burges, 1998) and bytes of the IDX files, uncompressed: an archive
+# is unpacked no further.
+declare -A bytes digest
+while read -r name sha256 size; do digest[$name]=$sha256 bytes[$name]=$size; done <<'END'
+train-images-idx3-ubyte ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db 47040016
+train-labels-idx1-ubyte 65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5 60008
+t10k-images-idx3-ubyte 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7 7840016
+t10k-labels-idx1-ubyte ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2 10008
+mnist_train.csv fb60bc58af4dac3554e394af262b3184479833d3cc540ff8783f274b73492d5d
+mnist_test.csv 51c292478d94ec3a01461bdfa82eb0885d262eb09e615679b2d69dedb6ad09e7
+END
+idx_files=({train,t10k}-{images-idx3,labels-idx1}-ubyte)
 
 say() { echo "$self: $*" >&2; }
 
@@ -109,17 +103,7 @@ download() {
     "set MNIST_SOURCE to it, or train on what mlp-digits draws"
 }
 
-# write_csv SET NAME
-write_csv() {
-  "$idx_to_csv" "$work/$1-images-idx3-ubyte" "$work/$1-labels-idx1-ubyte" >"$work/$2" ||
-    fail "cannot write to $work/$2"
-  is_whole "$work/$2" "$2" || fail "$2 came out wrong: is $data full?"
-}
-
-if is_whole "$data/mnist_train.csv" mnist_train.csv &&
-   is_whole "$data/mnist_test.csv" mnist_test.csv; then
-  exit
-fi
+! is_whole "$data/mnist_train.csv" mnist_train.csv || ! is_whole "$data/mnist_test.csv" mnist_test.csv || exit 0
 
 work=$(mktemp -d "$data/.mnist.XXXXXX") ||
   fail "cannot write to the folder $data: make it writable or set DATA_DIR to another"
@@ -127,7 +111,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 
 if [ -n "${MNIST_SOURCE-}" ]; then take_from_folder; else download; fi
-write_csv train mnist_train.csv
-write_csv t10k mnist_test.csv
+while read -r set csv; do
+  "$idx_to_csv" "$work/$set-images-idx3-ubyte" "$work/$set-labels-idx1-ubyte" >"$work/$csv" ||
+    fail "cannot write to $work/$csv"
+  is_whole "$work/$csv" "$csv" || fail "$csv came out wrong: is $data full?"
+done <<<$'train mnist_train.csv\nt10k mnist_test.csv'
 mv "$work"/mnist_*.csv "$data"
 echo "$self: wrote $data/mnist_train.csv and $data/mnist_test.csv"

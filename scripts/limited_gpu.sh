@@ -33,14 +33,11 @@ done
 measure() {
   local said limits=(MLP_TEST_PROCESSORS="$2")
   [ "$3" = 227 ] || limits+=(MLP_TEST_SHARED="$3")
-  said=$(env "${limits[@]}" "$program" --device cuda --fusion "$1" --epochs "$epochs" 2>&1) || {
-    if [[ $said == *"--fusion epoch cannot run"* ]]; then
-      echo '- - -'
-      return
-    fi
+  if ! said=$(env "${limits[@]}" "$program" --device cuda --fusion "$1" --epochs "$epochs" 2>&1); then
+    [[ $said == *"--fusion epoch cannot run"* ]] && echo '- - -' && return
     echo "$said" >&2
     return 1
-  }
+  fi
   echo "$(word fusion fusion <<<"$said") $(column train <<<"$said" | tail -n +3 | median)" \
     "$(column test-acc <<<"$said" | tail -n 1)%"
 }

@@ -13,7 +13,6 @@
 # anything failed.
 set -euo pipefail
 export LC_ALL=C # with a locale that is not installed, bash would complain in each test of a script
-jobs=${JOBS:-1}
 
 # Reads a program's TAP output. Prints "passed failed skipped", then the reason of each skipped
 # test: what it printed last. The plan, "1..N", tells when tests are missing. Versions of cmocka
@@ -61,26 +60,21 @@ test_program() {
 export -f test_program
 
 # Threads of OpenMP that wait would take the cores from the other programs.
-[ "$jobs" = 1 ] || export OMP_WAIT_POLICY=passive
+[ "${JOBS:-1}" = 1 ] || export OMP_WAIT_POLICY=passive
 
 # test_programs JOBS PROGRAM...: by xargs, as this shell's own background processes, and so the
 # programs, would ignore Ctrl-C.
 test_programs() {
-  local jobs=$1
-  shift
-  [ $# -gt 0 ] || return 0
+  [ $# -gt 1 ] || return 0
   # shellcheck disable=SC2016 # the inner bash expands $1
-  printf '%s\0' "$@" | xargs -0 -n 1 -P "$jobs" bash -euo pipefail -c 'test_program "$1"' test_program
+  printf '%s\0' "${@:2}" | xargs -0 -n 1 -P "$1" bash -euo pipefail -c 'test_program "$1"' test_program
 }
 
 together=() alone=()
 for program; do
-  case " ${ALONE-} " in
-  *" $(basename "$program") "*) alone+=("$program") ;;
-  *) together+=("$program") ;;
-  esac
+  if [[ " ${ALONE-} " = *" ${program##*/} "* ]]; then alone+=("$program"); else together+=("$program"); fi
 done
-test_programs "$jobs" "${together[@]}"
+test_programs "${JOBS:-1}" "${together[@]}"
 test_programs 1 "${alone[@]}"
 
 touch "$results/sums" "$results/reasons"
