@@ -12,9 +12,18 @@
 #include "measure/chart.h"
 #include "measure/table.h"
 
-enum { COUNTS = 8 };
+enum { COUNTS = 8, MOST_RANKS = 1 << 20 };
 
-typedef struct Kind Kind;
+typedef struct {
+  const char *heading, *batch, *beside, *axis; /* batch, beside: titles of columns */
+  bool weak;
+} Kind;
+
+static const Kind kinds[] = {{"Strong scaling: the same batch, ms per epoch", "batch", "times on",
+                              "times as fast as one rank", false},
+                             {"Weak scaling: the same rows per rank and step, rows per second",
+                              "rows", "part on", "rows per second and rank, parts of one's", true}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 typedef struct {
   const Kind *kind; /* that is shown */
@@ -25,6 +34,14 @@ typedef struct {
 } Scaling;
 
 /* ---- reading -------------------------------------------------------------------------------- */
+
+/* A RecordCheck. */
+static bool check_line(const Record *record, json_t *line, Error *error) {
+  const double ranks = number_of(line, "ranks");
+  (void)record;
+  return isnan(ranks) || (ranks >= 1 && ranks <= MOST_RANKS && ranks == floor(ranks)) ||
+         error_set(error, "its \"ranks\" are not a whole number from 1 to %d", MOST_RANKS);
+}
 
 static void note_ranks(Scaling *s, int ranks) {
   int at = 0;
@@ -38,7 +55,7 @@ static void note_ranks(Scaling *s, int ranks) {
 static bool read_scaling(Scaling *s, const char *path, Error *error) {
   size_t i;
   const json_t *line;
-  if (!record_read(&s->lines, path, "scripts/scaling.sh", NULL, error)) return false;
+  if (!record_read(&s->lines, path, "scripts/scaling.sh", check_line, error)) return false;
   s->points = lines_open(&s->lines);
   s->title = "";
   json_array_foreach(s->lines.lines, i, line) {
@@ -52,40 +69,24 @@ static bool read_scaling(Scaling *s, const char *path, Error *error) {
 
 /* ---- what follows --------------------------------------------------------------------------- */
 
-static bool same_case(const json_t *a, const json_t *b) {
-  static const char *const keys[] = {"who", "network", "precision"};
-  for (int i = 0; i < 3; i++)
-    if (!text_is(a, keys[i], text_of(b, keys[i]))) return false;
-  return true;
-}
-
-/* Milliseconds of this case at another batch and number of ranks, NAN: not measured. */
-static double ms_of(const Scaling *s, const json_t *p, double batch, double ranks) {
+/* Milliseconds of this case on so many ranks, with the same batch or, in weak scaling, as many rows
+   for each rank; NAN: not measured. */
+static double ms_on(const Scaling *s, const json_t *p, double ranks) {
+  const double batch = number_of(p, "batch") * (s->kind->weak ? ranks : 1);
   for (int i = 0; i < s->points.count; i++) {
     const json_t *q = s->points.of[i];
-    if (same_case(p, q) && number_of(q, "batch") == batch && number_of(q, "ranks") == ranks)
+    if (text_is(q, "who", text_of(p, "who")) && text_is(q, "network", text_of(p, "network")) &&
+        text_is(q, "precision", text_of(p, "precision")) && number_of(q, "batch") == batch &&
+        number_of(q, "ranks") == ranks)
       return number_of(q, "ms");
   }
   return NAN;
 }
 
-static double ms_at(const Scaling *s, const json_t *p, double ranks) {
-  return ms_of(s, p, number_of(p, "batch"), ranks);
-}
-
-/* How many times as fast as one rank. */
-static double speedup(const Scaling *s, const json_t *p, double ranks) {
-  return ms_at(s, p, 1) / ms_at(s, p, ranks);
-}
-
-/* Thousands of rows a second that so many ranks train on, with as many rows a step each. */
-static double thousands(const Scaling *s, const json_t *p, double ranks) {
-  return number_of(p, "rows") / ms_of(s, p, number_of(p, "batch") * ranks, ranks);
-}
-
-/* Of which a rank has so much, in parts of what one alone does. */
-static double efficiency(const Scaling *s, const json_t *p, double ranks) {
-  return thousands(s, p, ranks) / thousands(s, p, 1) / ranks;
+/* How many times as fast as one rank; in weak scaling, the part of one rank's rows a second that
+   each of them trains on. */
+static double times(const Scaling *s, const json_t *p, double ranks) {
+  return ms_on(s, p, 1) / ms_on(s, p, ranks) / (s->kind->weak ? ranks : 1);
 }
 
 /* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). The share s that fits the measured times best, by
@@ -93,34 +94,17 @@ static double efficiency(const Scaling *s, const json_t *p, double ranks) {
 static double serial_share(const Scaling *s, const json_t *p) {
   double products = 0, squares = 0;
   for (int c = 0; c < s->counts; c++) {
-    const double n = s->ranks[c], left = 1 - 1 / n, times = speedup(s, p, n);
-    if (n < 2 || !isfinite(times)) continue;
-    products += left * (1 / times - 1 / n);
+    const double n = s->ranks[c], left = 1 - 1 / n, faster = times(s, p, n);
+    if (n < 2 || !isfinite(faster)) continue;
+    products += left * (1 / faster - 1 / n);
     squares += left * left;
   }
   return squares > 0 ? products / squares : NAN;
 }
 
-/* ---- both kinds of scaling ------------------------------------------------------------------ */
-
-typedef double Measure(const Scaling *s, const json_t *p, double ranks);
-
-struct Kind {
-  const char *heading, *batch, *beside, *axis;
-  Measure *each, *times; /* columns: of each number of ranks; beside it, from two ranks on */
-  bool weak;
-};
-
-static const Kind kinds[] = {{"Strong scaling: the same batch, ms per epoch", "batch", "times on",
-                              "times as fast as one rank", ms_at, speedup, false},
-                             {"Weak scaling: the same rows per rank and step, rows per second",
-                              "rows", "part on", "rows per second and rank, parts of one's",
-                              thousands, efficiency, true}};
-enum { KINDS = sizeof kinds / sizeof *kinds };
-
 /* True if one rank has run the case and, unless `any`, several have, too. */
 static bool is_shown(const Scaling *s, const json_t *p, bool any) {
-  for (int c = 1; c < s->counts; c++) any |= isfinite(s->kind->times(s, p, s->ranks[c]));
+  for (int c = 1; c < s->counts; c++) any |= isfinite(times(s, p, s->ranks[c]));
   return any && number_of(p, "ranks") == 1;
 }
 
@@ -134,11 +118,11 @@ static TableCell percent(const TableColumn *column, const json_t *p, const void 
 
 /* column->at: ranks; below 0 of the column beside. */
 static TableCell measured(const TableColumn *column, const json_t *p, const void *scaling) {
-  const Kind *kind = ((const Scaling *)scaling)->kind;
-  const bool beside = column->at < 0;
-  const double value = (beside ? kind->times : kind->each)(scaling, p, fabs(column->at));
-  return beside || !kind->weak || !isfinite(value) ? table_number(value)
-                                                   : table_cell("%.2fM", value / 1e3);
+  const Scaling *s = scaling;
+  if (column->at < 0) return table_number(times(s, p, -column->at));
+  const double ms = ms_on(s, p, column->at);
+  return s->kind->weak && isfinite(ms) ? table_cell("%.2fM", number_of(p, "rows") / ms / 1e3)
+                                       : table_number(ms);
 }
 
 /* A row for each case that one rank has run; of weak scaling, if more have run it, too. */
@@ -197,7 +181,7 @@ static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
       curves_add(set, "ideal", s->ranks[c], kind->weak ? 1 : s->ranks[c]);
   }
   for (int c = 0; c < s->counts; c++)
-    curves_add(set, name.text, s->ranks[c], kind->times(s, p, s->ranks[c]));
+    curves_add(set, name.text, s->ranks[c], times(s, p, s->ranks[c]));
 }
 
 static bool draw(Scaling *s, const char *path, Error *error) {
