@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "measure/chart.h"
+#include "plot/dot_chart.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -321,40 +322,33 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
-/* The first lines, which are of the same batch. */
-static bool plot_batch(const Record *record, const Lines *all, const char *path, Error *error) {
-  const json_t *line = all->of[0], *machine = record_first(record, "machine");
-  Dots dots = {.count = 0};
-  for (int i = 0; i < all->count && same_batch(all->of[i], all->of[0]); i++) {
-    const json_t *e = all->of[i];
-    dots_add(&dots, table_cell("%.90s, %s", name_of(e).text, text_of(e, "precision")),
-             number_of(e, "ms_per_epoch"),
-             *text_of(e, "peer") ? OTHER
-             : is_level(e)       ? OURS
-                                 : LIBRARY);
+bool bench_plot(const Record *record, const char *path, Error *error) {
+  const Lines all = sorted_epochs(record, "epoch");
+  if (all.count == 0) {
+    free(all.of);
+    return error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
+  }
+  const json_t *line = all.of[0], *machine = record_first(record, "machine");
+  DotChart dots = {.unit = "ms"};
+  for (int i = 0; i < all.count && same_batch(all.of[i], all.of[0]); i++) {
+    const json_t *e = all.of[i];
+    const TableCell label = table_cell("%.90s, %s", name_of(e).text, text_of(e, "precision"));
+    dot_chart_add(&dots, label.text, number_of(e, "ms_per_epoch"),
+                  *text_of(e, "peer") ? OTHER
+                  : is_level(e)       ? OURS
+                                      : LIBRARY);
     if (is_level(e)) line = e; /* ours, if there is one, tells the GPU and the epochs */
   }
+  free(all.of);
   const double floor = floor_for(record, line, "fp32");
   const TableCell title = table_cell("%s, batch %g: time of one training epoch",
                                      text_of(machine, "name"), number_of(line, "batch")),
                   below = table_cell("%s, median of %g epochs after a warm-up",
                                      text_of(line, "gpu"), number_of(line, "epochs")),
                   mark = table_cell("floor at fp32: %s ms", table_number(floor).text);
-  return dots_draw(&dots,
-                   (DotChart){.title = title.text,
-                              .subtitle = below.text,
-                              .unit = "ms",
-                              .mark = isfinite(floor) ? floor : 0,
-                              .mark_label = mark.text},
-                   path, error);
-}
-
-bool bench_plot(const Record *record, const char *path, Error *error) {
-  const Lines all = sorted_epochs(record, "epoch");
-  const bool good =
-      all.count > 0
-          ? plot_batch(record, &all, path, error)
-          : error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
-  free(all.of);
-  return good;
+  dots.title = title.text;
+  dots.subtitle = below.text;
+  dots.mark = isfinite(floor) ? floor : 0;
+  dots.mark_label = mark.text;
+  return dot_chart_draw(&dots, path, error);
 }

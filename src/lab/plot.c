@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "measure/chart.h"
+#include "plot/dot_chart.h"
 
 static TableCell subtitle(const LabLadder *l) {
   return table_cell("%s; %s: %s", text_of(l->machine, "gpu"), text_of(l->topic, "dims"), l->size);
@@ -108,38 +109,40 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
 
 /* Adds the rows of a ladder that were timed. *least_ms: the ceiling's time, where all ladders have
    the same, 0 else; NAN before the first. */
-static void add_dots(Dots *dots, const LabLadder *l, double *least_ms) {
+static void add_dots(DotChart *dots, const LabLadder *l, double *least_ms) {
   const double ms = 1e3 * amount_of(l) / (l->ceiling.value * 1e9);
   *least_ms = isfinite(ms) && (isnan(*least_ms) || *least_ms == ms) ? ms : 0;
   for (int i = 0; i < l->rows.count; i++) {
     const json_t *row = l->rows.of[i];
+    const TableCell label =
+        table_cell("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(row, "rung"));
     if (was_timed(row))
-      dots_add(dots,
-               table_cell("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(row, "rung")),
-               number_of(row, "ms"),
-               text_is(row, "kind", "rung")      ? OURS
-               : text_is(row, "kind", "library") ? LIBRARY
-                                                 : OTHER);
+      dot_chart_add(dots, label.text, number_of(row, "ms"),
+                    text_is(row, "kind", "rung")      ? OURS
+                    : text_is(row, "kind", "library") ? LIBRARY
+                                                      : OTHER);
   }
 }
 
 /* Small times are drawn in microseconds: the chart's numbers have two decimals. */
-static bool plot_dots(Dots *dots, double mark, const LabLadder *l, const char *path, Error *error) {
-  const char *title = text_of(l->topic, "title"), *unit = "ms";
+static bool plot_dots(DotChart *dots, double mark, const LabLadder *l, const char *path,
+                      Error *error) {
   double least = INFINITY;
   if (dots->count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s",
                      text_of(l->topic, "topic"), path);
-  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->dots[i].value);
-  if (least < 0.1) {
-    for (int i = 0; i < dots->count; i++) dots->dots[i].value *= 1e3;
-    mark *= 1e3;
-    unit = "us";
-  }
+  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->rows[i].value);
+  const bool small = least < 0.1;
+  for (int i = 0; small && i < dots->count; i++) dots->rows[i].value *= 1e3;
+  dots->unit = small ? "us" : "ms";
+  dots->mark = small ? 1e3 * mark : mark;
   const TableCell below = subtitle(l),
-                  label = table_cell("%s: %s %s", l->ceiling.name, table_number(mark).text, unit);
-  return dots_draw(dots, (DotChart){title, below.text, unit, NULL, 0, mark, label.text}, path,
-                   error);
+                  label = table_cell("%s: %s %s", l->ceiling.name, table_number(dots->mark).text,
+                                     dots->unit);
+  dots->title = text_of(l->topic, "title");
+  dots->subtitle = below.text;
+  dots->mark_label = label.text;
+  return dot_chart_draw(dots, path, error);
 }
 
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
@@ -147,7 +150,7 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(record, topic, problems);
   double least_ms = NAN;
-  Dots dots = {.count = 0};
+  DotChart dots = {.count = 0};
   LabLadder first = {.size = NULL}; /* its words are the record's */
   bool is_drawn = false, good = true;
   for (int i = 0; i < count && !is_drawn; i++) {

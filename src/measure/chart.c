@@ -2,19 +2,6 @@
 
 #include <string.h>
 
-void dots_add(Dots *dots, TableCell label, double value, Colour colour) {
-  if (dots->count == DOT_CHART_MAX) return;
-  dots->labels[dots->count] = label;
-  dots->dots[dots->count] = (DotChartRow){dots->labels[dots->count].text, value, colour};
-  dots->count++;
-}
-
-bool dots_draw(const Dots *dots, DotChart chart, const char *path, Error *error) {
-  chart.rows = dots->dots;
-  chart.count = dots->count;
-  return dot_chart_draw(&chart, path, error);
-}
-
 void curves_add(CurveSet *set, const char *name, double x, double y) {
   int c = 0;
   while (c < set->count && strcmp(set->names[c].text, name) != 0) c++;

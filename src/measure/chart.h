@@ -1,24 +1,12 @@
-/* The one user of charts: dots and curves are collected, then drawn. */
+/* Curves that are collected, then drawn; the colours of all charts of measurements. */
 #ifndef CHART_H
 #define CHART_H
 
 #include "measure/table.h"
-#include "plot/dot_chart.h"
 #include "plot/line_chart.h"
 
 /* Colours of what is compared: ours, the library it stands beside, everything else. */
 static const Colour OURS = 0x0969da, LIBRARY = 0x8250df, OTHER = 0xafb8c1;
-
-typedef struct {
-  DotChartRow dots[DOT_CHART_MAX];
-  TableCell labels[DOT_CHART_MAX];
-  int count;
-} Dots;
-
-/* Adds a dot. Dots and curves beyond the most that a chart can hold are left out. */
-void dots_add(Dots *dots, TableCell label, double value, Colour colour);
-/* chart: its words, unit and mark. Draws it with these dots as a PNG. */
-bool dots_draw(const Dots *dots, DotChart chart, const char *path, Error *error);
 
 enum { CURVE_POINTS = 128 };
 
@@ -37,7 +25,8 @@ typedef struct {
   int count;
 } Curves;
 
-/* Adds a point to the curve of that name. */
+/* Adds a point to the curve of that name. What is beyond the most that a chart can hold is left
+ * out. */
 void curves_add(CurveSet *set, const char *name, double x, double y);
 /* Draws the panels, whose axes and marks the caller has set, as a PNG. */
 bool curves_draw(Curves *curves, const char *title, const char *subtitle, const char *path,

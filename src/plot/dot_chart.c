@@ -7,6 +7,13 @@
 
 enum { DOT = 15, PITCH = 36, TOP = 112, FOOT = 74, GUTTER = 16, NUMBER = 110 };
 
+void dot_chart_add(DotChart *chart, const char *label, double value, Colour colour) {
+  if (chart->count == DOT_CHART_MAX) return;
+  DotChartRow *row = &chart->rows[chart->count++];
+  *row = (DotChartRow){.value = value, .colour = colour};
+  snprintf(row->label, sizeof row->label, "%s", label);
+}
+
 /* The axis starts below the smallest value; its end leaves room for the largest value's number. */
 static Axis axis_of(const DotChart *chart, const char *label) {
   double widest = 0;

@@ -5,8 +5,10 @@
 
 #include "plot/canvas.h"
 
+enum { DOT_CHART_MAX = 100 };
+
 typedef struct {
-  const char *label;
+  char label[112];
   double value; /* above 0 */
   Colour colour;
 } DotChartRow;
@@ -14,13 +16,14 @@ typedef struct {
 typedef struct {
   const char *title, *subtitle;
   const char *unit; /* of the values, written behind each and under the axis */
-  const DotChartRow *rows;
-  int count;   /* from 1 on, top to bottom */
-  double mark; /* where a vertical line goes, 0: none */
+  double mark;      /* where a vertical line goes, 0: none */
   const char *mark_label;
+  int count;
+  DotChartRow rows[DOT_CHART_MAX]; /* top to bottom */
 } DotChart;
 
-enum { DOT_CHART_MAX = 100 };
+/* Adds a row; those beyond DOT_CHART_MAX are left out. */
+void dot_chart_add(DotChart *chart, const char *label, double value, Colour colour);
 
 /* Replaces the file `path` by the chart as a PNG. Fails on a value that is not above 0, without
    memory, or if the file cannot be written. */
