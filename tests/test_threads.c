@@ -84,14 +84,3 @@ TEST(test_too_few) {
     if (ended.status) assert_string_equal(ended.error.text, expected);
   }
 }
-
-TEST(test_enough) {
-  Error error = {.text = ""};
-  for (int count = 1; count < 9; count++) {
-    int running = 0;
-    OK(threads_start(&count, &error));
-#pragma omp parallel num_threads(count) reduction(+ : running)
-    running++;
-    assert_int_equal(running, count);
-  }
-}

@@ -193,7 +193,6 @@ refusals 2 <<'END'
 unknown option '--cpu'|--cpu
 unknown option 'stray'|stray
 --seed needs an argument|--seed
---grade needs an argument|--grade
 --seed must be a whole number, not '3x'|--seed 3x
 --seed must be a whole number, not '9|--seed 99999999999999999999
  are the same file|--grade same.json --grade-plain ./same.json

@@ -53,13 +53,11 @@ holds a network of 2-4-2, but train.csv, --hidden and --classes ask for one of 2
  ask for one of 2-4-3|--resume part.st --classes 3
  ask for one of 784-4-10|--resume part.st $D
 part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 2
-part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 1
 cannot load none.st: No such file|--resume none.st
 cannot load train.csv: it is not a safetensors file|--resume train.csv
 adam.st was trained with another --optimizer: continue with that|--resume adam.st --optimizer sgd
 adam.st was trained with another --std: continue with that|--resume adam.st --std 2
 END
-refuses 1 'part.st is already trained for 2 epochs: give a higher' --resume part.st
 same part.st two.st
 
 cp train.csv $'t\xff.csv'

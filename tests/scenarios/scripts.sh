@@ -244,8 +244,6 @@ profile 0 <<<"echo '==WARNING== No kernels were profiled.'"
 says 'shifted              no kernel'
 LAB=/no/such/lab does 1 profile.sh copies
 says '/no/such/lab is not built'
-does 1 profile.sh
-says 'name a topic'
 
 # ---- sprint.sh -----------------------------------------------------------------------------
 

@@ -12,9 +12,6 @@ printed 1 '^tune +[0-9]+ steps at [0-9]+ rates from 1e-05 to [0-9.]+'
 printed 1 '^wrote +tune.png$'
 is_png tune.png
 rate=$(printed_rate)
-ok $M --tune again.png
-[ "$(printed_rate)" = $rate ]
-same tune.png again.png
 ok $M --epochs 1 --lr $rate --save found.st
 [[ $(value test_accuracy found.st) =~ ^(1$|0\.9) ]]
 ok $M --epochs 1 --lr 1e-5 --save low.st
