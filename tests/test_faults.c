@@ -374,8 +374,7 @@ static void write_rows(const char *name, int rows) {
 }
 
 static int open_folders(void **state) {
-  folder_open(state);
-  assert_int_equal(chdir(folder), 0);
+  assert_int_equal(folder_enter(state), 0);
   enter("start");
   enter(before);
   write_rows("train.csv", 70);
@@ -393,12 +392,7 @@ static int open_folders(void **state) {
   return 0;
 }
 
-static int close_folders(void **state) {
-  assert_int_equal(chdir("/"), 0);
-  return folder_close(state);
-}
-
-TESTS_WITH(open_folders, close_folders);
+TESTS_WITH(open_folders, folder_close);
 
 int main(int argc, char **argv) {
   char self[PATH_MAX];

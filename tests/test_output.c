@@ -16,18 +16,7 @@ enum { NOBODY = 65534 };
 static Error error;
 
 /* Each test has the working folder for itself. */
-static int enter_folder(void **state) {
-  folder_open(state);
-  assert_int_equal(chdir(folder), 0);
-  return 0;
-}
-
-static int leave_folder(void **state) {
-  assert_int_equal(chdir("/"), 0);
-  return folder_close(state);
-}
-
-#define IN_FOLDER(name) TEST_WITH(name, enter_folder, leave_folder)
+#define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
 /* ---- files --------------------------------------------------------------------------------- */
 

@@ -18,7 +18,8 @@
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
 enum { ROWS = 500, SLOT = 64, CLASSES = 10 };
 
-static char *labelled, *unlabelled, *output; /* paths */
+static const char labelled[] = "labelled.csv", unlabelled[] = "unlabelled.csv",
+                  output[] = "output.csv";
 static Error error;
 static Network network;
 static float *trained; /* (network.floats) */
@@ -31,9 +32,9 @@ static EngineSums sums;
 
 /* ---- the network -------------------------------------------------------------------------- */
 
-static Engine *open_engine(uint64_t dataset_rows, uint64_t staging_rows) {
+static Engine *open_engine(const Network *of, uint64_t dataset_rows, uint64_t staging_rows) {
   const EngineConfig config = {
-      .network = network,
+      .network = *of,
       .training = {.batch = 32, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
       .dataset_rows = dataset_rows,
       .staging_rows = staging_rows};
@@ -55,7 +56,7 @@ static void train_network(void) {
   OK(network_init(&network, PIXELS, (const int[]){48}, 1, CLASSES, &error));
   trained = malloc(network.floats * sizeof *trained);
   assert_non_null(trained);
-  Engine *engine = open_engine(TRAINED, TRAINED);
+  Engine *engine = open_engine(&network, TRAINED, TRAINED);
   upload(engine, DIGITS_TRAIN, TRAINED);
   for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
     const TrainRange range = {.rows = TRAINED,
@@ -70,7 +71,7 @@ static void train_network(void) {
 }
 
 static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
-  Engine *engine = open_engine(dataset_rows, staging_rows);
+  Engine *engine = open_engine(&network, dataset_rows, staging_rows);
   OK(engine->call->write(engine, trained, 1, &error));
   return engine;
 }
@@ -101,10 +102,7 @@ static void write_csv(const char *path, bool with_labels) {
 }
 
 static int prepare(void **state) {
-  folder_open(state);
-  labelled = folder_path("labelled.csv");
-  unlabelled = folder_path("unlabelled.csv");
-  output = folder_path("output.csv");
+  assert_int_equal(folder_enter(state), 0);
   for (int r = 0; r < ROWS; r++) labels[r] = digits_draw(1, DIGITS_TEST, (uint64_t)r, pixels[r]);
   train_network();
   find_answers();
@@ -279,13 +277,13 @@ enum { PICTURES = 200 };
 
 /* Files of pictures, and what the network answers to the rows that they show: digits that fill
    their box as MNIST's do, which those of digits.h do nearly. */
-static void write_pictures(Engine *engine, char names[PICTURES][4300], int *expected) {
+static void write_pictures(Engine *engine, char names[PICTURES][16], int *expected) {
   float row_logits[PICTURES][CLASSES];
   StagingBuffer staging;
   OK(engine->call->staging(engine, 0, &staging, &error));
   for (int i = 0; i < PICTURES; i++) {
     uint8_t *row = staging.pixels + (size_t)i * staging.stride;
-    snprintf(names[i], sizeof names[i], "%s/%03d.png", folder, i);
+    snprintf(names[i], sizeof names[i], "%d.png", i);
     write_picture(names[i], pixels[i]);
     OK(read_picture(names[i], SIDE, row, &error));
     write_picture(names[i], row);
@@ -304,17 +302,14 @@ static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
 
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
 TEST(test_pictures_are_answered_as_rows) {
-  static char names[PICTURES][4300], text[PICTURES * 4400];
-  char *paths[PICTURES];
+  char names[PICTURES][16], *paths[PICTURES];
   int expected[PICTURES], same = 0, right = 0;
   Engine *engine = open_trained(PICTURES, PICTURES);
   write_pictures(engine, names, expected);
   for (int i = 0; i < PICTURES; i++) paths[i] = names[i];
-  FILE *file = fmemopen(text, sizeof text, "w");
-  assert_non_null(file);
+  FILE *file = text_open();
   OK(ask(engine, paths, PICTURES, file));
-  fclose(file);
-  const char *line = text;
+  const char *line = text_close(file);
   for (int i = 0; i < PICTURES; i++) {
     const size_t length = strlen(names[i]);
     assert_memory_equal(line, names[i], length);
@@ -332,14 +327,12 @@ TEST(test_pictures_are_answered_as_rows) {
 
 /* A network whose logits are its biases: what it says of any picture is known. */
 static Engine *open_biased(int inputs, int classes, const float *biases) {
-  EngineConfig config = {
-      .training = {.batch = 1, .threads = 1}, .dataset_rows = 2, .staging_rows = 1};
-  OK(network_init(&config.network, inputs, NULL, 0, classes, &error));
-  Engine *engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-  float *parameters = calloc(config.network.floats, sizeof *parameters);
+  Network biased;
+  OK(network_init(&biased, inputs, NULL, 0, classes, &error));
+  Engine *engine = open_engine(&biased, 2, 1);
+  float *parameters = calloc(biased.floats, sizeof *parameters);
   assert_non_null(parameters);
-  memcpy(parameters + config.network.bias[0], biases, (size_t)classes * sizeof *biases);
+  memcpy(parameters + biased.bias[0], biases, (size_t)classes * sizeof *biases);
   OK(engine->call->write(engine, parameters, 1, &error));
   free(parameters);
   return engine;
@@ -352,10 +345,7 @@ static void assert_classified(Engine *engine, char *const *paths, int count, con
 }
 
 TEST(test_lines) {
-  char here[4096];
   char first[] = "a.png", second[] = "longer.png", *paths[] = {first, second};
-  assert_non_null(getcwd(here, sizeof here));
-  assert_int_equal(chdir(folder), 0);
   write_picture(first, pixels[0]);
   write_picture(second, pixels[1]);
   float biases[12] = {0};
@@ -371,12 +361,11 @@ TEST(test_lines) {
   assert_classified(engine, paths, 0, "");
   engine->call->close(engine);
   remove(first), remove(second);
-  assert_int_equal(chdir(here), 0);
 }
 
 TEST(test_refused_pictures) {
   const float biases[2] = {0};
-  char *name = folder_path("a.png");
+  char file_name[] = "a.png", *name = file_name;
   write_picture(name, pixels[0]);
   Engine *engine = open_biased(PIXELS, 2, biases);
   FILE *file = fopen("/dev/full", "w");

@@ -34,8 +34,7 @@ static int open_folder(void **state) {
   char program[PATH_MAX];
   assert_non_null(realpath(PROGRAM_FOLDER "/mlp-train", program));
   setenv("P", program, 1);
-  folder_open(state);
-  assert_int_equal(chdir(folder), 0);
+  assert_int_equal(folder_enter(state), 0);
   write_rows("long.csv", 20000);
   write_rows("few.csv", 50);
   return 0;

@@ -11,6 +11,7 @@ char *folder;
 
 static char *paths[MOST_PATHS];
 static int path_count;
+static bool is_entered;
 
 int folder_open(void **state) {
   (void)state;
@@ -22,9 +23,16 @@ int folder_open(void **state) {
   return 0;
 }
 
+int folder_enter(void **state) {
+  folder_open(state);
+  is_entered = true;
+  return chdir(folder);
+}
+
 int folder_close(void **state) {
   (void)state;
   char output[256];
+  if (is_entered) assert_int_equal(chdir("/"), 0);
   while (path_count > 0) free(paths[--path_count]);
   assert_int_equal(process_run(output, sizeof output, "rm -rf '%s'", folder), 0);
   free(folder);

@@ -12,6 +12,8 @@ extern char *folder;
    or /tmp; remove it and what is in it. */
 int folder_open(void **state);
 int folder_close(void **state);
+/* Opens the folder and makes it the working folder; folder_close leaves it. */
+int folder_enter(void **state);
 
 /* The path of the file `name` in the open folder: a string that lives until folder_close. */
 char *folder_path(const char *name);
