@@ -42,7 +42,9 @@ TEST(test_accepted) {
 TEST(test_labels_up_to_the_classes) {
   const char text[] = "1023,0\n1024,0\n";
   write_file(text, sizeof text - 1);
-  read_table(1024, 1, 0, 8);
+  reading.classes = 1024;
+  read_table(1, 0, 8);
+  reading.classes = 10;
   assert_int_equal(got.rows, 1);
   assert_int_equal(got.labels[0], 1023);
   assert_non_null(strstr(got.error.text, "line 2, column 1: '1024' is not a label from 0 to 1023"));
@@ -68,13 +70,13 @@ TEST(test_for_a_network) {
       {"pixel0,pixel1\n10,11\n", "0,10,11;"},
       {"label,pixel0,pixel1\n1,10,11\n", "1,10,11;"},
   };
-  network_inputs = 2;
+  reading.inputs = 2;
   foreach (row, accepted) expect_rows((*row)[0], (*row)[1]);
   foreach (row, refused) expect(*row);
-  network_inputs = 1;
+  reading.inputs = 1;
   expect_rows("7\n8", "0,7;0,8;");
   expect_rows("7,8", "7,8;");
-  network_inputs = 0;
+  reading.inputs = 0;
 }
 
 TEST(test_widest_row) {
@@ -87,7 +89,7 @@ TEST(test_widest_row) {
       length += (size_t)sprintf(text + length, ",\"%d\"", i % 256);
     }
     write_file(text, length);
-    read_table(10, 3, 0, 2);
+    read_table(3, 0, 2);
     if (extra) {
       assert_non_null(strstr(got.error.text, "x.csv, line 1: 4098 fields, but a row is a label "
                                              "and 1 to 4096 pixels"));
@@ -232,7 +234,7 @@ TEST(test_long_lines) {
       for (int ended = 0; ended < 2; ended++) { /* with a line feed and without */
         text[length] = '\n';
         write_file(text, length + (size_t)ended);
-        read_table(10, 2, 0, 100000);
+        read_table(2, 0, 100000);
         char message[400] = "";
         if (extra) {
           snprintf(message, sizeof message, "%s, line %zu: longer than 262143 bytes", path,

@@ -147,7 +147,7 @@ static void reference_read(const char *text, size_t length) {
 static void compare_with_reference(const char *text, size_t length, int threads) {
   write_file(text, length);
   reference_read(text, length);
-  read_table(10, threads, 0, 1 + draw(2000));
+  read_table(threads, 0, 1 + draw(2000));
   char place[64] = "x.csv";
   if (bad_line > 0 && bad_column > 0) {
     snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", bad_line, bad_column);

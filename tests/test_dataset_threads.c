@@ -30,9 +30,9 @@ TEST(test_threads_agree) {
 TEST(test_many_rows_for_a_network) {
   enum { INPUTS = 60, ROWS = 8000 };
   draw_csv(2, ROWS, INPUTS - 1);
-  network_inputs = INPUTS;
-  read_table(10, 3, 0, 777);
-  network_inputs = 0;
+  reading.inputs = INPUTS;
+  read_table(3, 0, 777);
+  reading.inputs = 0;
   assert_string_equal(got.error.text, "");
   assert_int_equal(got.rows, ROWS);
   for (size_t r = 0; r < ROWS; r++) {

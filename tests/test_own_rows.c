@@ -1,25 +1,23 @@
 /* Which rows of a streamed file a rank trains on, and that its reader parses no others. */
 
 #include "base/random.h"
-#include "data/dataset.h"
-#include "support/folder.h"
+#include "support/csv.h"
 #include "train/own_rows.h"
 
 enum { RANKS = 4 };
 
-TESTS_WITH(folder_open, folder_close);
+TESTS_WITH(csv_open, csv_close);
 
 /* Every row is one rank's, that of its position in the order of its window. */
 TEST(ranks_have_rows_of_their_own) {
   static const StreamedEpoch epochs[] = {{100, 40, 8, 7}, {80, 40, 8, 8}, {3, 64, 64, 9}};
   Error error;
-  for (size_t e = 0; e < sizeof epochs / sizeof *epochs; e++)
+  foreach (epoch, epochs)
     for (int ranks = 1; ranks <= RANKS; ranks++) {
-      const StreamedEpoch *epoch = &epochs[e];
       int owners[100] = {0}, rank_of[100];
       for (int rank = 0; rank < ranks; rank++) {
         RowSet set;
-        assert_true(own_rows(epoch, rank, ranks, &set, &error));
+        OK(own_rows(epoch, rank, ranks, &set, &error));
         for (uint64_t row = 0; row < epoch->rows; row++)
           if (row_set_has(&set, row)) owners[row]++, rank_of[row] = rank;
         free(set.bits);
@@ -40,35 +38,11 @@ TEST(ranks_have_rows_of_their_own) {
     }
 }
 
-/* Reads rows of one pixel, of which some are wanted; returns how many were read, and whether all
-   went well. Row r is "r % 10, r % 251". */
-static bool read_some(const RowSet *wanted, int threads, uint64_t *rows, Error *error) {
-  enum { AT_ONCE = 64 };
-  uint8_t pixels[AT_ONCE];
-  uint16_t labels[AT_ONCE];
-  size_t filled;
-  const DatasetConfig config = {
-      .path = folder_path("some.csv"), .classes = 10, .threads = threads, .wanted = wanted};
-  DatasetReader *reader = dataset_open(&config, error);
-  assert_non_null(reader);
-  *rows = 0;
-  bool good;
-  while ((good = dataset_read(reader, pixels, 1, labels, AT_ONCE, &filled, error)) && filled > 0)
-    for (size_t i = 0; i < filled; i++, ++*rows) {
-      const bool has = row_set_has(wanted, *rows);
-      assert_int_equal(labels[i], has ? *rows % 10 : 0);
-      assert_int_equal(pixels[i], has ? *rows % 251 : 0);
-    }
-  dataset_close(reader);
-  return good;
-}
-
+/* Row r is "r % 10, r % 251". */
 TEST(rows_of_others_are_not_parsed) {
   enum { MANY = 200000, WRONG = 150001 }; /* some chunks of text */
-  uint64_t rows;
-  Error error;
-  RowSet wanted = {MANY, calloc(MANY / 8 + 1, 1)};
-  FILE *file = fopen(folder_path("some.csv"), "w");
+  RowSet set = {MANY, calloc(MANY / 8 + 1, 1)};
+  FILE *file = fopen(path, "w");
   assert_non_null(file);
   fputs("label,pixel\r\n", file);
   for (int r = 0; r < MANY; r++)
@@ -76,14 +50,21 @@ TEST(rows_of_others_are_not_parsed) {
   fputs("\r\n\n", file);
   assert_int_equal(fclose(file), 0);
   for (uint64_t r = 0; r < MANY; r++)
-    if (r % 3 == 0 || r % 1000 > 900) row_set_add(&wanted, r);
-  assert_false(row_set_has(&wanted, WRONG));
+    if (r % 3 == 0 || r % 1000 > 900) row_set_add(&set, r);
+  assert_false(row_set_has(&set, WRONG));
+  reading.wanted = &set;
   for (int threads = 1; threads <= 3; threads++) {
-    assert_true(read_some(&wanted, threads, &rows, &error));
-    assert_int_equal(rows, MANY);
+    read_table(threads, 0, 64);
+    assert_string_equal(got.error.text, "");
+    assert_int_equal(got.rows, MANY);
+    for (size_t r = 0; r < MANY; r++) {
+      const bool has = row_set_has(&set, r);
+      assert_int_equal(got.labels[r], has ? r % 10 : 0);
+      assert_int_equal(got.pixels[r], has ? r % 251 : 0);
+    }
   }
-  row_set_add(&wanted, WRONG);
-  assert_false(read_some(&wanted, 2, &rows, &error));
-  assert_non_null(strstr(error.text, "some.csv, line 150003"));
-  free(wanted.bits);
+  row_set_add(&set, WRONG);
+  read_table(2, 0, 64);
+  assert_non_null(strstr(got.error.text, "x.csv, line 150003"));
+  free(set.bits);
 }

@@ -4,7 +4,7 @@
 
 const char *path;
 const int thread_counts[THREAD_COUNTS] = {1, 2, 5, 16};
-int network_inputs;
+DatasetConfig reading = {.classes = 10};
 uint64_t random_state;
 Table wanted, got;
 Text drawn;
@@ -47,16 +47,15 @@ void assert_message(Error error, const char *before, const char *file, const cha
   assert_string_equal(error.text, message);
 }
 
-void read_table(int classes, int threads, size_t ahead, size_t block) {
+void read_table(int threads, size_t ahead, size_t block) {
   enum { GAP = 3, POISON = 0xa5 };
   free_table(&got);
   got = (Table){0};
-  DatasetReader *reader = dataset_open(&(DatasetConfig){.path = path,
-                                                        .classes = classes,
-                                                        .threads = threads,
-                                                        .inputs = network_inputs,
-                                                        .ahead = ahead},
-                                       &got.error);
+  DatasetConfig config = reading;
+  config.path = path;
+  config.threads = threads;
+  config.ahead = ahead;
+  DatasetReader *reader = dataset_open(&config, &got.error);
   if (!reader) return;
   const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
@@ -104,7 +103,7 @@ static void print_rows(char *text, size_t size) {
 void expect_bytes(size_t length, CsvCase row) {
   char text[512] = "", place[512] = "";
   write_file(row.text, length);
-  read_table(10, 2, 0, 4);
+  read_table(2, 0, 4);
   print_rows(text, sizeof text);
   assert_string_equal(text, row.rows);
   int used = 0;
@@ -123,7 +122,7 @@ void expect_rows(const char *text, const char *rows) {
 }
 
 void assert_read(int threads, size_t ahead, size_t block) {
-  read_table(10, threads, ahead, block);
+  read_table(threads, ahead, block);
   assert_string_equal(got.error.text, "");
   assert_read_rows(&wanted);
 }
@@ -195,6 +194,7 @@ int csv_close(void **state) {
   free_drawn();
   free_table(&got);
   got = (Table){0};
+  reading = (DatasetConfig){.classes = 10};
   return folder_close(state);
 }
 

@@ -38,14 +38,14 @@ void assert_message(Error error, const char *before, const char *file, const cha
 enum { THREAD_COUNTS = 4 };
 extern const int thread_counts[THREAD_COUNTS];
 
-/* If above 0, the inputs of the network for which read_table opens the file. */
-extern int network_inputs;
+/* How read_table opens the file but for what it is told: for 10 classes, unless a test sets it. */
+extern DatasetConfig reading;
 
 /* Reads the whole file into `got`, `block` rows at a time, with gaps between rows that must
  * survive.
  */
 extern Table got;
-void read_table(int classes, int threads, size_t ahead, size_t block);
+void read_table(int threads, size_t ahead, size_t block);
 
 void assert_read_rows(const Table *wanted);
 
