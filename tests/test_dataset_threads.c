@@ -237,14 +237,10 @@ TEST(test_counted_rows) {
 /* A reader of a pipe is closed although its writer neither writes nor goes. */
 TEST(test_close_a_silent_pipe) {
   enum { LENGTH_OF_A_CHUNK = 1 << 18 };
-  remove(path);
-  assert_int_equal(mkfifo(path, 0600), 0);
+  Text writing = {repeat_row(LENGTH_OF_A_CHUNK / 4), LENGTH_OF_A_CHUNK};
+  const pthread_t writer = start_writing(&writing);
   const int both = open(path, O_RDWR);
   assert_true(both >= 0);
-  char *text = repeat_row(LENGTH_OF_A_CHUNK / 4);
-  Text writing = {text, LENGTH_OF_A_CHUNK};
-  pthread_t writer;
-  assert_int_equal(pthread_create(&writer, NULL, write_pipe, &writing), 0);
   DatasetReader *reader = open_reader(2, 0);
   assert_true(dataset_source(reader)->once);
   assert_true(source_is(dataset_source(reader), path));
@@ -252,5 +248,5 @@ TEST(test_close_a_silent_pipe) {
   pthread_join(writer, NULL);
   dataset_close(reader);
   close(both);
-  free(text);
+  free(writing.text);
 }

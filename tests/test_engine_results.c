@@ -14,14 +14,10 @@ static Error error;
 
 /* ---- against the reference ------------------------------------------------------------------ */
 
-typedef struct {
-  const char *what, *who, *name;
-  double error, limit;
-} Judged;
-
-static void assert_at_most(Judged j) {
-  if (!(j.error <= j.limit))
-    fail_msg("%s, %s: error of the %s %.3g, allowed %.3g", j.name, j.who, j.what, j.error, j.limit);
+static void assert_at_most(const char *name, const char *who, const char *what, double off,
+                           double limit) {
+  if (!(off <= limit))
+    fail_msg("%s, %s: error of the %s %.3g, allowed %.3g", name, who, what, off, limit);
 }
 
 /* What 50 steps of float32 may add up to. Products are exact to some 1e-6; each step adds errors of
@@ -48,14 +44,14 @@ static void assert_near(int level, const Case *c, const Outcome *o, const Refere
   const double of_momentum = cpu ? 2e-3 : c->flips ? 5e-2 : 2 * limit;
   const double of_correct =
       c->flips && !cpu ? 0.01 * (double)r->sums.rows : 1; /* two logits may be as good as equal */
-  const Judged judged[] = {
-      {"parameters", who, c->name,
-       way_error(o->parameters, r->parameters, cpu ? NULL : r->start, o->floats), limit},
-      {"momentum", who, c->name, way_error(o->momentum, r->momentum, NULL, o->floats), of_momentum},
-      {"loss", who, c->name, fabs(o->sums.loss / r->sums.loss - 1), cpu ? 1e-5 : limit / 10},
-      {"correct count", who, c->name, fabs((double)o->sums.correct - (double)r->sums.correct),
-       of_correct}};
-  foreach (j, judged) assert_at_most(*j);
+  assert_at_most(c->name, who, "parameters",
+                 way_error(o->parameters, r->parameters, cpu ? NULL : r->start, o->floats), limit);
+  assert_at_most(c->name, who, "momentum", way_error(o->momentum, r->momentum, NULL, o->floats),
+                 of_momentum);
+  assert_at_most(c->name, who, "loss", fabs(o->sums.loss / r->sums.loss - 1),
+                 cpu ? 1e-5 : limit / 10);
+  assert_at_most(c->name, who, "correct count",
+                 fabs((double)o->sums.correct - (double)r->sums.correct), of_correct);
   assert_int_equal(o->sums.rows, r->sums.rows);
 }
 

@@ -1,7 +1,5 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes. Formats, and what is refused, are
    in test_image_formats.c, photographs in test_photographs.c. */
-#include <stb/stb_image_write.h>
-
 #include "data/ink.h"
 #include "support/pictures.h"
 
@@ -113,23 +111,6 @@ TEST(test_other_sides) {
 
 /* ---- what is ink -------------------------------------------------------------------------- */
 
-typedef struct {
-  int paper[3], ink[3];
-} Colours;
-
-/* 0 to 255 becomes paper to ink. */
-static void write_coloured(const Grey *g, Colours c) {
-  const size_t count = (size_t)g->width * (size_t)g->height;
-  uint8_t *rgb = malloc(3 * count);
-  assert_non_null(rgb);
-  for (size_t i = 0; i < 3 * count; i++) {
-    const int k = (int)(i % 3);
-    rgb[i] = (uint8_t)(c.paper[k] + (c.ink[k] - c.paper[k]) * g->level[i / 3] / 255);
-  }
-  assert_true(stbi_write_png(picture, g->width, g->height, 3, rgb, 0));
-  free(rgb);
-}
-
 /* Dark on light, light on dark, strong or pale: the same to a rounding. */
 TEST(test_colours_do_not_matter) {
   static const Colours cases[] = {
@@ -140,7 +121,7 @@ TEST(test_colours_do_not_matter) {
   foreach (colours, cases)
     for (uint64_t row = 0; row < 10; row++) {
       Grey g = digit(row, 3, false);
-      write_coloured(&g, *colours);
+      write_coloured(picture, &g, *colours);
       read_digit(pixels);
       through_png(&g, expected);
       const double d = difference(pixels, expected);

@@ -4,10 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STB_IMAGE_WRITE_STATIC
-#include <stb/stb_image_write.h>
-
 #include "predict/pictures.h"
 #include "predict/predict.h"
 #include "data/digits.h"
@@ -262,15 +258,10 @@ TEST(test_probabilities) {
 
 /* A row as a PNG: dark blue on yellowish paper, three times as large. */
 static void write_picture(const char *path, const uint8_t *row) {
-  enum { WIDTH = 3 * SIDE };
-  static const int paper[] = {250, 244, 210}, ink[] = {20, 30, 140};
-  static uint8_t rgb[WIDTH * WIDTH][3];
-  for (int i = 0; i < WIDTH * WIDTH; i++)
-    for (int k = 0; k < 3; k++) {
-      const int level = row[i / WIDTH / 3 * SIDE + i % WIDTH / 3];
-      rgb[i][k] = (uint8_t)(paper[k] + (ink[k] - paper[k]) * level / 255);
-    }
-  assert_true(stbi_write_png(path, WIDTH, WIDTH, 3, rgb, 0));
+  Grey g = new_grey(3 * SIDE, 3 * SIDE, 0);
+  for (int i = 0; i < 9 * PIXELS; i++) g.level[i] = row[i / g.width / 3 * SIDE + i % g.width / 3];
+  write_coloured(path, &g, (Colours){{250, 244, 210}, {20, 30, 140}});
+  free(g.level);
 }
 
 enum { PICTURES = 200 };

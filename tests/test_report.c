@@ -1,32 +1,22 @@
 /* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
-#include <fcntl.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "support/test.h"
 #include "support/process.h"
 #include "train/report.h"
 
-static char printed[8192];
+static const char *printed;
 
-/* Standard output becomes a file between the two calls; then its text is in `printed`. */
-static int capture(void) {
-  char name[] = "/tmp/mlp-report-XXXXXX";
-  fflush(stdout);
-  const int before = dup(STDOUT_FILENO), file = mkstemp(name);
-  assert_true(before >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) >= 0);
-  unlink(name);
-  close(file);
+/* Standard output is a file in memory between the two calls; then its text is `printed`. */
+static FILE *capture(void) {
+  FILE *before = stdout;
+  stdout = text_open();
   return before;
 }
 
-static void release(int before) {
-  fflush(stdout);
-  const ssize_t size = pread(STDOUT_FILENO, printed, sizeof printed - 1, 0);
-  dup2(before, STDOUT_FILENO);
-  close(before);
-  assert_true(size >= 0);
-  printed[size] = '\0';
+static void release(FILE *before) {
+  printed = text_close(stdout);
+  stdout = before;
 }
 
 static EpochResult result_of(int epoch, int epochs) {
@@ -45,7 +35,7 @@ static EpochResult result_of(int epoch, int epochs) {
 static void print_epochs(Report *report, const EpochResult *results, int count) {
   Error error;
   bool good = true;
-  const int before = capture();
+  FILE *before = capture();
   for (int i = 0; i < count; i++)
     good = report_epoch(report, &results[i], results[i].epoch == results[i].epochs, &error) && good;
   release(before);
@@ -95,7 +85,7 @@ TEST(quiet_is_the_last_epoch) {
 
 /* The bars that are shown for an epoch; each starts with a carriage return. */
 static void show_bars(Report *report, int epoch, int epochs, const double (*bars)[2], int count) {
-  const int before = capture();
+  FILE *before = capture();
   for (int i = 0; i < count; i++) report_progress(report, epoch, epochs, bars[i][0], bars[i][1]);
   release(before);
 }
@@ -148,7 +138,7 @@ TEST(a_line_replaces_the_bar) {
   Report report = {.has_bar = true, .percent = -1};
   Error error;
   show_bars(&report, 1, 1, bars, 1);
-  const int before = capture();
+  FILE *before = capture();
   const bool good =
       report_note(&report, &error, "a note") && report_note(&report, &error, "%s", "b");
   release(before);

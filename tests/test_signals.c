@@ -58,12 +58,10 @@ static void wait_a_moment(long milliseconds) {
 }
 
 static bool file_says(const char *path, const char *text) {
-  char start_of[1024];
-  FILE *file = fopen(path, "r");
-  if (!file) return false;
-  start_of[fread(start_of, 1, sizeof start_of - 1, file)] = '\0';
-  fclose(file);
-  return strstr(start_of, text) != NULL;
+  const Content content = read_content(path);
+  const bool says = strstr((char *)content.bytes, text);
+  free(content.bytes);
+  return says;
 }
 
 TESTS_WITH(open_folder, folder_close);

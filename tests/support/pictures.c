@@ -49,6 +49,18 @@ void write_png(const Grey *g) {
   assert_true(stbi_write_png(picture, g->width, g->height, 1, g->level, 0));
 }
 
+void write_coloured(const char *path, const Grey *g, Colours c) {
+  const size_t count = (size_t)g->width * (size_t)g->height;
+  uint8_t *rgb = malloc(3 * count);
+  assert_non_null(rgb);
+  for (size_t i = 0; i < 3 * count; i++) {
+    const int k = (int)(i % 3);
+    rgb[i] = (uint8_t)(c.paper[k] + (c.ink[k] - c.paper[k]) * g->level[i / 3] / 255);
+  }
+  assert_true(stbi_write_png(path, g->width, g->height, 3, rgb, 0));
+  free(rgb);
+}
+
 FILE *create_picture(void) {
   FILE *file = fopen(picture, "wb");
   assert_non_null(file);

@@ -34,6 +34,12 @@ FILE *create_picture(void);
 
 void write_png(const Grey *g);
 
+/* Writes a PNG in which levels 0 to 255 are paper to ink. */
+typedef struct {
+  int paper[3], ink[3];
+} Colours;
+void write_coloured(const char *path, const Grey *g, Colours c);
+
 /* Writes a PNG by hand: the 13 bytes of its header, and its packed data. */
 void write_png_parts(const void *head, const void *data, size_t length);
 
