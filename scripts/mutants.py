@@ -10,9 +10,11 @@ build for coverage says first which these are (gcov); a line that no test execut
 Changes that do not compile are not counted, and a test that fails without any change is left out. Prints one line per change and the share that was found;
 works on copies of the checkout in build/mutants, one per core.
 """
+import glob
 import json
 import multiprocessing
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -73,27 +75,23 @@ def own_tree():
 
 
 def files_of(tree, ending):
-    for folder, _, names in os.walk(f"{tree}/{PLACE}"):
-        yield from (f"{folder}/{name}" for name in names if name.endswith(ending))
+    return glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
 
 
-def lines_of(tree, data):
-    """{(file, line): whether it ran} of the lines that gcov finds in .gcno or .gcda files."""
-    lines = {}
+def lines_of(tree, data, least):
+    """The (file, line)s that gcov finds in .gcno or .gcda files, executed so often at least."""
     said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
                           text=True, check=False).stdout
-    for file in (file for text in said.splitlines() if text for file in json.loads(text)["files"]):
-        if re.match(r"(src|kernels)/", file["file"]):
-            for line in file["lines"]:
-                key = file["file"], line["line_number"]
-                lines[key] = lines.get(key, False) or line["count"] > 0
-    return lines
+    return {(file["file"], line["line_number"])
+            for text in said.splitlines() if text for file in json.loads(text)["files"]
+            if re.match(r"(src|kernels)/", file["file"])
+            for line in file["lines"] if line["count"] >= least}
 
 
 def survey(test):
     """Runs a test: (test, its seconds, the lines that it ran)."""
     tree = own_tree()
-    for counts in list(files_of(tree, ".gcda")):
+    for counts in files_of(tree, ".gcda"):
         os.remove(counts)
     start = time.monotonic()
     if not run(tree, test, 600):
@@ -101,14 +99,13 @@ def survey(test):
         return test, 0, []
     seconds = time.monotonic() - start
     data = [name for name in files_of(tree, ".gcda") if "/tests/" not in name[len(tree):]]
-    return test, seconds, [line for line, ran in lines_of(tree, data).items() if ran]
+    return test, seconds, lines_of(tree, data, 1)
 
 
 def every_change(lines):
     """(file, line, first and last character, new token) of each token on these lines."""
     for name in sorted({name for name, _ in lines}):
-        with open(name, encoding="utf-8") as file:
-            text = file.read()
+        text = pathlib.Path(name).read_text(encoding="utf-8")
         before = ""
         for token in TOKEN.finditer(text):
             new = changed(token.group(), before)
@@ -122,11 +119,9 @@ def judge(job):
     """Makes one change in this process's tree and says what finds it, None if it does not compile."""
     (name, line, start, end, new), tests = job
     tree = own_tree()
-    path = f"{tree}/{name}"
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text[:start] + new + text[end:])
+    path = pathlib.Path(tree, name)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[:start] + new + text[end:], encoding="utf-8")
     try:
         if not build(tree, ["all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
             return None
@@ -134,8 +129,7 @@ def judge(job):
         verdict = f"found by {os.path.basename(found)}" if found else "NOT FOUND"
         return f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: {verdict}"
     finally:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        path.write_text(text, encoding="utf-8")
 
 
 def main():
@@ -144,7 +138,7 @@ def main():
     shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-train", "mlp-digits", "mlp-lab", "mlp-bench"))
     if not build(FIRST, ["all", "tests"]):
         sys.exit("mutants: the sources do not build")
-    said, runs = [], {line: [] for line in lines_of(FIRST, list(files_of(FIRST, ".gcno")))}
+    said, runs = [], {line: [] for line in lines_of(FIRST, files_of(FIRST, ".gcno"), 0)}
     with multiprocessing.Pool() as pool:
         for test, seconds, lines in pool.imap_unordered(survey, tests):
             for line in lines:
