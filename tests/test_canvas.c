@@ -14,7 +14,7 @@ static Canvas p;
 
 static void open_canvas(int width, int height) {
   canvas_close(&p);
-  if (!canvas_open(&p, width, height, &error)) fail_msg("%s", error.text);
+  OK(canvas_open(&p, width, height, &error));
 }
 
 static Colour colour_at(int x, int y) {
@@ -193,7 +193,7 @@ TEST(strange_text) {
 
 static void assert_saved(const char *path) {
   int width, height, channels;
-  assert_true(canvas_save(&p, path, &error));
+  OK(canvas_save(&p, path, &error));
   uint8_t *read = stbi_load(path, &width, &height, &channels, 0);
   assert_non_null(read);
   assert_true(width == p.width && height == p.height && channels == 3);
@@ -214,19 +214,15 @@ TEST_WITH(saving, folder_open, folder_close) {
           (uint8_t)random_words(1, 0, (uint64_t)i).word[0];
     assert_saved(folder_path("picture.png")); /* replaces the first */
   }
-  assert_false(canvas_save(&p, folder_path("no-such-folder/picture.png"), &error));
-  assert_non_null(strstr(error.text, "its folder does not exist"));
+  FAILS(canvas_save(&p, folder_path("no-such-folder/picture.png"), &error),
+        "its folder does not exist");
 }
 
 TEST(full_disk) {
-  if (access("/dev/full", W_OK) != 0) {
-    print_message("there is no /dev/full\n");
-    skip();
-  }
+  if (access("/dev/full", W_OK) != 0) skip_because("there is no /dev/full");
   for (int side = 4; side <= 400; side += 396) { /* the small one fails as late as in fclose */
     open_canvas(side, side);
     for (int i = 0; i < side; i++) canvas_line(&p, i, 0, side - i, side, 1, BLUE);
-    assert_false(canvas_save(&p, "/dev/full", &error));
-    assert_string_equal(error.text, "cannot write /dev/full: No space left on device");
+    FAILS(canvas_save(&p, "/dev/full", &error), "cannot write /dev/full: No space left on device");
   }
 }

@@ -8,11 +8,11 @@ static const char path[] = "plot.png";
 
 /* ---- curves ------------------------------------------------------------------------------- */
 
-static char chart[1 << 16]; /* the words and the numbers of the last line chart */
+static char *chart; /* the words and the numbers of the last line chart */
 
 /* Stands in for line_chart.c. */
 bool line_chart_draw(const LineChart *c, const char *to, Error *cause) {
-  FILE *file = fmemopen(chart, sizeof chart, "w");
+  FILE *file = text_open();
   fprintf(file, "%s\n%s\n", c->title, c->subtitle);
   for (const CurvePanel *p = c->panels; p < c->panels + c->count; p++) {
     fprintf(file, "%s: %s, %s%s\n", p->title ? p->title : p->x.mark_label, p->x.label, p->y.label,
@@ -23,7 +23,7 @@ bool line_chart_draw(const LineChart *c, const char *to, Error *cause) {
       fputs("\n", file);
     }
   }
-  fclose(file);
+  chart = text_close(file);
   return !strstr(to, "no-such-folder") || error_set(cause, "cannot write %s", to);
 }
 
@@ -46,7 +46,7 @@ static void make_results(int count, JudgedBy judge) {
 }
 
 static void assert_chart(int count, const char *wanted) {
-  must(plot_curves(results, count, path, &error));
+  OK(plot_curves(results, count, path, &error));
   assert_string_equal(chart, wanted);
 }
 
@@ -69,10 +69,10 @@ TEST(curves) {
                   "Accuracy: epoch, percent\n"
                   "training 1,87 2,92 3,93.67\nvalidation 1,90 2,90 3,76.67\n");
   results[2].test_loss = 0; /* has no logarithm */
-  must(plot_curves(results, 3, path, &error));
+  OK(plot_curves(results, 3, path, &error));
   assert_null(strstr(chart, "logarithm"));
   make_results(MOST, JUDGED_BY_TEST);
-  must(plot_curves(results, MOST, path, &error));
+  OK(plot_curves(results, MOST, path, &error));
   assert_non_null(strstr(chart, " 1000,79.99"));
 }
 
@@ -84,17 +84,17 @@ TEST(fewer_curves) {
   results[0].train_loss = results[1].train_loss = NAN;
   assert_chart(2, "2 epochs\n" ROWS "\nAccuracy: epoch, percent\ntraining 1,87 2,92\n");
   results[0].train_accuracy = results[1].train_accuracy = NAN;
-  assert_false(plot_curves(results, 2, path, &error));
-  assert_string_equal(error.text, "no epoch has a finite loss or accuracy to draw in plot.png");
-  assert_false(plot_curves(results, 0, path, &error));
-  assert_string_equal(error.text, "no epoch was trained: there is nothing to draw in plot.png");
+  FAILS(plot_curves(results, 2, path, &error),
+        "no epoch has a finite loss or accuracy to draw in plot.png");
+  FAILS(plot_curves(results, 0, path, &error),
+        "no epoch was trained: there is nothing to draw in plot.png");
 }
 
 /* What is far above the first loss is left out; a line marks the rate. */
 TEST(rates) {
   static const double rate[] = {0.01, 0.1, 1, 10}, loss[] = {2, 1, 0.5, 90},
                       smooth[] = {2, 1, 1, 9};
-  must(plot_rates(&(RateCurve){rate, loss, smooth, 4, 0.1}, path, &error));
+  OK(plot_rates(&(RateCurve){rate, loss, smooth, 4, 0.1}, path, &error));
   assert_string_equal(chart, "From a learning rate of 0.1 on the loss falls no further\n"
                              "The rate grows from step to step within one epoch\n"
                              "that rate: learning rate, training loss, cross-entropy\n"
@@ -108,7 +108,7 @@ static Network network;
 static float *parameters, *weights; /* weights: of the first layer, zeros */
 
 static void make_network(int inputs, int filters) {
-  must(network_init(&network, inputs, &filters, 1, 10, &error));
+  OK(network_init(&network, inputs, &filters, 1, 10, &error));
   free(parameters);
   parameters = calloc(network.floats, sizeof *parameters);
   assert_non_null(parameters);
@@ -116,7 +116,7 @@ static void make_network(int inputs, int filters) {
 }
 
 static void draw_weights(int images) {
-  must(plot_weights(&network, parameters, path, &error));
+  OK(plot_weights(&network, parameters, path, &error));
   assert_int_equal(count_marks(IS_IMAGE, 0), images);
 }
 
@@ -196,7 +196,7 @@ enum { SIDE = 12, MISTAKES = 64 };
 /* Under each digit are three lines: truth, prediction, row. Saving asserts that they do not reach
    the next one's. */
 static void assert_mistakes(const Mistake *mistakes, int count, int side) {
-  must(plot_mistakes(mistakes, count, side, path, &error));
+  OK(plot_mistakes(mistakes, count, side, path, &error));
   for (int i = 0; i < count; i++) {
     const Mark *m = image(i);
     assert_memory_equal(m->pixels, mistakes[i].pixels, (size_t)(side * side));
@@ -235,7 +235,7 @@ static Metrics scores; /* of the picture that is drawn */
 static const Mark *cells;
 
 static void make_scores(int classes) {
-  must(metrics_open(&scores, classes, &error));
+  OK(metrics_open(&scores, classes, &error));
 }
 
 static void count(int truth, int prediction, uint64_t rows) {
@@ -256,7 +256,7 @@ static const Mark *cell(int index) {
 /* Draws the matrix; each number lies within its cell, and the cells within the frame. The colours
    are as `wanted` says, row by row: blue, red or white. */
 static void draw_confusion(const char *wanted) {
-  must(plot_confusion(&scores, path, &error));
+  OK(plot_confusion(&scores, path, &error));
   const Mark *frame = mark_of(IS_RECTANGLE, GRID, count_marks(IS_RECTANGLE, GRID) - 1);
   cells = frame + 1;
   for (int i = 0; i < scores.classes * scores.classes; i++) {
@@ -324,13 +324,9 @@ TEST(unwritable) {
   make_network(4, 2);
   make_scores(2);
   make_results(2, JUDGED_BY_TEST);
-  for (int i = 0; i < 4; i++) {
-    assert_false(i == 0   ? plot_curves(results, 2, bad, &error)
-                 : i == 1 ? plot_weights(&network, parameters, bad, &error)
-                 : i == 2 ? plot_mistakes(NULL, 0, 28, bad, &error)
-                          : plot_confusion(&scores, bad, &error));
-    assert_string_equal(error.text, "cannot write /no-such-folder/plot.png");
-    *error.text = '\0';
-  }
+  FAILS(plot_curves(results, 2, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_weights(&network, parameters, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_mistakes(NULL, 0, 28, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_confusion(&scores, bad, &error), "cannot write /no-such-folder/plot.png");
   metrics_close(&scores);
 }

@@ -12,7 +12,7 @@ TEST(boxes_tell_whether_it_is_sure) {
     const SeenDigit digit = {pixels, 50, 40, 100, 60, 7, 0.75, sure};
     Seen *seen = seen_open(SIDE);
     assert_non_null(seen);
-    must(seen_add(seen, &(SeenPicture){"name", level, WIDTH, HEIGHT, &digit, 1}, &error));
+    OK(seen_add(seen, &(SeenPicture){"name", level, WIDTH, HEIGHT, &digit, 1}, &error));
     const Mark *top = mark_of(IS_LINE, page_series[!sure], 0), *view = drawn.mark;
     assert_int_equal(count_marks(IS_LINE, page_series[!sure]), 4);
     assert_null(mark_of(IS_LINE, page_series[sure], 0));
@@ -23,7 +23,7 @@ TEST(boxes_tell_whether_it_is_sure) {
       assert_at(top[i].y1 - view->y, i == 0 ? 38 : 102);
     }
     assert_says("name", "7", sure ? "75.0%" : "75.0% unsure");
-    must(seen_save(seen, "seen.png", &error));
+    OK(seen_save(seen, "seen.png", &error));
     assert_says("What the network saw", "1 picture with digits");
     seen_close(seen);
   }

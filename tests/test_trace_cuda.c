@@ -118,8 +118,7 @@ TEST(ranges_that_were_not_seen) {
   add(&list, TRACE_GPU, 1, 30, 40, "begin_kernel");
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
   list.events[0].arrow = 1;
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  assert_non_null(strstr(error.text, "no kernel of a step"));
+  FAILS(range_add(&trace, 0, &list, false, &facts, &error), "no kernel of a step");
   trace_close(&trace);
   trace_close(&list);
 }
@@ -230,24 +229,17 @@ static bool times_agree(const char *path) {
    may slow down one of the two runs that are compared, so there are three tries. */
 TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
   enum { TRIES = 3 };
-  Error why;
   char output[8192], *path = strdup(folder_path("trace.json"));
   int arrows;
   bool agree = false;
   needs_gpu();
-  if (!activity_available(&why)) {
-    print_message("%s\n", why.text);
-    skip();
-  }
+  if (!activity_available(&error)) skip_because(error.text);
   for (int i = 0; i < TRIES && !agree; i++) {
     const int code =
         process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
                     PROGRAM_FOLDER, path, folder);
-    if (code == 1 &&
-        strstr(output, "CUPTI cannot")) { /* not on every machine, nor beside a profiler */
-      print_message("%s\n", output);
-      skip();
-    }
+    if (code == 1 && strstr(output, "CUPTI cannot"))
+      skip_because(output); /* not on every machine, nor beside a profiler */
     if (code != 0) fail_msg("%s", output);
     const int steps = TRACE_END - TRACE_FIRST;
     assert_true(assert_format(path, 37, &arrows) > steps * (28 + 5 + 5));

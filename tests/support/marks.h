@@ -29,10 +29,6 @@ static struct {
 
 static Error error;
 
-static inline void must(bool good) {
-  if (!good) fail_msg("%s", error.text);
-}
-
 /* Half a pixel may be rounded. */
 static inline void assert_at(double got, double wanted) {
   if (!(fabs(got - wanted) <= 0.51)) fail_msg("%g is not %g", got, wanted);
