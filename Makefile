@@ -42,6 +42,7 @@ ifneq ($(SANITIZE),0)
 override NVCC :=
 endif
 
+comma := ,
 VERSION := 0.1.0
 # Constants are enumerators here, which clang 19 would not have beside a float.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-enum-float-conversion \
@@ -53,19 +54,14 @@ LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"
 NO_FOLDER := $(shell case $$PWD in (*[!/.@_+a-zA-Z0-9-]*) ;; (*) echo "-ffile-prefix-map=$$PWD=."; esac)
 C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
 LIBRARIES := -lcsv -linih -ljansson -lz -lm -lpthread
-BUILD := build
-# The programs' folder
-PLACE := .
-
-ifeq ($(SANITIZE),1)
-BUILD := build/sanitize
+ifneq ($(SANITIZE),0)
+BUILD := build/$(if $(filter 1,$(SANITIZE)),sanitize,$(SANITIZE))
 PLACE := $(BUILD)
-C_FLAGS += -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-else ifeq ($(SANITIZE),thread)
-BUILD := build/thread
-PLACE := $(BUILD)
-C_FLAGS += -O1 -fsanitize=thread
+C_FLAGS += -O1 $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all \
+             -fno-omit-frame-pointer,-fsanitize=$(SANITIZE))
 else
+BUILD := build
+PLACE := .
 # FORTIFY turns an overrun buffer into an end instead of a door; level 3 needs gcc 12 or clang 9. At
 # -O0 the C library cannot check anything.
 FORTIFY := $(shell for level in 3 2; do \
@@ -93,11 +89,9 @@ endif
 
 ifneq ($(KERNELS_NVCC),)
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
-# Machine code for each compute capability of a list (75 is 7.5), and PTX, which the driver compiles
-# for GPUs still to come, of the last.
+# Machine code for each compute capability of a list, and PTX of the last, for GPUs still to come.
 code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
              $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
-comma := ,
 # A release of nvcc knows the GPUs of its day.
 ifeq ($(ARCH),all)
 override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
@@ -135,9 +129,8 @@ endif
 # (make lint). The mains, src/mlp_NAME.c, stand on top.
 FLOORS := base ranks+data+model+plot+emulator engine train+predict+measure cli commands+bench+lab+exercise
 
-# Most of it is one library. A program is its main, the folder that it alone has, and what both
-# take of the library. What tests share is another, what bench, lab and exercise measure with a third.
-# Code that wants the CUDA Toolkit has folders of its own.
+# Three libraries: most of it, what tests share, what bench, lab and exercise measure with. A program
+# is its main, a folder of its own and what it takes of them. Code that wants the CUDA Toolkit lies apart.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
@@ -413,15 +406,11 @@ $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/
 $(BUILD)/mlp-%.1 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
 	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh $(BUILD)/mlp-$* $(VERSION)
 
-$(BUILD)/src/%.o: src/%.c $(BUILD)/flags
-	@mkdir -p $(@D)
-	$(call said,CC $<)$(CC) $(C_FLAGS) -Wpedantic -c $< -o $@
-
 # cmocka 2 would have other names, which cmocka 1 does not know.
 TEST_FLAGS = -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
-$(BUILD)/tests/%.o: tests/%.c $(BUILD)/flags
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call said,CC $<)$(CC) $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
+	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) -c $< -o $@
 
 # ---- the emulator ------------------------------------------------------------------------
 # Its folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
@@ -543,11 +532,9 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
-WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c) \
-              $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
-              $(if $(NVCC),,src/mlp_bench.c tests/support/cuda_stand_in.c \
-                tests/support/epoch_trial.c tests/soak/schedules.c \
-                $(wildcard src/*/cuda/*.c))
+WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
+              $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
+                $(addprefix tests/,support/cuda_stand_in.c support/epoch_trial.c soak/schedules.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
