@@ -74,4 +74,3 @@ case_ 'nothing is left after make uninstall'
 to_root uninstall
 [ -z "$(cd "$root" && find . ! -type d)" ]
 [ -z "$(find "$root" -path '*mlp-train*')" ]
-to_root uninstall # nothing is left to do, and that is fine

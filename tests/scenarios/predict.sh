@@ -117,6 +117,17 @@ same w.png weights.png
 same m.png mistakes.png
 same c.png confusion.png
 
+case_ 'the most confident mistakes are shown' # 64: without the others the picture is the same
+ok $A --predict unlabelled.csv --output shares.csv --probabilities
+paste -d , digits_test.csv <(tail -n +2 shares.csv) |
+  awk -F, '$1 != $787 { print $($787 + 788), $786, $787 }' | sort -k 1,1gr -k 2,2n |
+  awk 'NR > 64 { print $2, $3 }' >wrong
+awk 'NR == FNR { label[$1] = $2; next } FNR in label { sub(/^./, label[FNR]) } { print }' \
+  wrong digits_test.csv >left.csv
+ok $A --evaluate --test left.csv --mistakes left.png
+printed 1 '  wrong 64 of 400 rows$'
+same left.png mistakes.png
+
 case_ 'pictures that cannot be drawn'
 fails 1 none/c.png $A --evaluate --test digits_test.csv --confusion none/c.png
 refuses 1 '--mistakes draws square pictures, but a row has 2 pixels' $T --epochs 1 --mistakes m.png

@@ -21,24 +21,16 @@ near() {
       exit 1
     }' || die "$1 is not $2"
 }
-# near_losses LOG OTHER: those of each epoch are the same but for rounding.
-near_losses() {
-  paste <(value train_loss $1) <(value train_loss $2) | awk '
-    ($1 - $2) ^ 2 >= (2e-5 * $2) ^ 2 { wrong = 1 }
-    END { exit wrong || NR != 4 }' || die "the losses of $1 are not those of $2"
-}
 
 case_ 'ranks train what one process trains'
 if with_ranks; then
-  ok $D --epochs 4 --save alone --log alone.jsonl
+  ok $D --epochs 4 --save alone
   for ranks in 1 2 3 4; do
-    rm -f log.jsonl
-    RANKS=$ranks ok $D --epochs 4 --save net --log log.jsonl
+    RANKS=$ranks ok $D --epochs 4 --save net
     printed 4 '^epoch +[1-4]/4 ' # one rank prints, and no bars: mpirun gives it a terminal
     ! grep -q '%\]\|\[K' out
     printed $((ranks > 1)) '^device .* ranks'
     near net alone
-    near_losses log.jsonl alone.jsonl
     awk "BEGIN { exit ($(value test_accuracy net) - $(value test_accuracy alone)) ^ 2 > (1.5 / 61) ^ 2 }"
     [ $ranks != 1 ] || same_network net alone
   done
@@ -53,7 +45,8 @@ if with_ranks; then
   near net streamed
 fi
 
-
+# Roundings differ from the CPU's, and may open a ReLU on one side only: test_engine_results.c says
+# what that does.
 case_ 'ranks train on GPUs, at every level that takes them'
 if with_ranks; then
   if with_gpus $D; then

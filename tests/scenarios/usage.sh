@@ -60,7 +60,6 @@ if has mlp-lab; then
 name a topic|
 unexpected argument 'all'|list reduce all
 --rung needs one topic|all --rung online
---size needs one topic|all --size 5x5
 'device' does not take options|device --check
 unknown topic 'nonsense'|nonsense --from lab-h100.json
 no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
