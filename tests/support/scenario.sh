@@ -181,9 +181,9 @@ with_ranks() {
 process_of() {
   local folder line
   for folder in /proc/[0-9]*; do
-    { read -r line <$folder/stat; } 2>/dev/null || continue
+    { read -r line <"$folder/stat"; } 2>/dev/null || continue
     [[ ${line##*) } = ?" $pid "* ]] || continue # a child of mpirun
-    ! grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" $folder/environ || echo ${folder#/proc/}
+    ! grep -qsz "^OMPI_COMM_WORLD_RANK=$1$" "$folder/environ" || echo "${folder#/proc/}"
   done
 }
 with_gpus() {
