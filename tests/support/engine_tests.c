@@ -220,6 +220,13 @@ void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
+void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
+  assert_same_bits(a, b);
+  assert_int_equal(a->sums.rows, b->sums.rows);
+  assert_int_equal(a->sums.correct, b->sums.correct);
+  assert_true(fabs(a->sums.loss - b->sums.loss) <= off * a->sums.loss);
+}
+
 void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }

@@ -133,6 +133,8 @@ Outcome train_on(Engine *engine, const Case *c, const Data *d);
 
 /* Parameters and momentum. */
 void assert_same_bits(const Outcome *a, const Outcome *b);
+/* And the sums; the losses may be off by that part, where float64 was added in another order. */
+void assert_same_outcome(const Outcome *a, const Outcome *b, double off);
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
