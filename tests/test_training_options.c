@@ -13,42 +13,31 @@ static Error error;
 typedef struct {
   const char *name;
   Optimizer optimizer;
-  float rate, beta1, beta2, epsilon;
+  float rule[4]; /* rate, beta1, beta2, epsilon */
   float smoothing, dropout[2], ema;
   PixelScale pixels;
 } Variant;
 
 /* Adam divides by the root of a gradient's mean square. Where that is a few roundings, they would
    be as large as the step: hence an epsilon above them. */
-#define ADAM .rate = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-4f
+#define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
+#define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
-    {.name = "nesterov", .optimizer = OPTIMIZER_NESTEROV, .rate = 0.05f},
-    {.name = "adam", .optimizer = OPTIMIZER_ADAM, ADAM},
-    {.name = "adam without a first moment",
-     .optimizer = OPTIMIZER_ADAM,
-     .rate = 0.01f,
-     .beta2 = 0.5f,
-     .epsilon = 1e-3f},
-    {.name = "adamw", .optimizer = OPTIMIZER_ADAMW, ADAM},
-    {.name = "adamw without a mean square",
-     .optimizer = OPTIMIZER_ADAMW,
-     .rate = 0.001f,
-     .beta1 = 0.5f,
-     .epsilon = 1e-3f},
-    {.name = "label smoothing", .rate = 0.05f, .smoothing = 0.2f},
-    {.name = "dropout", .rate = 0.05f, .dropout = {0.5f, 0.25f}},
-    {.name = "dropout of the first layer", .rate = 0.05f, .dropout = {0.9f, 0}},
-    {.name = "dropout with others",
-     .optimizer = OPTIMIZER_NESTEROV,
-     .rate = 0.05f,
-     .smoothing = 0.1f,
-     .dropout = {0.2f, 0.2f}},
-    {.name = "average", .rate = 0.05f, .ema = 0.9f},
-    {.name = "average of adam", .optimizer = OPTIMIZER_ADAM, ADAM, .ema = 0.75f},
-    {.name = "pixels of 0 to 99", .rate = 0.02f, .pixels = {99, 0, 1}},
-    {.name = "normalised pixels", .rate = 0.02f, .pixels = {255, 0.1307f, 0.3081f}},
-    {.name = "normalised pixels and dropout",
-     .rate = 0.02f,
+    {.name = "nesterov", BY(NESTEROV, 0.05f)},
+    {.name = "adam", BY(ADAM, ADAM)},
+    {.name = "adam without a first moment", BY(ADAM, 0.01f, 0, 0.5f, 1e-3f)},
+    {.name = "adamw", BY(ADAMW, ADAM)},
+    {.name = "adamw without a mean square", BY(ADAMW, 0.001f, 0.5f, 0, 1e-3f)},
+    {.name = "label smoothing", BY(SGD, 0.05f), .smoothing = 0.2f},
+    {.name = "dropout", BY(SGD, 0.05f), .dropout = {0.5f, 0.25f}},
+    {.name = "dropout of the first layer", BY(SGD, 0.05f), .dropout = {0.9f, 0}},
+    {.name = "dropout, others", BY(NESTEROV, 0.05f), .smoothing = 0.1f, .dropout = {0.2f, 0.2f}},
+    {.name = "average", BY(SGD, 0.05f), .ema = 0.9f},
+    {.name = "average of adam", BY(ADAM, ADAM), .ema = 0.75f},
+    {.name = "pixels of 0 to 99", BY(SGD, 0.02f), .pixels = {99, 0, 1}},
+    {.name = "normalised pixels", BY(SGD, 0.02f), .pixels = {255, 0.1307f, 0.3081f}},
+    {.name = "normalised, dropout",
+     BY(SGD, 0.02f),
      .dropout = {0.2f, 0.2f},
      .pixels = {200, -0.5f, 2}},
 };
@@ -68,9 +57,9 @@ static EngineConfig config_for(const Variant *v, Fusion fusion) {
   EngineConfig config =
       config_of(&network, fusion, network.rows, whole_batches(&network, network.rows));
   config.training.rule.kind = v->optimizer;
-  config.training.rule.beta1 = v->beta1;
-  config.training.rule.beta2 = v->beta2;
-  config.training.rule.epsilon = v->epsilon;
+  config.training.rule.beta1 = v->rule[1];
+  config.training.rule.beta2 = v->rule[2];
+  config.training.rule.epsilon = v->rule[3];
   config.training.label_smoothing = v->smoothing;
   config.training.ema = v->ema;
   config.training.pixels = v->pixels;
@@ -132,7 +121,7 @@ static void for_each(int level) {
   for (int i = 0; i < VARIANTS; i++)
     for (int n = 0; n < NETWORKS; n++) {
       network = networks[n];
-      network.learning_rate = variants[i].rate;
+      network.learning_rate = variants[i].rule[0];
       if (!network.quick && (quick() || variants[i].dropout[0] == 0)) continue;
       near_the_reference_on(level, &variants[i]);
       same_bits_on(level, &variants[i]);
