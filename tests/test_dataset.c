@@ -85,9 +85,8 @@ TEST(test_widest_row) {
   assert_non_null(text);
   for (int extra = 0; extra < 2; extra++) {
     size_t length = (size_t)sprintf(text, "\"9\"");
-    for (int i = 1; i < DATASET_MAX_COLUMNS + extra; i++) {
+    for (int i = 1; i < DATASET_MAX_COLUMNS + extra; i++)
       length += (size_t)sprintf(text + length, ",\"%d\"", i % 256);
-    }
     write_file(text, length);
     read_table(3, 0, 2);
     if (extra) {
@@ -95,9 +94,7 @@ TEST(test_widest_row) {
                                              "and 1 to 4096 pixels"));
     } else {
       assert_int_equal(got.rows, 1);
-      for (int i = 1; i < DATASET_MAX_COLUMNS; i++) {
-        assert_int_equal(got.pixels[i - 1], i % 256);
-      }
+      for (int i = 1; i < DATASET_MAX_COLUMNS; i++) assert_int_equal(got.pixels[i - 1], i % 256);
     }
   }
   free(text);

@@ -154,9 +154,7 @@ TEST(test_archives) {
     }
     write_file(archive.text, archive.length);
     read_badly = members == 2;
-    foreach (each, thread_counts) {
-      assert_read(*each, 0, 777);
-    }
+    foreach (each, thread_counts) assert_read(*each, 0, 777);
     read_badly = false;
   }
   free(archive.text);

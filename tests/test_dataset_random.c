@@ -59,16 +59,13 @@ static ReferenceLine reference_line(const char *at, const char *end) {
     }
     if (line.bad_quote) return line;
     if (line.fields == 0 && length > 0) line.first = field[0];
-    if (line.fields < REFERENCE_COLUMNS) {
-      line.value[line.fields] = reference_value(field, length);
-    }
+    if (line.fields < REFERENCE_COLUMNS) line.value[line.fields] = reference_value(field, length);
     line.fields++;
     more = at < end && *at == ',';
     if (more) at++;
   }
-  for (; at < end; at++) {
+  for (; at < end; at++)
     if (*at != '\r' && !is_blank(*at)) line.carriage_return = true;
-  }
   return line;
 }
 
@@ -86,9 +83,8 @@ static void fail_at(size_t line, size_t column) {
 /* The first line; returns false if it is not a row. */
 static bool reference_first_line(const ReferenceLine *line, const char *text, size_t length) {
   while (length > 0 && text[length - 1] == '\r') length--;
-  for (size_t i = 0; i < length; i++) {
+  for (size_t i = 0; i < length; i++)
     if ((unsigned char)text[i] < 32 && text[i] != '\t') fail_at(1, 0);
-  }
   if (failed) return false;
   if (line->bad_quote || line->fields < 2) fail_at(1, line->bad_quote);
   expected.inputs = line->fields - 1;
@@ -102,11 +98,10 @@ static void reference_row(const ReferenceLine *line, size_t number) {
       fail_at(number, i + 1);
       return;
     }
-    if (i == 0) {
+    if (i == 0)
       expected.labels[expected.rows] = (uint16_t)line->value[i];
-    } else {
+    else
       expected.pixels[expected.rows * expected.inputs + i - 1] = (uint8_t)line->value[i];
-    }
   }
   if (line->bad_quote) {
     fail_at(number, line->bad_quote);
@@ -149,11 +144,10 @@ static void compare_with_reference(const char *text, size_t length, int threads)
   reference_read(text, length);
   read_table(threads, 0, 1 + draw(2000));
   char place[64] = "x.csv";
-  if (bad_line > 0 && bad_column > 0) {
+  if (bad_line > 0 && bad_column > 0)
     snprintf(place, sizeof place, "x.csv, line %zu, column %zu: ", bad_line, bad_column);
-  } else if (bad_line > 0) {
+  else if (bad_line > 0)
     snprintf(place, sizeof place, "x.csv, line %zu: ", bad_line);
-  }
   if (failed != (got.error.text[0] != '\0') || got.rows != expected.rows ||
       (failed && !strstr(got.error.text, place))) {
     print_error("got %zu rows, \"%s\"; wanted %zu rows, %s\n", got.rows, got.error.text,

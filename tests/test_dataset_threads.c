@@ -19,11 +19,9 @@ TEST(test_threads_agree) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
   draw_csv(1, 30000, 60);
   assert_in_range(drawn.length, 4 << 20, 16 << 20);
-  for (size_t t = 0; t < LENGTH(thread_counts); t++) {
-    for (size_t i = 0; i < LENGTH(aheads); i++) {
+  for (size_t t = 0; t < LENGTH(thread_counts); t++)
+    for (size_t i = 0; i < LENGTH(aheads); i++)
       assert_read(thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
-    }
-  }
 }
 
 /* The same of rows without a label: every column is a pixel. */

@@ -269,21 +269,21 @@ TEST(test_limits_of_epoch) {
                {{1279, 300, 120, 12, 64}, 160, 227, 1, 80, 160, NULL},
                {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, 0, "up to 1279 inputs"},
                {{784, 60, 120, 12, 65}, 170, 227, 0, 0, 0, "batches up to 64"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const GpuLimits limits = {80, cases[i].multiprocessors, (size_t)cases[i].kilobytes << 10,
-                              WIDE_NEVER, WIDE_BY_NOTHING};
+  foreach (of, cases) {
+    const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
+                              WIDE_BY_NOTHING};
     EpochPlan plan;
     const char *why_not;
-    plan_epoch(cases[i].shape, &limits, &plan, &why_not);
-    if (!cases[i].depth) {
+    plan_epoch(of->shape, &limits, &plan, &why_not);
+    if (!of->depth) {
       assert_non_null(why_not);
-      assert_non_null(strstr(why_not, cases[i].why_not));
+      assert_non_null(strstr(why_not, of->why_not));
       continue;
     }
-    if (why_not) fail_msg("case %zu: %s", i, why_not);
-    assert_int_equal(plan.depth, cases[i].depth);
-    assert_int_equal(plan.row_blocks, cases[i].row_blocks);
-    assert_int_equal(plan.blocks, cases[i].blocks);
+    if (why_not) fail_msg("case %td: %s", of - cases, why_not);
+    assert_int_equal(plan.depth, of->depth);
+    assert_int_equal(plan.row_blocks, of->row_blocks);
+    assert_int_equal(plan.blocks, of->blocks);
   }
 }
 

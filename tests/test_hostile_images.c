@@ -52,12 +52,11 @@ static void put_scan(FILE *file, int first, int last, int high, int low) {
 /* The first scan, then `scans` - 1 that refine nothing. */
 static void write_jpeg(int kind, int side, int scans) {
   FILE *file = begin_jpeg(kind, side);
-  for (int i = 0; i < scans; i++) {
+  for (int i = 0; i < scans; i++)
     if (kind == BASELINE)
       put_scan(file, 0, 63, 0, 0);
     else
       put_scan(file, i ? 1 : 0, i ? 63 : 0, i ? 1 : 0, i ? 0 : 1);
-  }
   fwrite("\xff\xd9", 1, 2, file);
   assert_int_equal(fclose(file), 0);
 }

@@ -136,9 +136,8 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
 static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t rows) {
   for (uint64_t r = 0; r < rows; r++) {
     assert_int_equal(labels[r], expected_label(r));
-    for (unsigned i = 0; i < INPUTS; i++) {
+    for (unsigned i = 0; i < INPUTS; i++)
       assert_int_equal(pixels[r * INPUTS + i], expected_pixel(r, i));
-    }
   }
 }
 

@@ -354,11 +354,11 @@ TEST(a_number_may_be_a_bound_of_its_range) {
 TEST(every_number_reads_back) {
   static const char *const numbers[] = {"0x1p-149",      "1e-45", "1e-38",   "0x1.fffffep-127",
                                         "1.1754944e-38", "0.1",   "99.99999"};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+  foreach (text_of, numbers) {
     const OptionRow *row = row_of("lr");
     char text[64], again[64];
     Error problem;
-    assert_true(row->kind->set(row, numbers[i], &options, &problem));
+    assert_true(row->kind->set(row, *text_of, &options, &problem));
     const float number = options.lr;
     row->kind->get(row, &options, text, sizeof text);
     options.lr = -1;

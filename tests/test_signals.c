@@ -73,7 +73,7 @@ TEST(a_reader_that_has_stopped) {
   const int reader = open("fifo", O_RDWR);
   assert_int_equal(fcntl(reader, F_SETPIPE_SZ, CAPACITY), CAPACITY);
   static const int numbers[] = {SIGINT, SIGTERM};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+  foreach (number, numbers) {
     const pid_t process = start(TRAIN "4 --train few.csv --epochs 1000000 --save unread.st >fifo");
     for (int before, now = 0; now < CAPACITY / 4 || now != before;) {
       before = now;
@@ -81,8 +81,8 @@ TEST(a_reader_that_has_stopped) {
       assert_int_equal(ioctl(reader, FIONREAD, &now), 0);
     }
     const double since = seconds_now();
-    assert_int_equal(kill(process, numbers[i]), 0);
-    assert_int_equal(process_status(process), 128 + numbers[i]);
+    assert_int_equal(kill(process, *number), 0);
+    assert_int_equal(process_status(process), 128 + *number);
     assert_true(seconds_now() - since < PATIENCE);
     assert_true(file_says("err", " --resume unread.st\n"));
     assert_int_equal(remove("unread.st"), 0);
@@ -96,18 +96,18 @@ TEST(a_reader_that_has_stopped) {
  */
 TEST(a_second_signal_kills) {
   static const int signals[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+  foreach (pair, signals) {
     remove("out");
     const pid_t process = start(TRAIN "700,700 --batch 1 --save slow.st >out");
     while (!file_says("out", "data ")) wait_a_moment(1);
-    assert_int_equal(kill(process, signals[i][0]), 0);
+    assert_int_equal(kill(process, (*pair)[0]), 0);
     siginfo_t ended = {0};
     while (!ended.si_pid) {
       wait_a_moment(20); /* two signals at the same time could be taken for one */
-      kill(process, signals[i][1]);
+      kill(process, (*pair)[1]);
       assert_int_equal(waitid(P_PID, (id_t)process, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    assert_int_equal(process_status(process), -signals[i][1]);
+    assert_int_equal(process_status(process), -(*pair)[1]);
     assert_int_equal(access("slow.st", F_OK), -1);
   }
 }

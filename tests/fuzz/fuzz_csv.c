@@ -69,12 +69,11 @@ static Reading read_file(const char *path, int inputs, int classes, int threads,
 static size_t count_lines(const char *text, size_t size) {
   size_t lines = 0;
   bool blank = true;
-  for (size_t i = 0; i < size; i++) {
+  for (size_t i = 0; i < size; i++)
     if (text[i] == '\n')
       blank = true;
     else if (blank && !strchr(" \t\r", text[i]))
       blank = false, lines++;
-  }
   return lines;
 }
 

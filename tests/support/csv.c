@@ -157,11 +157,10 @@ Text draw_file(size_t rows, size_t inputs, Table *table) {
   for (size_t r = 0; r < rows; r++) {
     for (size_t i = 0; i <= inputs; i++) {
       const unsigned limit = i == 0 || draw(2) ? 10 : 256, value = draw(limit);
-      if (i == 0) {
+      if (i == 0)
         table->labels[r] = (uint16_t)value;
-      } else {
+      else
         table->pixels[r * inputs + i - 1] = (uint8_t)value;
-      }
       static const char *const forms[] = {"%u", "\"%u\"", " %u", "%u "};
       const char *form = forms[draw(16) < 13 ? 0 : 1 + draw(3)];
 #pragma GCC diagnostic push
