@@ -79,17 +79,6 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   return result;
 }
 
-/* Prints what --help, --version or --dry-run asks for. */
-static bool show(OptionsResult asked, const Options *options, Error *error) {
-  if (asked == OPTIONS_HELP)
-    option_table_help(&options_table, stdout);
-  else if (asked == OPTIONS_VERSION)
-    puts("mlp-train " MLP_TRAIN_VERSION);
-  else
-    options_print_config(stdout, options, true);
-  return standard_output_flush(error);
-}
-
 /* Of ranks: says who is stopped. */
 static void say(const char *sentence) {
   fprintf(stderr, "mlp-train: %s\n", sentence);
@@ -147,7 +136,10 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
 static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
-  if (asked != OPTIONS_RUN || options->dry_run) return show(asked, options, error);
+  if (asked == OPTIONS_HELP) option_table_help(&options_table, stdout);
+  if (asked == OPTIONS_VERSION) puts("mlp-train " MLP_TRAIN_VERSION);
+  if (asked == OPTIONS_RUN && options->dry_run) options_print_config(stdout, options, true);
+  if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!pixel_range_find(options, report, error)) return false;

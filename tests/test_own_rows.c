@@ -2,7 +2,7 @@
 
 #include "base/random.h"
 #include "support/csv.h"
-#include "train/own_rows.h"
+#include "train/trainer.h"
 
 enum { RANKS = 4 };
 

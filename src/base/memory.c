@@ -89,16 +89,13 @@ static uint64_t kibibytes(const char *root, const char *name, const char *key) {
   return value < UNKNOWN / 1024 ? value * 1024 : UNKNOWN;
 }
 
-static uint64_t left_by_limit(const char *root, bool free) {
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UNKNOWN;
-  const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;
-  return difference(limit.rlim_cur, used == UNKNOWN ? 0 : used);
-}
-
 uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
-  return min_size(machine, min_size(left_by_control_groups(root, free), left_by_limit(root, free)));
+  const uint64_t left = min_size(machine, left_by_control_groups(root, free));
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return left;
+  const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;
+  return min_size(left, difference(limit.rlim_cur, used == UNKNOWN ? 0 : used));
 }
 
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error) {

@@ -26,11 +26,6 @@ typedef struct {
   uint16_t *labels;    /* (room) */
 } Ensemble;
 
-static bool on_epoch(void *context, const EpochResult *result, Error *error) {
-  (void)context, (void)result, (void)error;
-  return true;
-}
-
 static uint64_t seed_of(const Ensemble *e, int network) {
   return e->options->training.seed + (uint64_t)network;
 }
@@ -106,7 +101,7 @@ static bool train_network(Ensemble *e, int network, Error *error) {
     config.member = (uint64_t)network;
     strcpy(o.validation, "0"); /* saved: the network's own seed would hold out others */
   }
-  const TrainerEvents events = {.epoch = on_epoch, .stop = stop_on_signal, .patience = 1};
+  const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
   const bool starts = trainer && (network > 0 || say_start(trainer, &e->device, e->report, error));
   const TrainerResult result =

@@ -10,23 +10,7 @@
 enum { ROWS = 4096, MOST = 255 };
 enum { FEW = 64, DIM = 64 }; /* rows that show if pixels are at most so bright */
 
-/* Of `rows` rows, or a few more. 0: they are black. */
-static bool find_largest(DatasetReader *reader, uint64_t rows, uint8_t *pixels, uint16_t *labels,
-                         int *largest, Error *error) {
-  const size_t inputs = (size_t)dataset_inputs(reader);
-  const size_t block = rows < ROWS ? (size_t)rows : ROWS;
-  uint64_t seen = 0;
-  size_t filled;
-  *largest = 0;
-  do {
-    if (!dataset_read(reader, pixels, inputs, labels, block, &filled, error)) return false;
-    for (size_t i = 0; i < filled * inputs; i++)
-      if (pixels[i] > *largest) *largest = pixels[i];
-    seen += filled;
-  } while (filled > 0 && *largest < MOST && seen < rows);
-  return true;
-}
-
+/* Sets *largest to the largest pixel of `rows` rows, or of a few more. 0: they are black. */
 static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *error) {
   const int threads = rows < ROWS           ? 1
                       : o->training.threads ? o->training.threads
@@ -43,10 +27,17 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
     return error_set(error, "--pixel-max auto reads --train twice, but it can be read only once: "
                             "give --pixel-max a number");
   }
-  uint8_t *pixels = malloc(ROWS * (size_t)dataset_inputs(reader));
+  const size_t inputs = (size_t)dataset_inputs(reader), block = rows < ROWS ? (size_t)rows : ROWS;
+  uint8_t *pixels = malloc(ROWS * inputs);
   uint16_t *labels = malloc(ROWS * sizeof *labels);
-  const bool good = pixels && labels ? find_largest(reader, rows, pixels, labels, largest, error)
-                                     : error_set(error, "out of memory reading %s", o->train);
+  bool good = (pixels && labels) || error_set(error, "out of memory reading %s", o->train);
+  size_t filled = 1;
+  *largest = 0;
+  for (uint64_t seen = 0; good && filled > 0 && *largest < MOST && seen < rows; seen += filled) {
+    good = dataset_read(reader, pixels, inputs, labels, block, &filled, error);
+    for (size_t i = 0; good && i < filled * inputs; i++)
+      if (pixels[i] > *largest) *largest = pixels[i];
+  }
   free(pixels);
   free(labels);
   dataset_close(reader);

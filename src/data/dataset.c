@@ -416,20 +416,6 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Reports what ended the chunk's rows, if anything did. */
-static bool check_chunk(const DatasetReader *reader, const Chunk *chunk, Error *error) {
-  if (chunk->fault_line != CSV_NONE) {
-    char column[32] = "";
-    if (chunk->fault_column > 0)
-      snprintf(column, sizeof column, ", column %zu", chunk->fault_column);
-    return error_set(error, "%s, line %llu%s: %s", reader->source.name,
-                     (unsigned long long)(reader->line + chunk->fault_line), column,
-                     chunk->fault.text);
-  }
-  if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
-  return true;
-}
-
 /* Counts a chunk that has been delivered, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
   if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE) {
@@ -480,7 +466,15 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
                          rows - *filled);
     if (reader->taken < chunk->rows) continue;
-    if (!check_chunk(reader, chunk, error)) return false;
+    if (chunk_failed(chunk)) {
+      char column[32] = "";
+      if (chunk->fault_column > 0)
+        snprintf(column, sizeof column, ", column %zu", chunk->fault_column);
+      return error_set(error, "%s, line %llu%s: %s", reader->source.name,
+                       (unsigned long long)(reader->line + chunk->fault_line), column,
+                       chunk->fault.text);
+    }
+    if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
     recycle(reader, chunk);
   }
   return true;

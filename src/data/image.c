@@ -96,13 +96,6 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* Returns true for a PGM or PPM that ends too early, which version 2.27 of stb does not see. */
-static bool is_cut(const uint8_t *bytes, int length, const Grey *grey, int channels) {
-  if (bytes[0] != 'P') return false;
-  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", grey->width, grey->height); /* at least */
-  return length < head + (int64_t)grey->width * grey->height * channels;
-}
-
 /* Returns true for a JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of
    stb writes. It takes any 0xff 0xc4 for the start of tables, so we do; behind the end it reads
    zeros. */
@@ -161,7 +154,8 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
                      path, scans, width, height, IMAGE_MAX_SCANNED);
   if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* it reads too far then */
     return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
-  if (is_cut(bytes, length, grey, channels))
+  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* at least */
+  if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* it does not see */
     return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
   return true;
 }

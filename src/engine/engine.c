@@ -65,9 +65,9 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);
-  char device[sizeof engine->device], where[32] = "";
+  const size_t used = min_size(strlen(engine->device), 80), size = sizeof engine->device - used;
+  char where[32] = "";
   if (hosts > 1) snprintf(where, sizeof where, " on %d hosts", hosts);
-  snprintf(device, sizeof device, "%.80s, %d ranks%s", engine->device, ranks_count(ranks), where);
-  memcpy(engine->device, device, sizeof device);
+  snprintf(engine->device + used, size, ", %d ranks%s", ranks_count(ranks), where);
   return engine;
 }

@@ -109,10 +109,4 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
  */
 void cpu_average(float *average, const float *values, size_t count, float keeps);
 
-/* Makes numbers below 1e-38 count as 0 in this thread until cpu_restore_denormals. The momentum of
-   a weight that is no longer trained fades to such numbers, which slow some processors down a
-   hundredfold. */
-unsigned cpu_flush_denormals(void);
-void cpu_restore_denormals(unsigned before);
-
 #endif

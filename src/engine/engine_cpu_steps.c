@@ -143,35 +143,34 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes the loss and the correctness of row r, and the gradient in its logits of the mean loss
-   of all_rows rows. The target is smoothed by `smoothing`. */
-static void row_loss(CpuEngine *cpu, size_t r, size_t all_rows, float smoothing) {
+/* Computes the loss and the correctness of each row, and the gradient in its logits of the mean
+   loss of all_rows rows. The target is smoothed by `smoothing`. */
+static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const int layers = cpu->engine.config.network.layers;
   const size_t classes = (size_t)cpu->engine.config.network.size[layers];
   const Layer *layer = &cpu->layer[layers - 1];
-  const float *logit = layer->y + r * layer->out;
-  float *dy = layer->dy + r * layer->out;
-  const size_t label = cpu->label[r];
-  size_t best = 0;
-  for (size_t c = 1; c < classes; c++)
-    if (logit[c] > logit[best]) best = c;
-  double sum = 0, all = 0;
-  for (size_t c = 0; c < classes; c++) {
-    dy[c] = expf(logit[c] - logit[best]);
-    sum += (double)dy[c];
-    all += (double)logit[c];
+  OWN_ROWS (r, rows, team) {
+    const float *logit = layer->y + r * layer->out;
+    float *dy = layer->dy + r * layer->out;
+    const size_t label = cpu->label[r];
+    size_t best = 0;
+    for (size_t c = 1; c < classes; c++)
+      if (logit[c] > logit[best]) best = c;
+    double sum = 0, all = 0;
+    for (size_t c = 0; c < classes; c++) {
+      dy[c] = expf(logit[c] - logit[best]);
+      sum += (double)dy[c];
+      all += (double)logit[c];
+    }
+    cpu->loss[r] = log(sum) + (double)logit[best] - (double)logit[label];
+    if (smoothing > 0)
+      cpu->loss[r] -= (double)smoothing * (all / (double)classes - (double)logit[label]);
+    cpu->correct[r] = best == label;
+    const float scale = (float)(1 / sum), mean = 1.0f / (float)all_rows;
+    const float others = smoothing / (float)classes, own = 1 - smoothing + others;
+    for (size_t c = 0; c < classes; c++)
+      dy[c] = mean * (dy[c] * scale - (c == label ? own : others));
   }
-  cpu->loss[r] = log(sum) + (double)logit[best] - (double)logit[label];
-  if (smoothing > 0)
-    cpu->loss[r] -= (double)smoothing * (all / (double)classes - (double)logit[label]);
-  cpu->correct[r] = best == label;
-  const float scale = (float)(1 / sum), mean = 1.0f / (float)all_rows;
-  const float others = smoothing / (float)classes, own = 1 - smoothing + others;
-  for (size_t c = 0; c < classes; c++) dy[c] = mean * (dy[c] * scale - (c == label ? own : others));
-}
-
-static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
-  OWN_ROWS (r, rows, team) row_loss(cpu, r, all_rows, smoothing);
 }
 
 /* Computes the gradient of the output of the layer below from that of layer l's output. The ReLU's
@@ -288,13 +287,14 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
 
 /* Takes the parameters that this thread has updated into the average. */
 static void average(const Layer *layer, float keeps, Team team) {
-  float *const *array = layer->array;
+  float *average = layer->array[AVERAGE], *trained = layer->array[PARAMETERS];
   const size_t row = GEMM_PANEL * layer->out, biases = layer->in * layer->out;
   const size_t from = first_panel(layer, team.thread, team.threads) * row;
   const size_t end = first_panel(layer, team.thread + 1, team.threads) * row;
-  cpu_average(array[AVERAGE] + from, array[PARAMETERS] + from, end - from, keeps);
-  for (size_t at = team.thread * GEMM_ALIGN; at < layer->out; at += team.threads * GEMM_ALIGN)
-    cpu_average(array[AVERAGE] + biases + at, array[PARAMETERS] + biases + at, GEMM_ALIGN, keeps);
+  cpu_average(average + from, trained + from, end - from, keeps);
+  for (size_t at = biases + team.thread * GEMM_ALIGN; at < biases + layer->out;
+       at += team.threads * GEMM_ALIGN)
+    cpu_average(average + at, trained + at, GEMM_ALIGN, keeps);
 }
 
 static void add_sums(CpuEngine *cpu, size_t rows) {
@@ -362,22 +362,4 @@ void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {
   wait_for_all(&cpu->barrier, team);
   if (team.thread == 0) add_sums(cpu, count);
   wait_for_all(&cpu->barrier, team);
-}
-
-unsigned cpu_flush_denormals(void) {
-#ifdef __SSE2__
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040); /* flush to zero, denormals are zero */
-  return before;
-#else
-  return 0;
-#endif
-}
-
-void cpu_restore_denormals(unsigned before) {
-#ifdef __SSE2__
-  _mm_setcsr(before);
-#else
-  (void)before;
-#endif
 }

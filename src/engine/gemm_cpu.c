@@ -19,20 +19,12 @@ typedef float Four __attribute__((vector_size(GEMM_PANEL * sizeof(float))));
 #define LANES 16
 #define VECTORS 4
 #include "engine/gemm_cpu_tile.h"
-#undef NAME
-#undef TARGET
-#undef LANES
-#undef VECTORS
 
 #define NAME(x) x##_avx2
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
 #define VECTORS 2
 #include "engine/gemm_cpu_tile.h"
-#undef NAME
-#undef TARGET
-#undef LANES
-#undef VECTORS
 
 #endif
 

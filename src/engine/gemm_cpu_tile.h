@@ -115,3 +115,7 @@ TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const Ge
 #undef INLINE
 #undef Vector
 #undef Mask
+#undef NAME
+#undef TARGET
+#undef LANES
+#undef VECTORS

@@ -89,20 +89,6 @@ static void *load_library(Error *error) {
   return NULL;
 }
 
-static bool meet(Ranks *ranks, Error *error) {
-  const int count = ranks->place.count;
-  if (count != launched_ranks() && count == 1)
-    return error_set(error,
-                     "the launcher started %d processes, but MPI knows of one: start them with the "
-                     "mpirun of the MPI that this program was built with, or `srun --mpi=pmix`",
-                     launched_ranks());
-  Peer mine = {.process = getpid()};
-  if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
-  if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
-  ranks->peers = ranks_gather(ranks, &mine, sizeof mine, error);
-  return ranks->peers;
-}
-
 Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   void *library = load_library(error);
   if (!library) return NULL;
@@ -116,7 +102,16 @@ Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   ranks->mpi = functions();
   ranks->say = say;
   ranks->mpi->open(&ranks->place);
-  if (meet(ranks, error)) return ranks;
+  Peer mine = {.process = getpid()};
+  if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
+  if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
+  if (ranks->place.count == 1 && launched_ranks() != 1)
+    error_set(error,
+              "the launcher started %d processes, but MPI knows of one: start them with the mpirun "
+              "of the MPI that this program was built with, or `srun --mpi=pmix`",
+              launched_ranks());
+  else if ((ranks->peers = ranks_gather(ranks, &mine, sizeof mine, error)))
+    return ranks;
   ranks_close(ranks);
   return NULL;
 }

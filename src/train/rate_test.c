@@ -45,10 +45,10 @@ static double lowest_good_rate(const RateTest *t) {
 TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test,
                             Error *error) {
   Engine *engine = trainer->engine;
-  uint64_t rows;
   *test = (RateTest){0};
-  const TrainerResult loaded = trainer_load(trainer, events, &rows, error);
+  const TrainerResult loaded = trainer_load(trainer, events, error);
   if (loaded != TRAINER_DONE) return loaded;
+  const uint64_t rows = trainer->train_rows;
   const EngineConfig *config = &engine->config;
   const uint64_t steps = ceil_div(rows, (uint64_t)config->training.batch);
   const int rates = steps < RATE_TEST_RATES ? (int)steps : RATE_TEST_RATES;

@@ -18,7 +18,6 @@
 #include "model/checkpoint.h"
 #include "model/lr_schedule.h"
 #include "model/metrics.h"
-#include "train/own_rows.h"
 
 typedef enum {
   RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
@@ -86,10 +85,9 @@ typedef enum {
   TRAINER_DONE
 } TrainerResult;
 
-/* Reads the rows to train on into the engine's dataset, from row 0 on, and trains on none of them:
- *rows is how many. The trainer must be resident and new, and is not to be run after that. */
-TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64_t *rows,
-                           Error *error);
+/* Reads the trainer->train_rows rows to train on into the engine's dataset, from row 0 on, and
+   trains on none of them. The trainer must be resident and new, and is not to be run after that. */
+TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work and copies where the run stands, parameters and momentum with it, into
    *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all
@@ -97,7 +95,7 @@ TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, uint64
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
 struct TrainerEvents {
-  /* Called after each epoch; returns false to stop, with *error set. */
+  /* Called after each epoch; returns false to stop, with *error set. NULL: never. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
   /* Called while files are read, and about twenty times in an epoch if the one before took
      longer than `patience` seconds; epochs count from 1, done is 0 to 1. NULL: never. */
@@ -122,6 +120,17 @@ void trainer_close(Trainer *trainer);
 /* Opens the file to train on, or `judges` that to judge by. */
 DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error);
 void trainer_close_reader(DatasetReader **reader);
+
+/* The way of an epoch through a file: window after window of so many rows, each in an order of its
+   own, step after step. */
+typedef struct {
+  uint64_t rows, window, batch;
+  uint64_t order_key; /* of the epoch: a window's is random_order_key of this and its number */
+} StreamedEpoch;
+
+/* *set = those of rank `rank` of `ranks`: its share of every step, as an engine has it. set->bits
+   is the caller's to free. False where there is no memory. */
+bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Error *error);
 
 /* The option, without its dashes, that names the rows to judge by. */
 const char *trainer_judge_option(const Trainer *t);

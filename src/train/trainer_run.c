@@ -157,6 +157,25 @@ static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
   return NULL;
 }
 
+bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Error *error) {
+  const size_t part = (size_t)rank, parts = (size_t)ranks;
+  *set = (RowSet){epoch->rows, calloc(epoch->rows / 8 + 1, 1)};
+  if (!set->bits)
+    return error_set(error, "no memory for the numbers of %llu rows",
+                     (unsigned long long)epoch->rows);
+  for (uint64_t first = 0; first < epoch->rows; first += epoch->window) {
+    const uint64_t left = epoch->rows - first, rows = left < epoch->window ? left : epoch->window;
+    const uint64_t key = random_order_key(epoch->order_key, first / epoch->window);
+    for (uint64_t step = 0; step < rows; step += epoch->batch) {
+      const uint64_t of_step = rows - step < epoch->batch ? rows - step : epoch->batch;
+      const uint64_t end = step + part_start(of_step, part + 1, parts);
+      for (uint64_t p = step + part_start(of_step, part, parts); p < end; p++)
+        row_set_add(set, first + random_permute((uint32_t)p, (uint32_t)rows, key));
+    }
+  }
+  return true;
+}
+
 /* From the second pass on a rank parses those rows of a file that it trains on, and no others: then
    the number of rows is known, and that all of them are right. Who is held out follows from the
    labels of all rows, so then all are parsed. */
@@ -215,11 +234,9 @@ static TrainerResult train_resident(Epoch *e, bool in_parts, Error *error) {
   return result;
 }
 
-TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, uint64_t *rows, Error *error) {
+TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  const TrainerResult result = feed(&e, false, 0, NULL, &t->train_rows, error);
-  *rows = t->train_rows;
-  return result;
+  return feed(&e, false, 0, NULL, &t->train_rows, error);
 }
 
 static TrainerResult train_epoch(Epoch *e, bool in_parts, Error *error) {
@@ -332,7 +349,7 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
     const TrainerResult result = run_epoch(&e, in_parts, &epoch, totals, error);
     if (result != TRAINER_DONE) return result;
     advance(position, &epoch);
-    if (!events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
+    if (events->epoch && !events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
     if (c->early_stop && position->epoch - position->best_epoch >= c->early_stop) break;
     if (position->epoch < c->epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;
     before = epoch.train_seconds;

@@ -1,32 +1,5 @@
 #include "engine/cuda/cuda_error.h"
 
-/* ---- a GPU that cannot be used at all ------------------------------------------------------ */
-
-static void set_no_driver(Error *error) {
-  int driver = 0, runtime = 0;
-  cudaRuntimeGetVersion(&runtime);
-  cudaDriverGetVersion(&driver); /* 0: there is none */
-  if (driver == 0)
-    error_set(error, "no driver of an NVIDIA GPU is installed");
-  else
-    error_set(error,
-              "the GPU's driver serves CUDA %d.%d, and this program was built with %d.%d: update "
-              "the driver, or build with that CUDA Toolkit",
-              driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-}
-
-static void set_other_gpu(Error *error) {
-  int device;
-  struct cudaDeviceProp properties = {.name = "GPU"};
-  if (cudaGetDevice(&device) == cudaSuccess) cudaGetDeviceProperties(&properties, device);
-  error_set(error,
-            "this program has no code for the %.100s (compute capability %d.%d): build it on this "
-            "machine with make, or for every GPU since Turing with make ARCH=all",
-            properties.name, properties.major, properties.minor);
-}
-
-/* ---- any failure --------------------------------------------------------------------------- */
-
 /* Returns advice on a failure, "" if there is none. */
 static const char *advice(cudaError_t status) {
   switch (status) {
@@ -54,17 +27,31 @@ static const char *advice(cudaError_t status) {
 
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
   if (status == cudaSuccess) return true;
+  int driver = 0, runtime = 0, device;
+  struct cudaDeviceProp properties = {.name = "GPU"};
   cudaGetLastError(); /* told now: the next launch must not report it again */
   switch (status) {
   case cudaErrorInsufficientDriver:
-    set_no_driver(error);
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver); /* 0: there is none */
+    if (driver == 0)
+      error_set(error, "no driver of an NVIDIA GPU is installed");
+    else
+      error_set(error,
+                "the GPU's driver serves CUDA %d.%d, and this program was built with %d.%d: update "
+                "the driver, or build with that CUDA Toolkit",
+                driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     break;
   case cudaErrorNoDevice:
     error_set(error, "no GPU is visible (CUDA_VISIBLE_DEVICES can hide one)");
     break;
   case cudaErrorNoKernelImageForDevice:
   case cudaErrorUnsupportedPtxVersion:
-    set_other_gpu(error);
+    if (cudaGetDevice(&device) == cudaSuccess) cudaGetDeviceProperties(&properties, device);
+    error_set(error,
+              "this program has no code for the %.100s (compute capability %d.%d): build it on "
+              "this machine with make, or for every GPU since Turing with make ARCH=all",
+              properties.name, properties.major, properties.minor);
     break;
   case cudaErrorMemoryAllocation:
     error_set(error, "%s failed on the GPU: it has no memory left", what);
