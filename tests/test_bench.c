@@ -42,8 +42,8 @@ TEST(test_lines) {
   }
   folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
   OK(bench_read(&record, path, &error));
-  assert_near(bench_value(&record, "ceiling", "copy"), 2958.5);
-  assert_true(isnan(bench_value(&record, "ceiling", "paste")));
+  assert_near(number_of(record_find(&record, "ceiling", "name", "copy"), "value"), 2958.5);
+  assert_true(isnan(number_of(record_find(&record, "ceiling", "name", "paste"), "value")));
   close_record();
 }
 

@@ -8,9 +8,7 @@
 SKIPPED_WITHOUT_CUDA(a_gpu_is_recorded)
 #else
 
-#include "bench/cuda/activity.h"
-#include "bench/cuda/range.h"
-#include "bench/cuda/stages.h"
+#include "bench/cuda/recording.h"
 #include "support/folder.h"
 #include "support/process.h"
 #include "support/trace_format.h"

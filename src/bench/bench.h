@@ -13,9 +13,6 @@
 /* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
 bool bench_read(Record *record, const char *path, Error *error);
 
-/* The value of the first line of that kind and name, NAN if there is none. */
-double bench_value(const Record *record, const char *kind, const char *name);
-
 /* All tables, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
 /* A chart of the epochs at the smallest batch, saved as a PNG. */

@@ -34,10 +34,6 @@ bool bench_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-bench", check_line, error);
 }
 
-double bench_value(const Record *record, const char *kind, const char *name) {
-  return number_of(record_find(record, kind, "name", name), "value");
-}
-
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
 static bool same_text(const json_t *a, const json_t *b, const char *key) {

@@ -18,7 +18,7 @@
 enum { TRACE_HOST = 1, TRACE_GPU, TRACE_TEAM = 10, TRACE_TEAMS = 4 };
 typedef enum { TEAM_ROW, TEAM_HEAD, TEAM_PATCH, TEAM_MATRIX } TraceTeam;
 
-/* Also what activity.h records, at level 0: launches on TRACE_HOST, and kernels by their mangled
+/* Also what activity.c records, at level 0: launches on TRACE_HOST, and kernels by their mangled
    names on TRACE_GPU, with the launch's number as their arrow. */
 typedef struct {
   char phase; /* 'X': a slice; 's', 'f': tail and head of an arrow; 'M': the name of a track */

@@ -1,4 +1,4 @@
-#include "bench/cuda/activity.h"
+#include "bench/cuda/recording.h"
 
 #ifndef HAVE_CUPTI
 

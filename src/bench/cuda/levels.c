@@ -184,7 +184,7 @@ static bool add_level(Record *record, const BenchLevel *level, const BenchRows *
 }
 
 static double ceiling_of(const Record *record, Ceiling which) {
-  return bench_value(record, "ceiling", ceilings[which].name);
+  return number_of(record_find(record, "ceiling", "name", ceilings[which].name), "value");
 }
 
 static bool add_floors(Record *record, const Network *network, const BenchRows *rows, int batch,

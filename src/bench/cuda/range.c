@@ -1,4 +1,4 @@
-#include "bench/cuda/range.h"
+#include "bench/cuda/recording.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,7 @@
 
 #include "base/stats.h"
 #include "bench/bench.h"
-#include "bench/cuda/activity.h"
-#include "bench/cuda/range.h"
-#include "bench/cuda/stages.h"
+#include "bench/cuda/recording.h"
 #include "measure/cuda/rung.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };

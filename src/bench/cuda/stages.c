@@ -1,4 +1,4 @@
-#include "bench/cuda/stages.h"
+#include "bench/cuda/recording.h"
 
 #include <math.h>
 
@@ -58,10 +58,9 @@ static Place place_of(const Stages *s, int block) {
 }
 
 static TraceTeam team_of(EpochStamp stamp) {
-  return stamp < STAMP_ROW     ? TEAM_MATRIX
-         : stamp < STAMP_HEAD  ? TEAM_ROW
-         : stamp < STAMP_PATCH ? TEAM_HEAD
-                               : TEAM_PATCH;
+  TraceTeam team = TEAM_ROW;
+  while (stamp < teams[team].first || stamp >= teams[team].end) team++;
+  return team;
 }
 
 /* Returns true if the block's role has such a stage. */
