@@ -13,10 +13,8 @@ cd "$(dirname "$0")/.."
 
 # "FILE INCLUDED", both from the top of the repository.
 includes() {
-  local file name
-  git ls-files --cached --others --exclude-standard src kernels |
-    grep -E '\.(c|h|cu|cuh)$' | while read -r file; do
-    sed -n 's/^#include "\(.*\)"$/\1/p' "$file" | while read -r name; do
+  git grep --untracked -E '^#include ".*"$' -- {src,kernels}/'*.'{c,h,cu,cuh} | sed 's/:#include "/ /; s/"$//' |
+    while read -r file name; do
       if [ -f "src/$name" ]; then
         echo "$file src/$name"
       elif [ -f "kernels/$name" ]; then
@@ -25,7 +23,6 @@ includes() {
         echo "$file: there is no $name" >&2
       fi
     done
-  done
 }
 
 # shellcheck disable=SC2016 # $1 is awk's
@@ -33,10 +30,8 @@ upwards='
 function folder(path,  part) { split(path, part, "/"); return part[3] == "" ? "" : part[2] }
 BEGIN {
   floors = split(plan, floor_of, " ")
-  for (f = 1; f <= floors; f++) {
-    folders = split(floor_of[f], name, "+")
-    for (i = 1; i <= folders; i++) floor[name[i]] = f
-  }
+  for (f = 1; f <= floors; f++)
+    for (i = split(floor_of[f], name, "+"); i > 0; i--) floor[name[i]] = f
 }
 $1 ~ /^src/ && $2 ~ /^src/ {
   from = folder($1); to = folder($2)
@@ -59,7 +54,4 @@ complaints=$(
   sed -n -E 's#^src/([a-z]+)/[^ ]* src/([a-z]+)/.*#\1 \2#p' <<<"$all" | awk '$1 != $2' | sort -u |
     rings folders
 )
-[ -z "$complaints" ] || {
-  echo "$complaints"
-  exit 1
-}
+! grep . <<<"$complaints"

@@ -17,10 +17,14 @@ export LC_ALL=C CUDA_CACHE_DISABLE=1
 . "$(dirname "$0")/run_words.sh"
 
 seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
-[[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || {
-  echo "sprint: SEEDS must be a number of at least 2, not '$seeds'" >&2
-  exit 2
+
+# complain STATUS SENTENCE
+complain() {
+  echo "sprint: $2" >&2
+  exit "$1"
 }
+
+[[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || complain 2 "SEEDS must be a number of at least 2, not '$seeds'"
 [ $# -gt 0 ] || set -- configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
@@ -30,16 +34,10 @@ measure() {
   local seed start end accuracy
   for ((seed = 1; seed <= seeds; seed++)); do
     start=$EPOCHREALTIME
-    "$program" --config "$1" --seed "$seed" >"$said" || {
-      echo "sprint: $program --config $1 --seed $seed failed" >&2
-      return 1
-    }
+    "$program" --config "$1" --seed "$seed" >"$said" || complain 1 "$program --config $1 --seed $seed failed"
     end=$EPOCHREALTIME
     accuracy=$(column test-acc <"$said" | tail -n 1)
-    [ -n "$accuracy" ] || {
-      echo "sprint: $program --config $1 --seed $seed printed no test accuracy" >&2
-      return 1
-    }
+    [ -n "$accuracy" ] || complain 1 "$program --config $1 --seed $seed printed no test accuracy"
     echo "$accuracy $(word total train <"$said" | sed 's/ms$//; s/s$/e3/')" \
       "$(awk -v start="$start" -v end="$end" 'BEGIN { print 1000 * (end - start) }')"
   done
@@ -67,13 +65,8 @@ summarize() {
         for (r = 1; r <= NR; r++) squares[c] += (value[r, c] - mean[c]) ^ 2
         deviation[c] = sqrt(squares[c] / (NR - 1))
       }
-      if (deviation[1] > 0) {
-        t = (mean[1] - goal) / (deviation[1] / sqrt(NR))
-        p = above(t, NR - 1)
-      } else {
-        t = mean[1] >= goal ? "inf" : "-inf"
-        p = mean[1] >= goal ? 0 : 1
-      }
+      t = deviation[1] > 0 ? (mean[1] - goal) / (deviation[1] / sqrt(NR)) : mean[1] >= goal ? "inf" : "-inf"
+      p = deviation[1] > 0 ? above(t, NR - 1) : mean[1] < goal
       printf "%-16s %5d %8.3f%% %6.3f %6.2f %8.1e %9.1f %6.1f %10.1f %5.1f\n", name, NR, mean[1], \
         deviation[1], t, p, mean[2], deviation[2], mean[3], deviation[3]
       exit p < 0.01 ? 0 : 1
@@ -84,10 +77,8 @@ status=0
 for config; do
   name=$(basename "$config" .conf) goal=
   [[ $name =~ ([0-9]+(\.[0-9]+)?)$ ]] && goal=${BASH_REMATCH[1]}
-  [ -n "$goal" ] || {
-    echo "sprint: the name of $config does not end in the accuracy to reach, as in sprint-99.conf" >&2
-    exit 2
-  }
+  [ -n "$goal" ] ||
+    complain 2 "the name of $config does not end in the accuracy to reach, as in sprint-99.conf"
   lines=$(measure "$config")
   if [ "$config" = "$1" ]; then
     sed -n 's/^device  */device  /p' "$said"
