@@ -469,9 +469,8 @@ ifneq ($(KERNELS_NVCC),)
 # Hopper's own instructions are in code for sm_90a alone, which nvcc knows from its release 12 on.
 NVCC_RELEASE = $(shell $(KERNELS_NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p')
 $(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/lab/matmul_hopper.o: \
-  NVCC_FLAGS := $(if $(filter-out 10 11,$(NVCC_RELEASE)),$(if \
-  $(findstring 90,$(ARCH))$(findstring native,$(ARCH)),$(subst $(ARCH),-DHAVE_SM_90A -gencode \
-  arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS)),$(NVCC_FLAGS))
+  NVCC_FLAGS := $(if $(and $(filter-out 10 11,$(NVCC_RELEASE)),$(findstring 90,$(ARCH))$(findstring native,$(ARCH))), \
+  $(subst $(ARCH),-DHAVE_SM_90A -gencode arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
 endif
 
 # The topic math has -use_fast_math as a lesson.
