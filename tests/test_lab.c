@@ -55,7 +55,7 @@ static void check_problem(const LabTopic *t, int problem) {
   for (int i = -1; i < t->size_count; i++) {
     const LabSize size = i < 0 ? t->size : t->sizes[i];
     RULE(lab_size_text(t, size).text, !t->refuse || !t->refuse(problem, size));
-    RULE(p->name, p->bytes(size) > 0 && t->count(size, -1) > 0);
+    RULE(p->name, lab_bytes(t, problem, size) > 0 && lab_count(t, size, -1) > 0);
     RULE(p->name, p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
   }
 }
@@ -129,17 +129,13 @@ TEST(test_fill) {
   free(again);
 }
 
-static double few(LabSize size) {
-  return (double)plane(size, -1);
-}
-
 static double many(LabSize size) {
-  return 1e6 * (double)plane(size, -1);
+  return 1e6 * few(size);
 }
 
 static const LabProblem copies[] = {
-    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, moved, few, the_input, NULL},
-    {"sampled", {LAB_FLOAT32}, LAB_FLOAT32, moved, many, the_input, NULL}};
+    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, few, the_input, .fill = NULL},
+    {"sampled", {LAB_FLOAT32}, LAB_FLOAT32, many, the_input, .fill = NULL}};
 
 static const LabRung plain[] = {{.name = "plain", .lesson = "a lesson"}};
 
@@ -151,8 +147,7 @@ static const LabTopic copy_topic = {.name = "copies",
                                     .rungs = plain,
                                     .rung_count = 1,
                                     .size = {{100, 10, 1}},
-                                    .tested = {{1, 1, 1}},
-                                    .count = plane};
+                                    .tested = {{1, 1, 1}}};
 
 TEST(test_sizes) {
   LabSize size;
@@ -196,8 +191,10 @@ static int make_input(void **state) {
 }
 
 static LabArrays expect(int problem, LabSize size) {
-  LabArrays arrays = {
-      .topic = &copy_topic, .problem = problem, .size = size, .h_in = {input}, .h_out = output};
+  LabArrays arrays = {.topic = &copy_topic,
+                      .call = {.problem = problem, .size = size},
+                      .h_in = {input},
+                      .h_out = output};
   OK(lab_expect(&arrays, &error));
   return arrays;
 }
@@ -239,10 +236,8 @@ TEST_WITH(test_wrong_elements_are_found, make_input, NULL) {
   forget(&one);
 }
 
-static void allow_two(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                      int64_t count, const double *expected, double *allowed) {
-  (void)problem, (void)size, (void)h_in, (void)first, (void)expected;
-  for (int64_t i = 0; i < count; i++) allowed[i] = 2;
+static void allow_two(const LabRange *range) {
+  for (int64_t i = 0; i < range->count; i++) range->allowed[i] = 2;
 }
 
 TEST_WITH(test_bounds, make_input, NULL) {
@@ -303,8 +298,10 @@ TEST(test_rungs_on_other_gpus) {
     for (const LabTopic *const *t = lab_topics; *t; t++)
       for (int r = 0; r < (*t)->rung_count; r++) {
         const LabRung *rung = &(*t)->rungs[r];
-        if (*lab_refusal(rung, &h100, 0, (*t)->size).text) continue;
-        const LabText note = lab_refusal(rung, &c->gpu, 0, (*t)->size);
+        const LabCall call = {.size = (*t)->size, .gpu = &c->gpu},
+                      there = {.size = (*t)->size, .gpu = &h100};
+        if (*lab_refusal(rung, &there).text) continue;
+        const LabText note = lab_refusal(rung, &call);
         const bool refused =
             is_in(rung->name, c->refused) || (c->hopper && is_in(rung->name, hopper));
         if ((*note.text != '\0') != refused)
@@ -317,12 +314,13 @@ TEST(test_refused_for_shared_memory) {
   const LabSize many = {{1 << 20, 65536, 1}};
   const LabRung *wide = lab_histogram.rungs;
   while (strcmp(wide->name, "wide-loads") != 0) wide++;
-  assert_string_equal(lab_refusal(wide, &(GpuLimits)GPU(90, 132, 227), 0, many).text, "");
-  assert_non_null(strstr(lab_refusal(wide, &(GpuLimits)GPU(89, 128, 99), 0, many).text,
-                         "do not fit into shared memory"));
+  const GpuLimits h100 = GPU(90, 132, 227), ada = GPU(89, 128, 99);
+  const LabCall on_h100 = {.size = many, .gpu = &h100}, on_ada = {.size = many, .gpu = &ada};
+  assert_string_equal(lab_refusal(wide, &on_h100).text, "");
+  assert_non_null(strstr(lab_refusal(wide, &on_ada).text, "do not fit into shared memory"));
   const LabRung newer = {.name = "newer", .capability = 90};
-  assert_string_equal(lab_refusal(&newer, &(GpuLimits)GPU(86, 28, 99), 0, many).text,
-                      "it needs compute capability 9.0, this GPU or the code for it has 8.6");
+  assert_string_equal(lab_refusal(&newer, &on_ada).text,
+                      "it needs compute capability 9.0, this GPU or the code for it has 8.9");
 }
 
 /* The figures of the occupancy calculator for compute capability 9.0. */

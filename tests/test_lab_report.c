@@ -2,7 +2,7 @@
    records that were written and read again, without a GPU and without the CUDA Toolkit. */
 #include <math.h>
 
-#include "lab/harness.h"
+#include "support/copies.h"
 #include "support/cuda.h"
 #include "support/folder.h"
 
@@ -10,25 +10,12 @@ TESTS_WITH(folder_open, folder_close);
 
 static Error error;
 
-static double twice(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
-  (void)gpu;
-  (void)problem, (void)size;
-  return 2.0 * (double)point;
+static double twice(const LabCall *call) {
+  return 2.0 * (double)call->point;
 }
 
-static double bytes(LabSize size) {
-  return 8.0 * (double)(size.dim[0] * size.dim[1]);
-}
-
-static double operations(LabSize size) {
-  return (double)(size.dim[0] * size.dim[1]);
-}
-
-static const LabProblem problems[] = {{.name = "exact",
-                                       .in = {LAB_FLOAT32},
-                                       .out = LAB_FLOAT32,
-                                       .bytes = bytes,
-                                       .operations = operations}};
+static const LabProblem problems[] = {
+    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, few, the_input, .fill = NULL}};
 
 static const int64_t sweep[] = {1, 2, 4, 8};
 static const LabRung shown[] = {

@@ -15,10 +15,8 @@
    2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one per clock and SM (132 x 1.755 GHz),
    which is what shared memory can do; three instructions for two reads, four per clock, 0.11 ms for
    addresses that the compiler knows; 32 addresses of the constant cache take 32 times as long as
-   one. Operations are additions: at most half the FMA ceiling.
-
-       mlp-lab constant */
-#include <cmath>
+   one. Operations are additions: at most half the FMA ceiling. */
+#include <numeric>
 
 #include "lab/lab.cuh"
 
@@ -38,15 +36,10 @@ static_assert(TABLE % UNROLLED == 0, "whole steps");
 constexpr int MOST_OF_X = 1 << 22, MOST_OF_TABLE = 1 << 9;
 static_assert(MOST_OF_X + TABLE * MOST_OF_TABLE < 1 << 24, "sums are exact");
 
-void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const float *x = (const float *)h_in[0] + first, *table = (const float *)h_in[1];
-  double sum = 0.0;
-  for (int k = 0; k < TABLE; k++) sum += table[k];
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = x[i] + sum;
-    allowed[i] = 0.0;
-  }
+void reference(const LabRange *range) {
+  const float *x = (const float *)range->h_in[0], *table = (const float *)range->h_in[1];
+  const double sum = std::accumulate(table, table + TABLE, 0.0);
+  lab_exactly(range, [=](int64_t i) { return x[i] + sum; });
 }
 
 /* Integers of [-most, most], the two ends first; the table (array 1) with its repetition. */
@@ -61,30 +54,22 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: all outputs, BLOCK per block. Lane: the element next to its neighbour's. Table: where the
-   words lie; open() prepares it, called by the whole block. The loads of a step need not wait for
-   each other, and their addresses differ only by constants: each read takes one load and one
-   addition. */
+   words lie; open() prepares it, called by the whole block. Addresses of a step differ only by
+   constants: each read takes one load and one addition. */
 
 __constant__ float c_table[STORED];
 
-struct Constant {
-  static constexpr int UNROLL = UNROLLED;
+/* The fourth rung, UNROLL = TABLE: every lane begins at entry 0, and the loop is fully unrolled:
+   each address is a number in the code. On Ampere the addition itself names it, an operand like a
+   register. On Hopper one uniform load brings two words into registers that the warp has once for
+   all lanes (ULDC in the machine code, LDC in the first rung): half a load per read. */
+template <int UNROLL_> struct Constant {
+  static constexpr int UNROLL = UNROLL_;
   __device__ static Constant open(const float *) {
     return {};
   }
   __device__ float read(int k) const {
     return c_table[k];
-  }
-};
-
-/* The fourth rung: every lane begins at entry 0, and the loop is fully unrolled: each address is a
-   number in the code. On Ampere the addition itself names it, an operand like a register. On Hopper
-   one uniform load brings two words into registers that the warp has once for all lanes (ULDC in
-   the machine code, LDC above): half a load per read. */
-struct Uniform : Constant {
-  static constexpr int UNROLL = TABLE;
-  __device__ static Uniform open(const float *) {
-    return {};
   }
 };
 
@@ -128,26 +113,22 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = sum;
 }
 
-/* Only the host's side can write constant memory; 1 KB within the device, some 2 us. */
-cudaError_t set_constants(const LabCall *call) {
-  return cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0,
-                                 cudaMemcpyDeviceToDevice, call->stream);
-}
-
 template <class Table> cudaError_t launch_table(const LabCall *call) {
   return lab_launch(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, 0, call->d_in[0],
                     call->d_in[1], call->d_out, call->size.dim[0], call->point);
 }
 
+/* Only the host's side can write constant memory; 1 KB within the device, some 2 us. */
 template <class Table> cudaError_t launch_constant(const LabCall *call) {
-  TRY(set_constants(call));
+  TRY(cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0, cudaMemcpyDeviceToDevice,
+                              call->stream));
   return launch_table<Table>(call);
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-double an_address_each(const GpuLimits *, int, LabSize, int64_t addresses) {
-  return (double)addresses;
+double an_address_each(const LabCall *call) {
+  return (double)call->point;
 }
 
 int64_t count(LabSize size, int array) {
@@ -161,17 +142,17 @@ double bytes(LabSize size) {
 const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
 
 const LabProblem problems[] = {
-    {"", {LAB_FLOAT32, LAB_FLOAT32}, LAB_FLOAT32, bytes, lab_each<TABLE>, reference, fill}};
+    {"", {LAB_FLOAT32, LAB_FLOAT32}, LAB_FLOAT32, lab_each<TABLE>, reference, fill, bytes}};
 
 const LabRung rungs[] = {
     {"constant", "Constant memory: one address is a broadcast, more are served one after the other",
-     launch_constant<Constant>, an_address_each, LAB_ROWS(point, addresses)},
+     launch_constant<Constant<UNROLLED>>, an_address_each, LAB_ROWS(point, addresses)},
     {"read-only", "Global memory by the read-only path: neighbouring words are one request",
      launch_table<ReadOnly>, lab_value<1>, LAB_ROWS(point, addresses)},
     {"shared", "Shared memory: a word of each bank at once, the same or not", launch_table<Shared>,
      lab_value<1>, LAB_ROWS(point, addresses)},
     {"uniform", "Constant memory at an address that the compiler knows: fetched once for the warp",
-     launch_constant<Uniform>, .points = addresses, .point_count = 1}};
+     launch_constant<Constant<TABLE>>, .points = addresses, .point_count = 1}};
 
 } // namespace
 

@@ -16,14 +16,10 @@
 
    A stride can cost more than the sectors say: before a sector written in part goes back to memory,
    the rest of it may have to be read, and memory may be read two sectors at a time. dram__bytes.sum
-   tells what was really moved.
-
-       mlp-lab copy_patterns           # two curves for each width of word, at 2^28 elements */
+   tells what was really moved. */
 #include "lab/lab.cuh"
 
 namespace {
-
-/* ---- what all rungs share ------------------------------------------------------------------- */
 
 constexpr int BLOCK = 256;
 
@@ -59,8 +55,8 @@ template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
   return lab_map(call, shifted<WIDTH>, lab_blocks(count, BLOCK * WIDTH), BLOCK, count, offset);
 }
 
-template <int WIDTH> double shifted_sectors(const GpuLimits *, int, LabSize, int64_t point) {
-  return 4 * WIDTH + (point % 32 != 0);
+template <int WIDTH> double shifted_sectors(const LabCall *call) {
+  return 4 * WIDTH + (call->point % 32 != 0);
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
@@ -86,11 +82,9 @@ template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
 }
 
 /* As words are aligned to their size, a lane never needs two sectors. */
-template <int WIDTH> double strided_sectors(const GpuLimits *, int, LabSize, int64_t point) {
-  return 4.0 * WIDTH * (double)point < 32.0 ? 4.0 * WIDTH * (double)point : 32.0;
+template <int WIDTH> double strided_sectors(const LabCall *call) {
+  return (double)std::min<int64_t>(4 * WIDTH * call->point, 32);
 }
-
-/* ---- what people would call instead --------------------------------------------------------- */
 
 cudaError_t launch_memcpy(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
@@ -103,7 +97,7 @@ float same(float x) {
   return x;
 }
 
-const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<0>, lab_exactly<same>}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 
 /* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
@@ -139,7 +133,6 @@ const LabTopic lab_copy_patterns = {
     LAB_LADDER,
     .size = {{1 << 28, 1, 1}},
     .tested = {{100000, 1, 1}},
-    .count = lab_elements,
     .predicted_name = "sectors per request",
     .point_name = "offset, bytes; stride, words",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",

@@ -16,9 +16,7 @@
 
    2^21 elements x 3968 steps are 8.3 G FMAs: 0.28 ms at 132 SMs x 128 lanes x 1.755 GHz, against 8
    bytes per element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency of
-   4 cycles: in every rung issuing is what counts, not waiting.
-
-       mlp-lab divergence */
+   4 cycles: in every rung issuing is what counts, not waiting. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -123,7 +121,7 @@ template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<2 * STEPS>, lab_exactly<exact>}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
 /* Predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
    ROUNDS + ROUNDS instead of ROUNDS. */
@@ -154,7 +152,6 @@ const LabTopic lab_divergence = {"divergence",
                                  .size = {{1 << 21, 1, 1}},
                                  .tested = {{3000, 1, 1}},
                                  .refuse = lab_refuse_grid<BLOCK>,
-                                 .count = lab_elements,
                                  .predicted_name = "paths per warp",
                                  .measured_name = "x same",
                                  .measured = lab_times_first,

@@ -36,10 +36,6 @@ __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
 
-double bytes_moved(LabSize size) {
-  return 4.0 * (double)size.dim[0] + 4.0 * (double)size.dim[1];
-}
-
 int64_t count_of(LabSize size, int array) {
   return size.dim[array < 0 ? 1 : 0];
 }
@@ -50,13 +46,12 @@ const char *refuse_all(int, LabSize size) {
 }
 
 /* Called once, for all bins. Counts are integers: exact. */
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t bins,
-               double *expected, double *allowed) {
-  const float *h_values = (const float *)h_in[0];
-  for (int64_t b = 0; b < bins; b++) expected[b] = allowed[b] = 0.0;
-  for (int64_t i = 0; i < size.dim[0]; i++) {
-    const int bin = bin_of(h_values[i], (int)bins);
-    if (bin < bins) expected[bin] += 1.0;
+void reference(const LabRange *range) {
+  const int bins = (int)range->count;
+  lab_exactly(range, [](int64_t) { return 0.0; });
+  for (int64_t i = 0; i < range->size.dim[0]; i++) {
+    const int bin = bin_of(((const float *)range->h_in[0])[i], bins);
+    if (bin < bins) range->expected[bin] += 1.0;
   }
 }
 
@@ -108,8 +103,8 @@ template <int MOST> int copies_of(const GpuLimits *gpu, int bins) {
   return copies;
 }
 
-const char *refuse_shared(const GpuLimits *gpu, int, LabSize size) {
-  return bytes_of((int)size.dim[1], 1) > (int)gpu->shared_bytes
+const char *refuse_shared(const LabCall *call) {
+  return bytes_of((int)call->size.dim[1], 1) > (int)call->gpu->shared_bytes
              ? "its bins do not fit into shared memory"
              : nullptr;
 }
@@ -357,12 +352,12 @@ cudaError_t launch_sorted_ranges(const LabCall *call) {
                     call->d_out, bins);
 }
 
-size_t work_of_sorted_ranges(const GpuLimits *, int, LabSize size) {
-  return Sorted(size).bytes;
+size_t work_of_sorted_ranges(const LabCall *call) {
+  return Sorted(call->size).bytes;
 }
 
-const char *refuse_sorted_ranges(const GpuLimits *gpu, int, LabSize size) {
-  return TILE + (int)lab_blocks(size.dim[1], RANGE) * 4 > (int)gpu->shared_bytes - THREADS / 32 * 4
+const char *refuse_sorted_ranges(const LabCall *call) {
+  return TILE + Sorted(call->size).ranges * 4 > (int)call->gpu->shared_bytes - THREADS / 32 * 4
              ? "a sorted tile does not fit into shared memory"
              : nullptr;
 }
@@ -467,21 +462,20 @@ __global__ void __launch_bounds__(THREADS)
   }
 }
 
-bool needs_halves(const GpuLimits *gpu, int bins) {
-  return bytes_of(bins, 1) > shared_room(gpu);
+bool needs_halves(const LabCall *call) {
+  return bytes_of((int)call->size.dim[1], 1) > shared_room(call->gpu);
 }
 
 cudaError_t launch_wide_loads(const LabCall *call) {
-  const int bins = (int)call->size.dim[1];
-  return needs_halves(call->gpu, bins)
+  return needs_halves(call)
              ? launch_counting(call, half_width,
                                lab_resident_grid(call, 4 * LOADS_OF_HALVES * THREADS, 1),
-                               ceil_div(bins, 2) * 4)
+                               ceil_div((int)call->size.dim[1], 2) * 4)
              : launch_shared_bins<WideLoads, LANES>(call);
 }
 
-const char *refuse_wide_loads(const GpuLimits *gpu, int, LabSize size) {
-  return ceil_div(size.dim[1], 2) * 4 > (int)gpu->shared_bytes
+const char *refuse_wide_loads(const LabCall *call) {
+  return ceil_div(call->size.dim[1], 2) * 4 > (int)call->gpu->shared_bytes
              ? "half-width bins do not fit into shared memory"
              : nullptr;
 }
@@ -511,17 +505,17 @@ int passes_of(const int (&words)[32], bool merging) {
 
 /* Passes for 32 values: the mean over warps drawn from the problem's kind of input. A lane takes
    `run` values one after the other and adds equal ones at once. */
-double mean_passes(int problem, LabSize size, int copies, int run, bool halves) {
+double mean_passes(const LabCall *call, int copies, int run, bool halves) {
   constexpr int WARPS = 1000;
-  const int64_t count = size.dim[0];
-  const int bins = (int)size.dim[1];
+  const int64_t count = call->size.dim[0];
+  const int bins = (int)call->size.dim[1];
   double passes = 0.0;
   for (int warp = 0; warp < WARPS; warp++) {
     const int64_t base = count / WARPS * warp;
     const auto bin_at = [&](int lane, int n) {
       const int64_t i = (base + lane * run + n) % count;
-      const uint32_t random = random_words(1, (uint64_t)problem, (uint64_t)i).word[0];
-      return bin_of(value_of((Kind)problem, i, count, random), bins);
+      const uint32_t random = random_words(1, (uint64_t)call->problem, (uint64_t)i).word[0];
+      return bin_of(value_of((Kind)call->problem, i, count, random), bins);
     };
     for (int n = 0; n < run; n++) {
       int words[32];
@@ -536,27 +530,20 @@ double mean_passes(int problem, LabSize size, int copies, int run, bool halves) 
   return passes / (WARPS * run);
 }
 
-template <int MOST>
-double passes_of_copies(const GpuLimits *gpu, int problem, LabSize size, int64_t) {
-  return mean_passes(problem, size, copies_of<MOST>(gpu, (int)size.dim[1]), 1, false);
+template <int MOST> double passes_of_copies(const LabCall *call) {
+  return mean_passes(call, copies_of<MOST>(call->gpu, (int)call->size.dim[1]), 1, false);
 }
 
-double passes_of_wide_loads(const GpuLimits *gpu, int problem, LabSize size, int64_t point) {
-  return needs_halves(gpu, (int)size.dim[1])
-             ? mean_passes(problem, size, 1, 4 * LOADS_OF_HALVES, true)
-             : passes_of_copies<LANES>(gpu, problem, size, point);
+double passes_of_wide_loads(const LabCall *call) {
+  return needs_halves(call) ? mean_passes(call, 1, 4 * LOADS_OF_HALVES, true)
+                            : passes_of_copies<LANES>(call);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 template <Kind kind> constexpr LabProblem problem_of(const char *name) {
-  return {name,
-          {LAB_FLOAT32},
-          LAB_UINT32,
-          bytes_moved,
-          [](LabSize size) { return (double)size.dim[0]; },
-          reference,
-          fill<kind>};
+  return {name,      {LAB_FLOAT32}, LAB_UINT32, [](LabSize size) { return (double)size.dim[0]; },
+          reference, fill<kind>};
 }
 
 const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED>("skewed"),

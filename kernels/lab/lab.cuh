@@ -113,24 +113,23 @@ constexpr int LAB_CAPABILITY = 90;
 /* ---- functions of tables ----------------------------------------------------------------------
  */
 
-/* LabTopic.count of topics whose arrays all have an element for each point of the size. */
-static inline int64_t lab_elements(LabSize size, int) {
-  return size.dim[0] * size.dim[1] * size.dim[2];
-}
-
-/* LabProblem.bytes or .operations: EACH for each of those elements. */
+/* LabProblem.bytes or .operations: EACH for each point of the size. */
 template <int64_t EACH> double lab_each(LabSize size) {
-  return (double)EACH * (double)lab_elements(size, 0);
+  return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
 }
 
-/* LabProblem.reference of topics whose output i is exactly OF(input i). */
-template <float (*OF)(float)>
-void lab_exactly(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-                 double *expected, double *allowed) {
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = OF(((const float *)h_in[0])[first + i]);
-    allowed[i] = 0.0;
+/* LabProblem.reference: output i is exactly of(range, i). */
+template <class Of> void lab_exactly(const LabRange *range, Of of) {
+  for (int64_t i = 0; i < range->count; i++) {
+    range->expected[i] = of(range->first + i);
+    range->allowed[i] = 0.0;
   }
+}
+
+/* The same, of topics whose output i is OF(input i). */
+template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
+  const float *x = (const float *)range->h_in[0];
+  lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
 }
 
 /* Fills an array: value i is of(i, 32 random bits). */
@@ -152,15 +151,13 @@ template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
   return RUN(call, call->d_work, &bytes);
 }
 
-template <LabCub RUN> size_t lab_cub_work(const GpuLimits *, int problem, LabSize size) {
-  LabCall call = {};
-  call.problem = problem, call.size = size;
+template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   size_t bytes = 0;
-  return RUN(&call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
+  return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
 /* LabRung.predicted: VALUE / PER, whatever the size. */
-template <int VALUE, int PER = 1> double lab_value(const GpuLimits *, int, LabSize, int64_t) {
+template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }
 

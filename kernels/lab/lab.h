@@ -37,24 +37,33 @@ typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32, LAB_BFLOAT16 } L
 
 /* ---- a problem ----------------------------------------------------------------------------- */
 
+/* Elements [first, first + count) of an output, and by how much each may differ from what is
+   expected. h_in: whole arrays. */
+typedef struct {
+  int problem;
+  LabSize size;
+  const void *const *h_in;
+  int64_t first, count;
+  double *expected, *allowed;
+} LabRange;
+
 /* One problem of a topic, such as the sum of int32, or that of float32. Functions of (size) only
    see sizes that the topic has not refused. */
 typedef struct {
   const char *name;                   /* "int32"; "" where the topic has only one problem */
   LabType in[LAB_INPUTS];             /* LAB_NOTHING: no such array, nor any after it */
   LabType out;                        /* every problem has one output array */
-  double (*bytes)(LabSize size);      /* that must at least be read and written */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
-  /* Elements [first, first + count) of the output from the inputs, and by how much each may differ
-     from that: a bound with its reason written beside it, 0 for integers. Single-threaded: the
-     harness calls it from several threads for ranges of one output. Where a pass over all the
-     inputs is needed (a sum, a histogram) it is called once, for the whole output. */
-  void (*reference)(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-                    double *expected, double *allowed);
+  /* Fills in a range: allowed is a bound with its reason written beside it, 0 for integers.
+     Single-threaded: the harness calls it from several threads for ranges of one output. Where a
+     pass over all the inputs is needed (a sum, a histogram) it is called once, for the whole
+     output. */
+  void (*reference)(const LabRange *range);
   /* Input `array` of `count` elements for a test or a measurement, the same for the same seed. The
      first elements must hold the hard cases (huge, negative, equal values), so that short arrays
      have them, too. NULL: lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
+  double (*bytes)(LabSize size); /* that must at least move; NULL: every array once */
 } LabProblem;
 
 /* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
@@ -70,7 +79,8 @@ typedef struct {
   size_t shared; /* dynamic, bytes per block */
 } LabRecord;
 
-/* The arguments of a launcher. Arrays start on 256 bytes. */
+/* The arguments of a rung's functions; only its launcher sees what follows gpu. Arrays start on
+   256 bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
@@ -104,21 +114,20 @@ typedef struct {
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
   /* The value of the lesson's column by the topic's model. NULL: none. */
-  double (*predicted)(const GpuLimits *gpu, int problem, LabSize size, int64_t point);
+  double (*predicted)(const LabCall *call);
   LabKind kind;
   unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
   int capability;
   /* Why this rung cannot serve a size on such a GPU (one clause), or NULL. NULL function: it serves
      all. */
-  const char *(*refuse)(const GpuLimits *gpu, int problem, LabSize size);
-  size_t (*work)(const GpuLimits *gpu, int problem, LabSize size); /* bytes of d_work, NULL: 0 */
+  const char *(*refuse)(const LabCall *call);
+  size_t (*work)(const LabCall *call); /* bytes of d_work, NULL: 0 */
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
   const int64_t *points;
   int point_count;
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
-  void (*allowed)(int problem, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                  int64_t count, const double *expected, double *allowed);
+  void (*allowed)(const LabRange *range);
   bool pageable; /* on_host: host arrays are ordinary memory */
 } LabRung;
 
@@ -142,9 +151,10 @@ typedef struct {
   LabSize tested; /* random tests go from 1 to this in each dimension */
   /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
   const char *(*refuse)(int problem, LabSize size);
-  int64_t (*count)(LabSize size, int array); /* elements of input `array`; -1: of the output */
-  bool on_host;                              /* copies between host and device are the topic */
-  bool warm;                                 /* the cache may hold the arrays during timing */
+  /* Elements of input `array`; -1: of the output. NULL: one for each point of the size. */
+  int64_t (*count)(LabSize size, int array);
+  bool on_host; /* copies between host and device are the topic */
+  bool warm;    /* the cache may hold the arrays during timing */
   /* The column that the lesson is about. predicted_name: its heading for rung->predicted, NULL: no
      such column. measured_name: the same for `measured`, a function of all the rows' seconds (NAN
      where a row was not timed). `row` counts rungs with their points, of one problem and size. */

@@ -42,7 +42,7 @@
      the network is sure of has a sum of 1 + 1e-5 or less. The loss is then 1e-5, and the 3.6e-7 of
      __logf would be 4% of it; at 1e-7, all of it.
 
-   The kernel is in math.cuh. Run: mlp-lab math. */
+   The kernel is in math.cuh. */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -84,21 +84,18 @@ double error_of(Arithmetic arithmetic, int function, double x, double expected) 
   }
 }
 
-template <Arithmetic ARITHMETIC>
-void allowed_of(int function, LabSize, const void *const h_in[LAB_INPUTS], int64_t first,
-                int64_t count, const double *expected, double *allowed) {
-  const float *x = (const float *)h_in[0] + first;
-  for (int64_t i = 0; i < count; i++)
-    allowed[i] = error_of(ARITHMETIC, function, x[i], expected[i]);
+template <Arithmetic ARITHMETIC> void allowed_of(const LabRange *r) {
+  const float *x = (const float *)r->h_in[0] + r->first;
+  for (int64_t i = 0; i < r->count; i++)
+    r->allowed[i] = error_of(ARITHMETIC, r->problem, x[i], r->expected[i]);
 }
 
-template <int FUNCTION>
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const float *x = (const float *)h_in[0] + first;
-  const float *y = FUNCTION == DIVISION ? (const float *)h_in[1] + first : x;
-  for (int64_t i = 0; i < count; i++) expected[i] = standard<double>(FUNCTION, x[i], y[i]);
-  allowed_of<FLOAT>(FUNCTION, size, h_in, first, count, expected, allowed);
+void reference(const LabRange *r) {
+  const int64_t first = r->first;
+  const float *x = (const float *)r->h_in[0] + first;
+  const float *y = r->problem == DIVISION ? (const float *)r->h_in[1] + first : x;
+  for (int64_t i = 0; i < r->count; i++) r->expected[i] = standard<double>(r->problem, x[i], y[i]);
+  allowed_of<FLOAT>(r);
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
@@ -163,10 +160,10 @@ struct Intrinsic {
 };
 
 /* The table at the top of this file. */
-template <Arithmetic ARITHMETIC> double cycles(const GpuLimits *, int function, LabSize, int64_t) {
+template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {
       {32, 85, 50, 24, 32}, {10, 28, 30, 12, 14}, {8, 8, 8, 8, 12}, {8, 8, 8, 8, 8}};
-  return CYCLES[ARITHMETIC][function];
+  return CYCLES[ARITHMETIC][call->problem];
 }
 
 const LabRung rungs[] = {
@@ -186,13 +183,9 @@ const LabRung rungs[] = {
 /* ---- the tables ------------------------------------------------------------------------------ */
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {
-  return {name,
-          {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
-          LAB_FLOAT32,
-          FUNCTION == DIVISION ? lab_each<12> : lab_each<8>,
-          lab_each<REPEATS>, /* applications of the function */
-          reference<FUNCTION>,
-          fill<FUNCTION>};
+  return {name,        {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
+          LAB_FLOAT32, lab_each<REPEATS>, /* applications of the function */
+          reference,   fill<FUNCTION>};
 }
 
 const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log"),
@@ -209,7 +202,6 @@ const LabTopic lab_math = {
     LAB_LADDER,
     .size = {{1 << 22, 1, 1}},
     .tested = {{5000, 1, 1}},
-    .count = lab_elements,
     .warm = true,
     .predicted_name = "cycles per warp",
     .shows_ulp = true,

@@ -1,7 +1,5 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k.
 
-       mlp-lab matmul
-
    2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB, 683 per
    byte. Memory could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 132
    multiprocessors, 128 multiply-adds per cycle each, 1.98 GHz: 67 TFLOP/s). So the floor is
@@ -26,8 +24,6 @@
 
 #include <math.h>
 
-#include <vector>
-
 namespace {
 
 /* ---- the problem ----------------------------------------------------------------------------- */
@@ -35,11 +31,6 @@ namespace {
 int64_t count(LabSize size, int array) {
   const int64_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
   return array == 0 ? m * k : array == 1 ? k * n : m * n;
-}
-
-/* IN: bytes per element of A and B. */
-template <int IN> double bytes(LabSize size) {
-  return IN * (double)(count(size, 0) + count(size, 1)) + 4.0 * (double)count(size, -1);
 }
 
 double operations(LabSize size) {
@@ -76,15 +67,13 @@ const char *refuse(int problem, LabSize size) {
    A library may flush each of the K numbers below 2^-126 to zero. */
 /* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. In: float or
    __nv_bfloat16. */
-template <class In, int PER_K, int MORE>
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t total,
-               double *expected, double *allowed) {
-  const In *a = (const In *)h_in[0], *b = (const In *)h_in[1];
-  const int64_t n = size.dim[1], depth = size.dim[2];
-  for (int64_t done = 0; done < total;) { /* a piece of a row of C at a time */
-    const int64_t row = (first + done) / n, column = (first + done) % n;
-    const int64_t width = std::min(n - column, total - done);
-    double *sum = expected + done, *bound = allowed + done;
+template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
+  const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
+  const int64_t n = r->size.dim[1], depth = r->size.dim[2];
+  for (int64_t done = 0; done < r->count;) { /* a piece of a row of C at a time */
+    const int64_t row = (r->first + done) / n, column = (r->first + done) % n;
+    const int64_t width = std::min(n - column, r->count - done);
+    double *sum = r->expected + done, *bound = r->allowed + done;
     for (int64_t j = 0; j < width; j++) sum[j] = bound[j] = 0.0;
     for (int64_t k = 0; k < depth; k++) {
       const double left = (float)a[row * depth + k];
@@ -101,12 +90,8 @@ void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, 
   }
 }
 
-/* The bound of three-terms, in place of float32's: LabRung.allowed. */
-void terms_allowed(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                   int64_t total, const double *, double *allowed) {
-  std::vector<double> expected(total);
-  reference<float, 7, 8>(size, h_in, first, total, expected.data(), allowed);
-}
+/* The bound of three-terms, in place of float32's; what is expected is made again. */
+constexpr auto terms_allowed = reference<float, 7, 8>;
 
 /* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
 template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
@@ -289,7 +274,7 @@ struct Warps {
  */
 
 template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
-  return launch_matmul_hopper(RUNG, call);
+  return matmul_hopper[RUNG](call);
 }
 
 /* A row of a rung of matmul_hopper.cu, which belongs to one problem. */
@@ -395,7 +380,7 @@ const LabRung rungs[] = {
 
 template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char *name) {
   constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;
-  return {name, {IN, IN}, LAB_FLOAT32, bytes<sizeof(In)>, operations, reference<In, PER_K, MORE>};
+  return {name, {IN, IN}, LAB_FLOAT32, operations, reference<In, PER_K, MORE>};
 }
 
 const LabProblem problems[] = {problem<float, 1, 0>("float32"),

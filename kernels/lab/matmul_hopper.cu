@@ -452,6 +452,10 @@ cudaError_t launch_fitting(const LabCall *call, const Operands &of) {
                                                            : launch_shape<Many>(call, of);
 }
 
+template <class Many, class Few = Many> cudaError_t launch_bf16(const LabCall *call) {
+  return launch_fitting<Many, Few>(call, bf16_operands(call));
+}
+
 /* C = A B in float32, by TERMS bf16 terms per number.
 
    What changed: a float32 has 24 bits, and three bf16 of 8 bits each are a float32 exactly
@@ -481,40 +485,27 @@ template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
 
 } // namespace
 
-const char *matmul_hopper_refuses(const GpuLimits *gpu, int, LabSize) {
-  return gpu->capability == 90 ? nullptr : "its instructions are those of compute capability 9.0";
+const char *matmul_hopper_refuses(const LabCall *call) {
+  return call->gpu->capability == 90 ? nullptr
+                                     : "its instructions are those of compute capability 9.0";
 }
 
-cudaError_t launch_matmul_hopper(HopperRung rung, const LabCall *call) {
-  switch (rung) {
-  case TMA:
-    return launch_tma<FromRegisters<true>>(call);
-  case WGMMA:
-    return launch_tma<FromShared>(call);
-  case SPECIALISED:
-    return launch_shape<Shape<1, 256, 64, ALONE>>(call, bf16_operands(call));
-  case CLUSTERS:
-    return launch_fitting<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>(
-        call, bf16_operands(call));
-  case TWO_TERMS:
-    return launch_terms<2>(call);
-  case THREE_TERMS:
-    return launch_terms<3>(call);
-  case NO_WAIT:
-    return launch_tma<FromRegisters<true>, false>(call);
-  default:
-    return launch_tma<FromRegisters<false>>(call);
-  }
-}
+HopperLaunch *const matmul_hopper[] = {
+    launch_tma<FromRegisters<true>>,
+    launch_tma<FromShared>,
+    launch_bf16<Shape<1, 256, 64, ALONE>>,
+    launch_bf16<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>,
+    launch_terms<2>,
+    launch_terms<3>,
+    launch_tma<FromRegisters<true>, false>,
+    launch_tma<FromRegisters<false>>};
 
 #else
 
-const char *matmul_hopper_refuses(const GpuLimits *, int, LabSize) {
+const char *matmul_hopper_refuses(const LabCall *) {
   return "it needs code for compute capability 9.0a, which nvcc makes from release 12 on";
 }
 
-cudaError_t launch_matmul_hopper(HopperRung, const LabCall *) {
-  return cudaErrorNotSupported;
-}
+HopperLaunch *const matmul_hopper[] = {nullptr};
 
 #endif

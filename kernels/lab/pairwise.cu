@@ -10,10 +10,7 @@
    16384 x 300: 134 million pairs, 40.3 G terms. Differences: 80.5 G lane-instructions at 132 SMs x
    128 lanes x 1.755 GHz = 29.7 T/s are 2.7 ms. Bytes: 20 MB in, 537 MB out at 2.9 TB/s 0.19 ms. So
    arithmetic decides, if only operands reach it: two loads per term (4 bytes of a, 4 of b) would be
-   322 GB. The ladder is about fewer and cheaper loads per term, which is what its column counts.
-
-       mlp-lab pairwise                   # 16384 x 300
-       mlp-lab pairwise --size 1000x37    # any shape from two vectors on */
+   322 GB. The ladder is about fewer and cheaper loads per term, which is what its column counts. */
 #include <cuda_pipeline.h>
 
 #include <cmath>
@@ -49,16 +46,13 @@ double gamma_of(double roundings) {
   return roundings * UNIT / (1.0 - roundings * UNIT);
 }
 
-/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of a pair, from pair `first`
- * on. */
-template <class Term>
-void sum_pairs(LabSize size, const void *h_in, int64_t first, int64_t count, double *sums,
-               Term term) {
-  const int64_t n = size.dim[0], d = size.dim[1];
-  const float *x = (const float *)h_in;
-  int64_t i = 0, skipped = first;
+/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of each pair of a range. */
+template <class Term> void sum_pairs(const LabRange *r, double *sums, Term term) {
+  const int64_t n = r->size.dim[0], d = r->size.dim[1];
+  const float *x = (const float *)r->h_in[0];
+  int64_t i = 0, skipped = r->first;
   for (; i < n - 1 && skipped >= n - 1 - i; i++) skipped -= n - 1 - i;
-  for (int64_t pair = 0, j = i + 1 + skipped; pair < count; pair++) {
+  for (int64_t pair = 0, j = i + 1 + skipped; pair < r->count; pair++) {
     double sum = 0.0;
     for (int64_t k = 0; k < d; k++) sum += term((double)x[i * d + k], (double)x[j * d + k]);
     sums[pair] = sum;
@@ -66,36 +60,33 @@ void sum_pairs(LabSize size, const void *h_in, int64_t first, int64_t count, dou
   }
 }
 
-/* LabRung.allowed: gamma(d + MORE) of the sums. */
-template <int MORE>
-void allow(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
-           const double *sums, double *allowed) {
-  for (int64_t pair = 0; pair < count; pair++)
-    allowed[pair] = gamma_of((double)(size.dim[1] + MORE)) * sums[pair];
+/* allowed = gamma(d + more) of the sums. */
+void allow(const LabRange *r, int more, const double *sums) {
+  for (int64_t pair = 0; pair < r->count; pair++)
+    r->allowed[pair] = gamma_of((double)(r->size.dim[1] + more)) * sums[pair];
 }
 
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  sum_pairs(size, h_in[0], first, count, expected,
-            [](double a, double b) { return (a - b) * (a - b); });
-  allow<2>(0, size, h_in, first, count, expected, allowed);
+void reference(const LabRange *r) {
+  sum_pairs(r, r->expected, [](double a, double b) { return (a - b) * (a - b); });
+  allow(r, 2, r->expected);
 }
 
 /* powf: over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
-constexpr auto allowed_powf = allow<20>;
+void allowed_powf(const LabRange *r) {
+  allow(r, 20, r->expected);
+}
 
 /* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
    the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
    times the sum of (|a[k]| + |b[k]|)^2: the bound of differences with magnitudes added where those
    subtract. For vectors far from the origin and near each other that is far more than the
    distance itself: cancellation. */
-void allowed_product(int, LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                     int64_t count, const double *, double *allowed) {
-  sum_pairs(size, h_in[0], first, count, allowed, [](double a, double b) {
+void allowed_product(const LabRange *r) {
+  sum_pairs(r, r->allowed, [](double a, double b) {
     const double both = fabs(a) + fabs(b);
     return both * both;
   });
-  allow<2>(0, size, h_in, first, count, allowed, allowed);
+  allow(r, 2, r->allowed);
 }
 
 /* With three vectors or more the last equals the first: 0 apart, which a product hardly ever
@@ -415,9 +406,9 @@ cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
 }
 
 /* d_work of rungs 5 and 6: the transposed vectors, then their norms, if Way has them. */
-template <class Way> size_t asynchronous_bytes(const GpuLimits *, int, LabSize size) {
-  const Transposed t = transposed(size);
-  return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? size.dim[0] : 0));
+template <class Way> size_t asynchronous_bytes(const LabCall *call) {
+  const Transposed t = transposed(call->size);
+  return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
 }
 
 template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
@@ -449,8 +440,8 @@ __global__ void __launch_bounds__(256)
   d_out[row_start(i, n) + j] = distance < 0.0f ? 0.0f : distance;
 }
 
-size_t library_bytes(const GpuLimits *, int, LabSize size) {
-  const int64_t n = size.dim[0];
+size_t library_bytes(const LabCall *call) {
+  const int64_t n = call->size.dim[0];
   return sizeof(float) * (n + std::min<int64_t>(n, PANEL) * n);
 }
 
@@ -487,15 +478,11 @@ int64_t count(LabSize size, int array) {
   return array < 0 ? pairs_of(size.dim[0]) : size.dim[0] * size.dim[1];
 }
 
-double bytes(LabSize size) {
-  return 4.0 * ((double)count(size, 0) + (double)count(size, -1));
-}
-
 double operations(LabSize size) {
   return 3.0 * (double)count(size, -1) * (double)size.dim[1];
 }
 
-const LabProblem problems[] = {{LAB_FLOATS, bytes, operations, reference, fill}};
+const LabProblem problems[] = {{LAB_FLOATS, operations, reference, fill}};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */

@@ -15,15 +15,13 @@
    blocks must be started and ended. */
 #include "lab/lab.cuh"
 
+#include <numeric>
+
 #include <cub/device/device_reduce.cuh>
 
 namespace {
 
 /* ---- the problem ----------------------------------------------------------------------------- */
-
-double bytes_moved(LabSize size) {
-  return 4.0 * (double)size.dim[0] + 4.0;
-}
 
 double additions(LabSize size) {
   return (double)size.dim[0] - 1.0;
@@ -42,13 +40,10 @@ int64_t count_of(LabSize size, int array) {
    stays under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows.
 
    In: of the values. Sum: what they are added in. Out: of the result. */
-template <class In, class Sum, class Out>
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t, int64_t, double *expected,
-               double *allowed) {
-  Sum sum = 0;
-  for (int64_t i = 0; i < size.dim[0]; i++) sum += ((const In *)h_in[0])[i];
-  expected[0] = (double)(Out)sum;
-  allowed[0] = 0.0;
+template <class In, class Sum, class Out> void reference(const LabRange *range) {
+  const In *values = (const In *)range->h_in[0];
+  const Sum sum = std::accumulate(values, values + range->size.dim[0], Sum(0));
+  lab_exactly(range, [=](int64_t) { return (double)(Out)sum; });
 }
 
 /* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
@@ -167,8 +162,8 @@ __global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_
 }
 
 /* d_work holds two levels, written in turn: the first is the largest. */
-template <class Rung> size_t work_of_levels(const GpuLimits *, int, LabSize size) {
-  const size_t first = lab_blocks(size.dim[0], Rung::VALUES);
+template <class Rung> size_t work_of_levels(const LabCall *call) {
+  const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
 }
 
@@ -195,14 +190,14 @@ template <class Rung> cudaError_t launch_levels(const LabCall *call) {
 }
 
 /* Wavefronts for 32 values: those of all blocks of all levels. */
-template <class Rung> double wavefronts_of_levels(const GpuLimits *, int, LabSize size, int64_t) {
+template <class Rung> double wavefronts_of_levels(const LabCall *call) {
   double blocks = 0.0;
-  int64_t count = size.dim[0];
+  int64_t count = call->size.dim[0];
   do {
     count = lab_blocks(count, Rung::VALUES);
     blocks += (double)count;
   } while (count > 1);
-  return blocks * Rung::WAVEFRONTS * 32.0 / (double)size.dim[0];
+  return blocks * Rung::WAVEFRONTS * 32.0 / (double)call->size.dim[0];
 }
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
@@ -269,28 +264,26 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   if (threadIdx.x == 0) *d_out = sum;
 }
 
-unsigned one_pass_blocks(const GpuLimits *gpu, LabSize size) {
-  const int64_t resident = lab_resident(gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
-  return (unsigned)std::min(ceil_div(size.dim[0], (int64_t)4 * TILE),
-                            gpu->multiprocessors * resident);
+unsigned one_pass_blocks(const LabCall *call) {
+  return lab_resident_grid(call, 4 * TILE,
+                           lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS));
 }
 
-size_t work_of_one_pass(const GpuLimits *gpu, int, LabSize size) {
-  return (size_t)one_pass_blocks(gpu, size) * 4;
+size_t work_of_one_pass(const LabCall *call) {
+  return (size_t)one_pass_blocks(call) * 4;
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
   return by_problem(call, [=](auto zero) {
-    return lab_launch(call, one_pass<decltype(zero)>, one_pass_blocks(call->gpu, call->size),
-                      ONE_PASS_THREADS, 0, call->d_in[0], call->d_work, call->d_out,
-                      call->size.dim[0]);
+    return lab_launch(call, one_pass<decltype(zero)>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
+                      call->d_in[0], call->d_work, call->d_out, call->size.dim[0]);
   });
 }
 
-double wavefronts_of_one_pass(const GpuLimits *gpu, int, LabSize size, int64_t) {
+double wavefronts_of_one_pass(const LabCall *call) {
   const double warps = ONE_PASS_THREADS / 32, adding_up = warps + 1, flag = 1 + warps;
-  const double all = one_pass_blocks(gpu, size) * (adding_up + flag) + adding_up;
-  return all * 32.0 / (double)size.dim[0];
+  const double all = one_pass_blocks(call) * (adding_up + flag) + adding_up;
+  return all * 32.0 / (double)call->size.dim[0];
 }
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -305,19 +298,14 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-const LabProblem problems[] = {{"int32",
-                                {LAB_INT32},
-                                LAB_INT32,
-                                bytes_moved,
-                                additions,
-                                reference<uint32_t, uint32_t, int32_t>},
-                               {"float32",
-                                {LAB_FLOAT32},
-                                LAB_FLOAT32,
-                                bytes_moved,
-                                additions,
-                                reference<float, double, double>,
-                                fill_float32}};
+const LabProblem problems[] = {
+    {"int32", {LAB_INT32}, LAB_INT32, additions, reference<uint32_t, uint32_t, int32_t>},
+    {"float32",
+     {LAB_FLOAT32},
+     LAB_FLOAT32,
+     additions,
+     reference<float, double, double>,
+     fill_float32}};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,

@@ -19,9 +19,7 @@
 
    Rows are of any width, so a row of 4-byte values starts anywhere in a 16-byte word: Cut says
    where whole words begin, and the up to six values around them are read one at a time. A row of
-   nothing but -INFINITY has no softmax.
-
-   Run: mlp-lab softmax; mlp-lab softmax --size 1000x37 --rung online --check. */
+   nothing but -INFINITY has no softmax. */
 #include "lab/softmax_cudnn.cuh"
 
 #include <float.h>
@@ -42,58 +40,42 @@ constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
      (CUDA C++ Programming Guide, expf), and four products or quotients;
    - 17 in each term of the sum: three exponentials and two products;
    - the terms' own |d|, weighted by the terms: at most ln width, as entropy is;
-   - an addition each, as many as lie on the longest way through the sum.
+   - an addition each, as many as lie on the longest way through the sum: a thread adds the width /
+     threads values, or the 33 that it holds, then ten exchanges follow.
    The last term is for results below the smallest normal float, which have fewer digits. */
-template <class Errors>
-void allow(int, LabSize size, const void *const[LAB_INPUTS], int64_t, int64_t count,
-           const double *expected, double *allowed) {
-  const double width = (double)size.dim[1], additions = fmin(width, Errors::additions(width));
-  for (int64_t i = 0; i < count; i++) {
-    const double p = expected[i], digits = p > 0.0 ? -log(p) : 0.0;
-    const double errors = 14.0 + 17.0 + Errors::OF_D * (digits + log(width)) + additions;
-    allowed[i] = p * errors * UNIT + Errors::SUBNORMAL;
+void allow(const LabRange *r, int threads, double of_d, double subnormal) {
+  const double width = (double)r->size.dim[1], additions = fmin(width, width / threads + 43.0);
+  for (int64_t i = 0; i < r->count; i++) {
+    const double p = r->expected[i], digits = p > 0.0 ? -log(p) : 0.0;
+    const double errors = 14.0 + 17.0 + of_d * (digits + log(width)) + additions;
+    r->allowed[i] = p * errors * UNIT + subnormal;
   }
 }
 
-/* A thread adds width / THREADS values, or the 33 that it holds, then ten exchanges follow. */
-struct OfTree {
-  static constexpr double OF_D = 1.0, SUBNORMAL = 6 * 0x1p-149;
-  static double additions(double width) {
-    return width / THREADS + 43.0;
-  }
-};
-
 /* One thread adds the whole row. */
-struct OfOneThread : OfTree {
-  static double additions(double width) {
-    return width;
-  }
-};
+void allow_one_thread(const LabRange *r) {
+  allow(r, 1, 1.0, 6 * 0x1p-149);
+}
 
 /* cuDNN does not document its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
    numbers, and add a row by one warp. */
-struct OfLibrary {
-  static constexpr double OF_D = 1.0 + 2 * 1.173, SUBNORMAL = 2 * 0x1p-126;
-  static double additions(double width) {
-    return width / 32 + 43.0;
-  }
-};
+void allow_library(const LabRange *r) {
+  allow(r, 32, 1.0 + 2 * 1.173, 2 * 0x1p-126);
+}
 
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const float *in = (const float *)h_in[0];
-  const int64_t width = size.dim[1], end = first + count;
-  for (int64_t row = first / width; row * width < end; row++) {
-    const float *z = in + row * width;
+void reference(const LabRange *r) {
+  const int64_t width = r->size.dim[1], end = r->first + r->count;
+  for (int64_t row = r->first / width; row * width < end; row++) {
+    const float *z = (const float *)r->h_in[0] + row * width;
     double largest = -INFINITY, sum = 0.0;
     for (int64_t c = 0; c < width; c++) largest = fmax(largest, z[c]);
     for (int64_t c = 0; c < width; c++) sum += exp(z[c] - largest);
     for (int64_t c = 0; c < width; c++) {
       const int64_t i = row * width + c;
-      if (i >= first && i < end) expected[i - first] = exp(z[c] - largest) / sum;
+      if (i >= r->first && i < end) r->expected[i - r->first] = exp(z[c] - largest) / sum;
     }
   }
-  allow<OfTree>(0, size, h_in, first, count, expected, allowed);
+  allow(r, THREADS, 1.0, 6 * 0x1p-149);
 }
 
 /* Three of every eight rows are hard. One has huge values, ties and -INFINITY. One is all equal and
@@ -390,29 +372,21 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* Sectors of 32 bytes asked for, relative to the least, which is each sector once to read and once
-   to write. `apart`: how many sectors eight neighbouring lanes touch where one would do. */
-double sectors(int64_t passes, int64_t apart) {
-  return (double)((passes + 1) * (apart < 8 ? apart : 8)) / 2.0;
+/* Predicted: sectors of 32 bytes asked for, relative to the least, which is each sector once to
+   read and once to write. Three passes and one to write ask for twice the least; PER lanes share a
+   row, so that eight neighbouring ones touch up to eight sectors where one would do. */
+template <int PER> double apart_sectors(const LabCall *call) {
+  return 2.0 * (double)std::min<int64_t>(ceil_div(call->size.dim[1], PER), 8);
 }
 
-double serial_sectors(const GpuLimits *, int, LabSize size, int64_t) {
-  return sectors(3, size.dim[1]);
-}
-
-double segment_sectors(const GpuLimits *, int, LabSize size, int64_t) {
-  return sectors(3, ceil_div(size.dim[1], THREADS));
-}
-
-/* Predicted: sectors(3, 1) of whole passes is 2, sectors(1, 1) of a row in registers is 1. */
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_passes<Values<Whole>, Alone, SERIAL>, serial_sectors, .allowed = allow<OfOneThread>},
+     launch_passes<Values<Whole>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow_one_thread},
     {"tree",
      "One block per row: more threads, but each reads a piece, so lanes are strided; the "
      "pieces meet in a tree in shared memory",
-     launch_passes<Values<Segment>, Tree>, segment_sectors},
+     launch_passes<Values<Segment>, Tree>, apart_sectors<THREADS>},
     {"coalesced", "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
      launch_passes<Values<Neighbours>, Tree>, lab_value<2>},
     {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
@@ -428,10 +402,10 @@ const LabRung rungs[] = {
      "barrier",
      launch_registers<Once>, lab_value<1>},
     {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
-     .refuse = refuse_cudnn, .allowed = allow<OfLibrary>}};
+     .refuse = refuse_cudnn, .allowed = allow_library}};
 
 const LabProblem problems[] = {
-    {LAB_FLOATS, lab_each<8>,
+    {LAB_FLOATS,
      /* A subtraction, an exponential, two additions or comparisons, a product. */
      lab_each<5>, reference, fill}};
 
@@ -455,7 +429,6 @@ const LabTopic lab_softmax = {"softmax",
                               LAB_ROWS(size, sizes),
                               .tested = {{40, MAX_WIDTH, 1}},
                               .refuse = refuse,
-                              .count = lab_elements,
                               .predicted_name = "sectors, x least",
                               .metric = "l1tex__t_sectors.sum",
                               .metric_name = "32-byte sectors through the first-level cache"};

@@ -55,8 +55,9 @@ cudaError_t launch_cudnn(const LabCall *call) {
   return queued || status != cudaSuccess ? status : cudaErrorNotSupported;
 }
 
-const char *refuse_cudnn(const GpuLimits *, int, LabSize size) {
-  if (size.dim[0] * size.dim[1] > INT32_MAX) return "cuDNN's tensors have fewer than 2^31 values";
+const char *refuse_cudnn(const LabCall *call) {
+  if (call->size.dim[0] * call->size.dim[1] > INT32_MAX)
+    return "cuDNN's tensors have fewer than 2^31 values";
   return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
 }
 

@@ -20,9 +20,7 @@
    by piece; to pageable memory it returns when everything is done. Whoever queues a copy of pinned
    memory must not free or change that memory until the stream has completed the copy: that the call
    has returned says nothing. Here the harness owns the arrays and synchronises call->stream, which
-   every launcher has made wait for all that it has queued.
-
-   mlp-lab transfers */
+   every launcher has made wait for all that it has queued. */
 #include "lab/lab.cuh"
 
 #include <cmath>
@@ -94,8 +92,8 @@ struct Chunks {
 
 /* Device memory: all of x, then all of y. No chunk takes another's place, so the only events needed
    are those between the stages of one chunk. */
-size_t work(const GpuLimits *, int, LabSize size) {
-  return 2 * sizeof(float) * (size_t)round_up(size.dim[0], EDGE);
+size_t work(const LabCall *call) {
+  return 2 * sizeof(float) * (size_t)round_up(call->size.dim[0], EDGE);
 }
 
 /* Queues the work of one call, and remembers the first error. */
@@ -209,9 +207,9 @@ double percent_of_perfect(int chunks, int streams, int round) {
 }
 
 /* COUNT chunks; 0: as many as the point says. */
-template <int COUNT, int STREAMS, int ROUND>
-double predict(const GpuLimits *, int, LabSize size, int64_t point) {
-  return percent_of_perfect(Chunks(size, COUNT ? COUNT : point).count, STREAMS, ROUND);
+template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call) {
+  const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
+  return percent_of_perfect(chunks, STREAMS, ROUND);
 }
 
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
@@ -227,7 +225,7 @@ template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   Queue queue(call, 1);
   queue.start(2);
   if (FORGOTTEN) {
-    queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call->gpu, 0, call->size) / 2, compute));
+    queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call) / 2, compute));
   } else {
     queue.add(COPY_IN, 0, copy);
     queue.after(compute, copy); /* the event: now it is right, though nothing overlaps yet */
@@ -256,11 +254,11 @@ cudaError_t launch_roles(const LabCall *call) {
 /* ---- the tables ---------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {
-    {LAB_FLOATS, lab_each<4>, /* each way */
+    {LAB_FLOATS,
      /* The least that f needs; the other steps change nothing. */
      lab_each<2 * SETTLED>,
      /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
-     lab_exactly<f>}};
+     lab_exactly<f>, .bytes = lab_each<4>}}; /* each way */
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
@@ -326,7 +324,6 @@ const LabTopic lab_transfers = {
     LAB_LADDER,
     .size = {{1 << 26, 1, 1}}, /* 256 MiB each way */
     .tested = {{1000003, 1, 1}},
-    .count = lab_elements,
     .on_host = true,
     .predicted_name = "% of perfect",
     .measured_name = "% of perfect",

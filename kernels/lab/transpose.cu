@@ -12,10 +12,7 @@
    Tried and left out: one more rung with the tiles in panels 32 high, so that output as well as
    input would be visited in stretches of some KB. At 8192 x 8192 an H100 had 94.1% of the copy
    bandwidth that way against 95.5% row by row, at 16384 x 16384 96.2% against 96.4%: the order in
-   which whole tiles are visited does not matter there.
-
-       mlp-lab transpose                   # the ladder at 8192 x 8192
-       mlp-lab transpose --size 1000x37    # any shape */
+   which whole tiles are visited does not matter there. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -24,30 +21,25 @@ namespace {
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-void reference(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  const int64_t rows = size.dim[0], columns = size.dim[1];
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t column = (first + i) / rows, row = (first + i) % rows;
-    expected[i] = ((const float *)h_in[0])[row * columns + column];
-    allowed[i] = 0.0;
-  }
+void reference(const LabRange *range) {
+  const float *in = (const float *)range->h_in[0];
+  const int64_t rows = range->size.dim[0], columns = range->size.dim[1];
+  lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
 /* ---- what all rungs share ------------------------------------------------------------------- */
 
 /* Every kernel below takes input, output and the input's shape, reads 4 bytes per element and
    writes 4; where it moves more, its comment says so. */
-using Kernel = void (*)(const float *__restrict__, float *__restrict__, int64_t, int64_t);
+using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
-cudaError_t queue(const LabCall *call, Kernel kernel, unsigned blocks, dim3 threads) {
-  return lab_map(call, kernel, blocks, threads, call->size.dim[0], call->size.dim[1]);
-}
-
-/* Tiles of HEIGHT x WIDTH that cover the input. They are numbered in one dimension, because the
-   other dimensions of a grid have room for only 65535 blocks. */
-unsigned tiles(const LabCall *call, int height, int width) {
-  return lab_grid(call, height) * lab_blocks(call->size.dim[1], width);
+/* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. Tiles are numbered in one
+   dimension, because the other dimensions of a grid have room for only 65535 blocks. */
+template <Kernel KERNEL, int HEIGHT, int WIDTH, int X, int Y = 1>
+cudaError_t launch(const LabCall *call) {
+  const int64_t rows = call->size.dim[0], columns = call->size.dim[1];
+  return lab_map(call, KERNEL, lab_blocks(rows, HEIGHT) * lab_blocks(columns, WIDTH), dim3(X, Y),
+                 rows, columns);
 }
 
 struct Corner {
@@ -61,8 +53,8 @@ template <int HEIGHT, int WIDTH> __device__ Corner corner_of_tile(int64_t column
 }
 
 /* ---- 1. one thread ------------------------------------------------------------------------------
-   Thread: everything. One thread of a GPU is slow: it waits some hundred nanoseconds for a few
-   loads, and there is no other to work in the meantime. */
+   Thread: everything. It waits some hundred nanoseconds for a few loads, and there is no other to
+   work in the meantime. */
 __global__ void one_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
                            int64_t columns) {
   for (int64_t row = 0; row < rows; row++)
@@ -70,13 +62,12 @@ __global__ void one_thread(const float *__restrict__ in, float *__restrict__ out
       out[column * rows + row] = in[row * columns + column];
 }
 
-cudaError_t launch_one_thread(const LabCall *call) {
-  return queue(call, one_thread, 1, 1);
-}
+constexpr int MOST = 1 << 20; /* elements */
 
-const char *refuse_one_thread(const GpuLimits *, int, LabSize size) {
-  return size.dim[0] * size.dim[1] > 1 << 20 ? "one thread would take minutes above 2^20 elements"
-                                             : nullptr;
+const char *refuse_one_thread(const LabCall *call) {
+  return call->size.dim[0] * call->size.dim[1] > MOST
+             ? "one thread would take minutes above 2^20 elements"
+             : nullptr;
 }
 
 /* ---- 2. one thread per row ----------------------------------------------------------------------
@@ -96,16 +87,11 @@ __global__ void __launch_bounds__(ROW_BLOCK)
     out[column * rows + row] = in[row * columns + column];
 }
 
-cudaError_t launch_row_a_thread(const LabCall *call) {
-  return queue(call, row_a_thread, lab_grid(call, ROW_BLOCK), ROW_BLOCK);
-}
-
 /* ---- 3. one thread per element ------------------------------------------------------------------
    Block: 8 x 32 elements. Warp: 32 neighbours of a row, lane: one of them. Loads are whole sectors
-   now, but stores go to 32 places, and those cost more than the loads of rung 2 did: of a sector
-   that was loaded, the first-level cache keeps the rest for the thread's next seven steps, while
-   every store goes through to the second level with its 4 bytes. The block's 8 rows fill a sector
-   of the output together, but it takes 8 requests. */
+   now, but stores go to 32 places, and those cost more than the loads of rung 2 did: the
+   first-level cache keeps the rest of a loaded sector, while every store goes through to the second
+   level with its 4 bytes. The block's 8 rows fill a sector of the output by 8 requests. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
 __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
@@ -114,11 +100,6 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
   const Corner corner = corner_of_tile<ELEMENT_ROWS, ELEMENT_COLUMNS>(columns);
   const int64_t row = corner.row + threadIdx.y, column = corner.column + threadIdx.x;
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
-}
-
-cudaError_t launch_element_a_thread(const LabCall *call) {
-  return queue(call, element_a_thread, tiles(call, ELEMENT_ROWS, ELEMENT_COLUMNS),
-               dim3(ELEMENT_COLUMNS, ELEMENT_ROWS));
 }
 
 /* ---- 4. to 7. a tile in shared memory -----------------------------------------------------------
@@ -157,21 +138,19 @@ __global__ void __launch_bounds__(SIDE *DOWN)
   }
 }
 
-template <int SIDE, int PADDING, int DOWN> cudaError_t launch_tile(const LabCall *call) {
-  return queue(call, tile<SIDE, PADDING, DOWN>, tiles(call, SIDE, SIDE), dim3(SIDE, DOWN));
-}
+template <int SIDE, int PADDING, int DOWN>
+constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE, DOWN>;
 
 /* ---- 8. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
    bytes; it transposes the patch in its registers, which makes it four words of the output's rows.
    These go through shared memory only so that half a warp can store 256 bytes in a row of the
-   output: words in, words out, 16 KB per tile, never a single float.
+   output.
 
    Instead of padding, the tile is swizzled: word w of row r lies at w ^ (r / 4 % 16). Eight lanes
    at a time are served with 16 bytes each from all 32 banks. When storing a patch, eight lanes have
    the same w and rows 4 apart, so the swizzle gives each another place; when loading, they have the
-   same row and eight different w, so any swizzle keeps them apart. Padding by a word would do it as
-   well, but costs memory and makes rows start anywhere.
+   same row and eight different w, so any swizzle keeps them apart.
 
    If a side of the shape does not divide by 4, rows start off a word's boundary: such a shape takes
    the rung before. */
@@ -209,7 +188,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
 
 cudaError_t launch_words(const LabCall *call) {
   if (call->size.dim[0] % WORD || call->size.dim[1] % WORD) return launch_tile<32, 1, 8>(call);
-  return queue(call, words, tiles(call, SIDE, SIDE), dim3(WORDS, WORDS));
+  return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
 
 /* ---- what people would call instead --------------------------------------------------------- */
@@ -225,26 +204,27 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
   });
 }
 
-const char *refuse_cublas_geam(const GpuLimits *, int, LabSize size) {
-  return size.dim[0] > INT_MAX || size.dim[1] > INT_MAX ? "cublasSgeam counts rows in 32 bits"
-                                                        : nullptr;
+const char *refuse_cublas_geam(const LabCall *call) {
+  return std::max(call->size.dim[0], call->size.dim[1]) > INT_MAX
+             ? "cublasSgeam counts rows in 32 bits"
+             : nullptr;
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-const LabProblem problems[] = {{LAB_FLOATS, lab_each<8>, lab_each<0>, reference}};
+const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
 /* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
    each eight lanes. */
 const LabRung rungs[] = {
     {"one-thread", "One thread waits for every element: the slowest way to use a GPU",
-     launch_one_thread, .refuse = refuse_one_thread},
+     launch<one_thread, MOST, MOST, 1>, .refuse = refuse_one_thread},
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
-     launch_row_a_thread},
+     launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
     {"thread-an-element",
      "One thread per element: loads are whole sectors, but stores in 32 places cost "
      "more than such loads did",
-     launch_element_a_thread},
+     launch<element_a_thread, ELEMENT_ROWS, ELEMENT_COLUMNS, ELEMENT_COLUMNS, ELEMENT_ROWS>},
     {"tile-32",
      "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
      "one bank",
@@ -280,7 +260,6 @@ const LabTopic lab_transpose = {
     .size = {{8192, 8192, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{300, 300, 1}},
-    .count = lab_elements,
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     .metric_name = "bank conflicts of loads"};

@@ -8,9 +8,7 @@
    What counts is which bytes the 32 lanes of a warp ask for in ONE instruction: memory moves in
    sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a whole. So
    neighbouring lanes must take neighbouring elements, the opposite of what a loop on a CPU teaches.
-
-       mlp-lab vector                  # all five problems at 2^28 elements
-       mlp-lab vector --size 1000003   # any length */
+ */
 #include <climits>
 #include <cmath>
 
@@ -25,56 +23,30 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-/* ---- the problems -------------------------------------------------------------------------------
-   of: what is done to an element, in float on the GPU and in double for the reference. */
+/* ---- the problems ---------------------------------------------------------------------------- */
 
-enum { FILL, SCALE, ADD, RELU, SAXPY }; /* places in the table of problems */
+enum { FILL, SCALE, ADD, RELU, SAXPY };
+template <int PROBLEM>
+constexpr int INPUTS = PROBLEM == FILL                      ? 0
+                       : PROBLEM == ADD || PROBLEM == SAXPY ? 2
+                                                            : 1;
 
-/* ROUNDINGS: 1 of the result, 2 of the product before that, too. */
-struct Fill {
-  static constexpr int INPUTS = 0, OPERATIONS = 0, ROUNDINGS = 0;
-  template <class T> static __host__ __device__ T of(T, T) {
-    return FILLING;
-  }
-};
+/* What is done to an element, in float on the GPU and in double for the reference. */
+template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
+  if (PROBLEM == FILL) return FILLING;
+  if (PROBLEM == SCALE) return FACTOR * x;
+  if (PROBLEM == ADD) return x + y;
+  if (PROBLEM == RELU) return x < 0 ? 0 : x; /* a NaN stays one */
+  return FACTOR * x + y;
+}
 
-struct Scale {
-  static constexpr int INPUTS = 1, OPERATIONS = 1, ROUNDINGS = 1;
-  template <class T> static __host__ __device__ T of(T x, T) {
-    return FACTOR * x;
-  }
-};
-
-struct Add {
-  static constexpr int INPUTS = 2, OPERATIONS = 1, ROUNDINGS = 1;
-  template <class T> static __host__ __device__ T of(T x, T y) {
-    return x + y;
-  }
-};
-
-struct Relu {
-  static constexpr int INPUTS = 1, OPERATIONS = 1, ROUNDINGS = 0;
-  template <class T> static __host__ __device__ T of(T x, T) {
-    return x < 0 ? 0 : x; /* a NaN stays one */
-  }
-};
-
-struct Saxpy {
-  static constexpr int INPUTS = 2, OPERATIONS = 2, ROUNDINGS = 2;
-  template <class T> static __host__ __device__ T of(T x, T y) {
-    return FACTOR * x + y;
-  }
-};
-
-template <class Problem>
-void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64_t count,
-               double *expected, double *allowed) {
-  for (int64_t i = 0; i < count; i++) {
-    const double x = Problem::INPUTS > 0 ? ((const float *)h_in[0])[first + i] : 0.0;
-    const double y = Problem::INPUTS > 1 ? ((const float *)h_in[1])[first + i] : 0.0;
-    expected[i] = Problem::of(x, y);
-    allowed[i] = Problem::ROUNDINGS > 0 ? UNIT * fabs(expected[i]) : 0.0;
-    if (Problem::ROUNDINGS > 1) allowed[i] += UNIT * fabs(FACTOR * x);
+template <int PROBLEM> void reference(const LabRange *r) {
+  for (int64_t i = 0; i < r->count; i++) {
+    const double x = INPUTS<PROBLEM> > 0 ? ((const float *)r->h_in[0])[r->first + i] : 0.0;
+    const double y = INPUTS<PROBLEM> > 1 ? ((const float *)r->h_in[1])[r->first + i] : 0.0;
+    r->expected[i] = result_of<PROBLEM>(x, y);
+    r->allowed[i] = PROBLEM == FILL || PROBLEM == RELU ? 0.0 : UNIT * fabs(r->expected[i]);
+    if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product, too */
   }
 }
 
@@ -83,19 +55,23 @@ void reference(LabSize, const void *const h_in[LAB_INPUTS], int64_t first, int64
 constexpr int BLOCK = 256;
 
 /* Word i of the result: WIDTH neighbouring elements in one load per input and one store. */
-template <class Problem, int WIDTH>
+template <int PROBLEM, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
   LabWord<WIDTH> a = {}, b = {}, result;
-  if (Problem::INPUTS > 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
-  if (Problem::INPUTS > 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
+  if (INPUTS < PROBLEM >> 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
+  if (INPUTS < PROBLEM >> 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
 #pragma unroll
-  for (int k = 0; k < WIDTH; k++) result.value[k] = Problem::of(a.value[k], b.value[k]);
+  for (int k = 0; k < WIDTH; k++) result.value[k] = result_of<PROBLEM>(a.value[k], b.value[k]);
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
+/* Calls launch with the call's problem as a constant. */
 template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
-  return lab_by_problem<Fill, Scale, Add, Relu, Saxpy>(call->problem, launch);
+  using std::integral_constant;
+  return lab_by_problem<integral_constant<int, FILL>, integral_constant<int, SCALE>,
+                        integral_constant<int, ADD>, integral_constant<int, RELU>,
+                        integral_constant<int, SAXPY>>(call->problem, launch);
 }
 
 /* Every kernel below takes the inputs, the output, the number of elements, and perhaps one more
@@ -109,70 +85,64 @@ cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... mo
 /* ---- 1. one thread per element ------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
    request is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the
-   floor's. There are as many threads as elements, and each lives for one load and one store.
-   Starting and ending them is what this rung pays for: 2^28 elements are 2^20 blocks, and fill,
-   which needs them for 1 KB each, gets through 1.7 of them per nanosecond (0.63 ms on an H100), a
-   little over half the bandwidth. Grid-stride makes the same requests from blocks that stay, and
-   has nearly all of it. Where a block moves 2 or 3 KB, in the other problems, memory is slower and
-   hides most of it. Only elements from `first` on are done: the next rung needs that. */
-template <class Problem>
+   floor's. Starting and ending threads is what this rung pays for: 2^28 elements are 2^20 blocks,
+   and fill, which needs them for 1 KB each, gets through 1.7 of them per nanosecond (0.63 ms on an
+   H100), a little over half the bandwidth. Where a block moves 2 or 3 KB, in the other problems,
+   memory hides most of it. Only elements from `first` on are done: the next rung needs that. */
+template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count, int64_t first) {
   const int64_t i = first + lab_thread(BLOCK);
-  if (i < count) do_word<Problem, 1>(x, y, out, i);
+  if (i < count) do_word<PROBLEM, 1>(x, y, out, i);
 }
 
 cudaError_t launch_element(const LabCall *call) {
-  return by_problem(call, [=](auto problem) {
-    return queue(call, element<decltype(problem)>, lab_grid(call, BLOCK), 0);
-  });
+  return by_problem(
+      call, [=](auto problem) { return queue(call, element<problem>, lab_grid(call, BLOCK), 0); });
 }
 
 /* ---- 2. the same without the bounds check -------------------------------------------------------
    Whole blocks need no check. What is left, less than a block, is one more launch of the kernel
-   with the check: right for every length, and at lengths that BLOCK divides there is no second
-   launch. The comparison it saves was free: the warp waits hundreds of cycles for its load. */
-template <class Problem>
+   with the check. The comparison saved was free: the warp waits hundreds of cycles for its load. */
+template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
               int64_t) {
-  do_word<Problem, 1>(x, y, out, lab_thread(BLOCK));
+  do_word<PROBLEM, 1>(x, y, out, lab_thread(BLOCK));
 }
 
 cudaError_t launch_unchecked(const LabCall *call) {
   return by_problem(call, [=](auto problem) {
-    using Problem = decltype(problem);
     const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
-    if (blocks > 0) TRY(queue(call, unchecked<Problem>, blocks));
-    return done < call->size.dim[0] ? queue(call, element<Problem>, 1, done) : cudaSuccess;
+    if (blocks > 0) TRY(queue(call, unchecked<problem>, blocks));
+    return done < call->size.dim[0] ? queue(call, element<problem>, 1, done) : cudaSuccess;
   });
 }
 
 /* ---- 3. and 4. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
-   now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The other 28 bytes
-   are wanted in the thread's next seven steps. The first-level cache keeps some of what was read,
-   but stores go through to the second level 4 bytes at a time: eight times the requests. Rung 4 is
-   the same kernel with TOGETHER elements loaded before the first is stored. More loads are in
-   flight at once, but it is the same bad pattern. Bytes: the floor's if the caches keep every
-   sector until its thread is done with it, up to eight times that if they do not. */
+   now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each; the rest is wanted
+   in the thread's next seven steps. The first-level cache keeps some of what was read, but stores
+   go through to the second level 4 bytes at a time. Rung 4 is the same kernel with TOGETHER
+   elements loaded before the first is stored. Bytes: the floor's if the caches keep every sector
+   until its thread is done with it, up to eight times that if they do not. */
 constexpr int SEGMENT = 32; /* per thread, a line of the cache */
 constexpr int TOGETHER = 8; /* a sector */
 
-template <class Problem, int UNROLL>
+template <int PROBLEM, int UNROLL>
 __global__ void __launch_bounds__(BLOCK)
     segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count) {
   const int64_t first = (lab_thread(BLOCK)) * SEGMENT;
   const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1: none */
 #pragma unroll UNROLL
-  for (int i = 0; i < mine; i++) do_word<Problem, 1>(x, y, out, first + i);
+  for (int i = 0; i < mine; i++) do_word<PROBLEM, 1>(x, y, out, first + i);
 }
 
 template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   return by_problem(call, [=](auto problem) {
-    return queue(call, segment<decltype(problem), UNROLL>, lab_grid(call, BLOCK * SEGMENT));
+    return queue(call, segment<problem, UNROLL>, lab_grid(call, BLOCK * SEGMENT));
   });
 }
 
@@ -182,49 +152,46 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
    GPU, not the data: one launch configuration for every length, and what a thread computes before
    its loop is paid for once for many elements.
 
-   Rung 6 is the same kernel with words of 16 bytes: a request is 512 bytes, 16 whole sectors, and a
-   quarter of the instructions keep as many bytes in flight. Arrays start on 256 bytes (lab.h), so
-   words are aligned and only the last elements, fewer than a word, are left to single threads; an
-   array that starts anywhere would need the same at its head.
+   Rung 6 is the same kernel with words of 16 bytes: a request is 16 whole sectors, and a quarter of
+   the instructions keep as many bytes in flight. Arrays start on 256 bytes (lab.h), so only the
+   last elements, fewer than a word, are left to single threads.
 
    Rung 7 is that kernel with a grid of the data's size again, so that the loop runs only once.
    Copying that way reaches the ceiling (copy_patterns, offset-16), where this loop, with the same
    requests, stayed 5% below it (scale and ReLU, H100). Most likely that is order: blocks that stay
-   drift apart, while blocks that start one after the other go through memory once, from one end to
-   the other; and with 4 KB to write each, there are few enough of them. Bytes of all: the
-   floor's. */
+   drift apart, while blocks that start one after the other go through memory once. Bytes of all:
+   the floor's. */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
-template <class Problem, int WIDTH>
+template <int PROBLEM, int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     grid_stride(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
                 int64_t count) {
   const int64_t thread = lab_thread(BLOCK);
   const int64_t threads = (int64_t)gridDim.x * BLOCK, words = count / WIDTH;
-  for (int64_t i = thread; i < words; i += threads) do_word<Problem, WIDTH>(x, y, out, i);
-  if (thread < count % WIDTH) do_word<Problem, 1>(x, y, out, words * WIDTH + thread);
+  for (int64_t i = thread; i < words; i += threads) do_word<PROBLEM, WIDTH>(x, y, out, i);
+  if (thread < count % WIDTH) do_word<PROBLEM, 1>(x, y, out, words * WIDTH + thread);
 }
 
 template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
   return by_problem(call, [=](auto problem) {
-    return queue(call, grid_stride<decltype(problem), WIDTH>,
+    return queue(call, grid_stride<problem, WIDTH>,
                  lab_resident_grid(call, (int64_t)BLOCK * WIDTH, BLOCKS));
   });
 }
 
-/* ---- what people would call instead -------------------------------------------------------------
-   The other problems have no library call of their own; the copy ceiling stands beside them. */
+/* ---- what people would call instead --------------------------------------------------------- */
 
 cudaError_t launch_memset(const LabCall *call) {
   return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
                          call->stream);
 }
 
-const char *refuse_memset(const GpuLimits *, int problem, LabSize) {
-  return problem == FILL ? nullptr : "cudaMemset can only fill";
+const char *refuse_memset(const LabCall *call) {
+  return call->problem == FILL ? nullptr : "cudaMemset can only fill";
 }
 
 /* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
@@ -236,26 +203,26 @@ cudaError_t launch_cublas_saxpy(const LabCall *call) {
   });
 }
 
-const char *refuse_cublas_saxpy(const GpuLimits *, int problem, LabSize size) {
-  if (problem != SAXPY) return "cublasSaxpy does saxpy only";
-  return size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
+const char *refuse_cublas_saxpy(const LabCall *call) {
+  if (call->problem != SAXPY) return "cublasSaxpy does saxpy only";
+  return call->size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
 }
 
 /* ---- the tables ----------------------------------------------------------------------------- */
 
-template <class Problem> constexpr LabProblem problem(const char *name) {
+template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *name) {
   return {name,
-          {Problem::INPUTS > 0 ? LAB_FLOAT32 : LAB_NOTHING,
-           Problem::INPUTS > 1 ? LAB_FLOAT32 : LAB_NOTHING},
+          {INPUTS<PROBLEM> > 0 ? LAB_FLOAT32 : LAB_NOTHING,
+           INPUTS<PROBLEM> > 1 ? LAB_FLOAT32 : LAB_NOTHING},
           LAB_FLOAT32,
-          lab_each<4 * (Problem::INPUTS + 1)>,
-          lab_each<Problem::OPERATIONS>,
-          reference<Problem>};
+          lab_each<OPERATIONS>,
+          reference<PROBLEM>};
 }
 
 /* The rows are in the order of FILL to SAXPY. */
-const LabProblem problems[] = {problem<Fill>("fill"), problem<Scale>("scale"), problem<Add>("add"),
-                               problem<Relu>("relu"), problem<Saxpy>("saxpy")};
+const LabProblem problems[] = {problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"),
+                               problem<ADD, 1>("add"), problem<RELU, 1>("relu"),
+                               problem<SAXPY, 2>("saxpy")};
 
 /* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
@@ -304,7 +271,6 @@ const LabTopic lab_vector = {
     .size = {{1 << 28, 1, 1}},
     LAB_ROWS(size, sizes),
     .tested = {{100000, 1, 1}},
-    .count = lab_elements,
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
     .metric_name = "sectors per store"};

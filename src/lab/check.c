@@ -20,16 +20,22 @@ static int64_t first_of(const LabArrays *a, int64_t range) {
   return (int64_t)(random % (uint64_t)(a->count - SAMPLE + 1));
 }
 
-static int64_t length_of(const LabArrays *a, int64_t range) {
-  const int64_t left = a->count - first_of(a, range);
-  return left < a->length ? left : a->length;
+static LabRange range_of(const LabArrays *a, int64_t i) {
+  const int64_t first = first_of(a, i), left = a->count - first;
+  return (LabRange){.problem = a->call.problem,
+                    .size = a->call.size,
+                    .h_in = (const void *const *)a->h_in,
+                    .first = first,
+                    .count = left < a->length ? left : a->length,
+                    .expected = a->expected + i * a->length,
+                    .allowed = a->allowed + i * a->length};
 }
 
 bool lab_expect(LabArrays *arrays, Error *error) {
   LabArrays *a = arrays;
-  const LabProblem *problem = &a->topic->problems[a->problem];
-  a->count = a->topic->count(a->size, -1);
-  a->sampled = problem->operations(a->size) > MANY_OPERATIONS && a->count > FEW;
+  const LabProblem *problem = &a->topic->problems[a->call.problem];
+  a->count = lab_count(a->topic, a->call.size, -1);
+  a->sampled = problem->operations(a->call.size) > MANY_OPERATIONS && a->count > FEW;
   a->length = a->sampled ? SAMPLE : a->count < FEW ? a->count : FEW;
   a->ranges = a->sampled ? SAMPLES : (a->count + a->length - 1) / a->length;
   const size_t room = (size_t)(a->ranges * a->length) * sizeof(double);
@@ -37,18 +43,19 @@ bool lab_expect(LabArrays *arrays, Error *error) {
   a->allowed = malloc(room);
   if (!a->expected || !a->allowed)
     return error_set(error, "no memory for the expected output of %s at %s: give a smaller --size",
-                     a->topic->name, lab_size_text(a->topic, a->size).text);
+                     a->topic->name, lab_size_text(a->topic, a->call.size).text);
 #pragma omp parallel for schedule(dynamic)
-  for (int64_t i = 0; i < a->ranges; i++)
-    problem->reference(a->size, (const void *const *)a->h_in, first_of(a, i), length_of(a, i),
-                       a->expected + i * a->length, a->allowed + i * a->length);
+  for (int64_t i = 0; i < a->ranges; i++) {
+    const LabRange range = range_of(a, i);
+    problem->reference(&range);
+  }
   return true;
 }
 
 /* ---- an output ------------------------------------------------------------------------------ */
 
 static double element(const LabArrays *a, int64_t i) {
-  switch (a->topic->problems[a->problem].out) {
+  switch (a->topic->problems[a->call.problem].out) {
   case LAB_INT32:
     return ((const int32_t *)a->h_out)[i];
   case LAB_UINT32:
@@ -76,20 +83,19 @@ static double error_in_ulp(double got, double expected) {
 
 /* Judges range i of the output. */
 static LabVerdict check_range(const LabArrays *a, const LabRung *rung, int64_t i) {
-  const int64_t first = first_of(a, i), count = length_of(a, i);
-  const double *expected = a->expected + i * a->length, *allowed = a->allowed + i * a->length;
+  LabRange r = range_of(a, i);
   double own[FEW]; /* the bounds that the rung has instead of the problem's */
   LabVerdict verdict = {.right = true};
   double ulp = 0;
   if (rung->allowed) {
-    rung->allowed(a->problem, a->size, (const void *const *)a->h_in, first, count, expected, own);
-    allowed = own;
+    r.allowed = own;
+    rung->allowed(&r);
   }
-  for (int64_t k = 0; k < count; k++) {
-    const double got = element(a, first + k);
-    ulp = fmax(ulp, error_in_ulp(got, expected[k]));
-    if (verdict.right && !is_right(got, expected[k], allowed[k]))
-      verdict = (LabVerdict){false, first + k, expected[k], got, allowed[k], 0};
+  for (int64_t k = 0; k < r.count; k++) {
+    const double got = element(a, r.first + k);
+    ulp = fmax(ulp, error_in_ulp(got, r.expected[k]));
+    if (verdict.right && !is_right(got, r.expected[k], r.allowed[k]))
+      verdict = (LabVerdict){false, r.first + k, r.expected[k], got, r.allowed[k], 0};
   }
   verdict.ulp = ulp;
   return verdict;

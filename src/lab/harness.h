@@ -22,6 +22,13 @@ int lab_dims(const LabTopic *topic);
 /* The rung is one of the ladder of that problem. */
 bool lab_belongs(const LabRung *rung, int problem);
 
+/* Elements of input `array` of a problem, or of its output (-1), and the bytes of an element; 0:
+   there is no such array. */
+int64_t lab_count(const LabTopic *topic, LabSize size, int array);
+int lab_width(const LabTopic *topic, int problem, int array);
+/* The bytes that a problem must at least move. */
+double lab_bytes(const LabTopic *topic, int problem, LabSize size);
+
 typedef struct {
   char text[256];
 } LabText;
@@ -36,9 +43,8 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 /* What the emulator runs in seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
-/* Says why the rung cannot serve that problem and size on a GPU of these limits: one clause, "" if
-   it can. */
-LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size);
+/* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
+LabText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 
@@ -121,8 +127,7 @@ enum { LAB_GUARD = 1024 }; /* bytes */
 /* The arrays of a problem. */
 typedef struct {
   const LabTopic *topic;
-  int problem;
-  LabSize size;
+  LabCall call; /* what all calls have in common: problem, size and gpu */
   GpuLimits gpu;
   size_t guard; /* bytes: 0 or LAB_GUARD */
   int copies;
@@ -142,8 +147,8 @@ bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, boo
                      uint64_t seed, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */
 
-/* Gives copy `copy` of the arrays to a call of the rung. */
-void lab_arrays_give(const LabArrays *arrays, const LabRung *rung, int copy, LabCall *call);
+/* Returns a call of the rung on copy `copy` of the arrays. */
+LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int copy);
 
 /* Poisons the first copy of the output, and the work. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);

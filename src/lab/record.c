@@ -68,7 +68,7 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
   if (c->sectors > 0) {
     record_number(line, "moved_mb", c->bytes / 1e6);
     record_number(line, "times_least",
-                  c->bytes / table->topic->problems[table->problem].bytes(table->size));
+                  c->bytes / lab_bytes(table->topic, table->problem, table->size));
     record_number(line, "sectors", c->sectors);
     record_number(line, "sectors_per_request", c->sectors / c->requests);
     record_number(line, "turns", c->turns);
@@ -85,13 +85,13 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
 
 bool lab_add_table(Record *record, const LabTable *table, Error *error) {
   const LabTopic *topic = table->topic;
-  const LabProblem *problem = &topic->problems[table->problem];
   json_t *line = line_of(table, *table->reason ? "lab" : "lab-problem");
   if (*table->reason) {
     record_text(line, "reason", table->reason);
     return record_add(record, line, true, error);
   }
-  const double bytes = problem->bytes(table->size), operations = problem->operations(table->size),
+  const double bytes = lab_bytes(topic, table->problem, table->size),
+               operations = topic->problems[table->problem].operations(table->size),
                ceiling = lab_ceiling(record, topic->name).value;
   record_number(line, "bytes", bytes);
   record_number(line, "operations", operations);

@@ -11,7 +11,6 @@
 typedef struct {
   const LabHow *how;
   LabArrays arrays;
-  LabCall call; /* what all calls have in common */
 } LabStand;
 
 /* A call of the row on copy `copy` of the arrays. */

@@ -18,10 +18,29 @@ bool lab_belongs(const LabRung *rung, int problem) {
   return rung->problems == 0 || (rung->problems >> problem & 1);
 }
 
-LabText lab_refusal(const LabRung *rung, const GpuLimits *gpu, int problem, LabSize size) {
+int64_t lab_count(const LabTopic *topic, LabSize size, int array) {
+  return topic->count ? topic->count(size, array) : size.dim[0] * size.dim[1] * size.dim[2];
+}
+
+int lab_width(const LabTopic *topic, int problem, int array) {
+  static const int widths[] = {0, 4, 4, 4, 2}; /* by LabType */
+  const LabProblem *p = &topic->problems[problem];
+  return widths[array < 0 ? p->out : p->in[array]];
+}
+
+double lab_bytes(const LabTopic *topic, int problem, LabSize size) {
+  double bytes = 0;
+  if (topic->problems[problem].bytes) return topic->problems[problem].bytes(size);
+  for (int a = -1; a < LAB_INPUTS; a++)
+    if (lab_width(topic, problem, a))
+      bytes += lab_width(topic, problem, a) * (double)lab_count(topic, size, a);
+  return bytes;
+}
+
+LabText lab_refusal(const LabRung *rung, const LabCall *call) {
   LabText note = {""};
-  const char *refused = rung->refuse ? rung->refuse(gpu, problem, size) : NULL;
-  const int needs = rung->capability, has = gpu->capability;
+  const char *refused = rung->refuse ? rung->refuse(call) : NULL;
+  const int needs = rung->capability, has = call->gpu->capability;
 #ifdef ON_EMULATOR
   if (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART)
     refused = "a library has no sources that could be compiled for the emulator";

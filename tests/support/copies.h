@@ -4,22 +4,21 @@
 
 #include "lab/harness.h"
 
-static int64_t plane(LabSize size, int array) {
-  (void)array;
+static int64_t plane(LabSize size) {
   return size.dim[0] * size.dim[1];
 }
 
-static double moved(LabSize size) {
-  return 8.0 * (double)plane(size, -1);
+/* LabProblem.operations */
+static double few(LabSize size) {
+  return (double)plane(size);
 }
 
 /* The reference: the input. */
-static void the_input(LabSize size, const void *const h_in[LAB_INPUTS], int64_t first,
-                      int64_t count, double *expected, double *allowed) {
-  (void)size;
-  for (int64_t i = 0; i < count; i++) {
-    expected[i] = (double)((const float *)h_in[0])[first + i];
-    allowed[i] = 0;
+static void the_input(const LabRange *range) {
+  const float *input = (const float *)range->h_in[0] + range->first;
+  for (int64_t i = 0; i < range->count; i++) {
+    range->expected[i] = (double)input[i];
+    range->allowed[i] = 0;
   }
 }
 

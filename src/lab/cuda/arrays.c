@@ -62,34 +62,23 @@ static bool open_block(LabArrays *a, int block, Error *error) {
 
 /* ---- how much ------------------------------------------------------------------------------- */
 
-static size_t work_bytes(const LabArrays *a) {
-  const LabTopic *t = a->topic;
-  size_t most = 0;
-  for (const LabRung *rung = t->rungs; rung < t->rungs + t->rung_count; rung++) {
-    if (!rung->work || !lab_belongs(rung, a->problem) ||
-        *lab_refusal(rung, &a->gpu, a->problem, a->size).text)
-      continue;
-    const size_t bytes = rung->work(&a->gpu, a->problem, a->size);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
 /* Sets the blocks' sizes. */
 static void plan_blocks(LabArrays *a) {
   const LabTopic *t = a->topic;
-  const LabProblem *problem = &t->problems[a->problem];
   bool pageable = false;
-  for (int i = 0; i < t->rung_count; i++) pageable |= t->rungs[i].pageable;
-  for (int b = 0; b < LAB_PAGEABLE; b++) {
-    const LabType type = b == LAB_OUT ? problem->out : problem->in[b];
-    if (type == LAB_NOTHING) continue;
-    const size_t bytes =
-        (type == LAB_BFLOAT16 ? 2 : 4) * (size_t)t->count(a->size, b == LAB_OUT ? -1 : b);
-    a->blocks[b].bytes = bytes;
-    if (pageable) a->blocks[LAB_PAGEABLE + b].bytes = bytes;
+  for (const LabRung *rung = t->rungs; rung < t->rungs + t->rung_count; rung++) {
+    size_t *most = &a->blocks[LAB_WORK].bytes;
+    pageable |= rung->pageable;
+    if (!rung->work || !lab_belongs(rung, a->call.problem) || *lab_refusal(rung, &a->call).text)
+      continue;
+    const size_t bytes = rung->work(&a->call);
+    if (bytes > *most) *most = bytes;
   }
-  a->blocks[LAB_WORK].bytes = work_bytes(a);
+  for (int b = 0; b < LAB_PAGEABLE; b++) {
+    const int array = b == LAB_OUT ? -1 : b, width = lab_width(t, a->call.problem, array);
+    if (width) a->blocks[b].bytes = (size_t)width * (size_t)lab_count(t, a->call.size, array);
+    if (pageable) a->blocks[LAB_PAGEABLE + b].bytes = a->blocks[b].bytes;
+  }
 }
 
 static size_t device_bytes(const LabArrays *a, int copies) {
@@ -117,7 +106,7 @@ static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
   error_set(error,
             "%s at %s needs %.1f GB on the GPU, which has %.1f GB free: give a "
             "smaller --size",
-            a->topic->name, lab_size_text(a->topic, a->size).text, (double)once / 1e9,
+            a->topic->name, lab_size_text(a->topic, a->call.size).text, (double)once / 1e9,
             (double)left / 1e9);
   error->too_large = true;
   return false;
@@ -127,14 +116,14 @@ static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
 
 /* Input i everywhere. */
 static bool fill_input(LabArrays *a, int i, uint64_t seed, Error *error) {
-  const LabProblem *problem = &a->topic->problems[a->problem];
+  const LabProblem *problem = &a->topic->problems[a->call.problem];
   const size_t bytes = a->blocks[i].bytes;
   if (bytes == 0) return true;
-  const int64_t count = a->topic->count(a->size, i);
+  const int64_t count = lab_count(a->topic, a->call.size, i);
   void *h_values = a->h_in[i] = malloc(bytes);
   if (!h_values) return error_set(error, "no memory for the inputs of %s", a->topic->name);
   if (problem->fill)
-    problem->fill(a->size, i, h_values, count, seed);
+    problem->fill(a->call.size, i, h_values, count, seed);
   else
     lab_fill(problem->in[i], h_values, count, seed + (uint64_t)i);
   for (int b = i; b < LAB_WORK; b += LAB_PAGEABLE)
@@ -149,8 +138,7 @@ bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, boo
                      uint64_t seed, Error *error) {
   LabArrays *a = arrays;
   *a = (LabArrays){.topic = table->topic,
-                   .problem = table->problem,
-                   .size = table->size,
+                   .call = {.problem = table->problem, .size = table->size, .gpu = &a->gpu},
                    .guard = guarded ? LAB_GUARD : 0};
   if (!gpu_limits_read(&a->gpu, error)) return false;
   plan_blocks(a);
@@ -183,13 +171,15 @@ void lab_arrays_close(LabArrays *arrays) {
 
 /* ---- before and after a call ---------------------------------------------------------------- */
 
-void lab_arrays_give(const LabArrays *arrays, const LabRung *rung, int copy, LabCall *call) {
+LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int copy) {
+  LabCall call = arrays->call;
   const int first = rung->pageable ? LAB_PAGEABLE : 0;
   const bool on_host = arrays->topic->on_host;
-  *(on_host ? &call->h_out : &call->d_out) = copy_of(arrays, first + LAB_OUT, copy);
+  *(on_host ? &call.h_out : &call.d_out) = copy_of(arrays, first + LAB_OUT, copy);
   for (int i = 0; i < LAB_INPUTS; i++)
-    (on_host ? call->h_in : call->d_in)[i] = copy_of(arrays, first + i, copy);
-  call->d_work = copy_of(arrays, LAB_WORK, 0);
+    (on_host ? call.h_in : call.d_in)[i] = copy_of(arrays, first + i, copy);
+  call.d_work = copy_of(arrays, LAB_WORK, 0);
+  return call;
 }
 
 bool lab_arrays_poison(const LabArrays *arrays, Error *error) {

@@ -8,10 +8,9 @@
 /* ---- one call ------------------------------------------------------------------------------- */
 
 LabCall lab_call_of(const LabStand *s, const LabRow *row, int copy, LabRecord *record) {
-  LabCall call = s->call;
+  LabCall call = lab_arrays_call(&s->arrays, row->rung, copy);
   call.point = row->point;
   call.record = record;
-  lab_arrays_give(&s->arrays, row->rung, copy, &call);
   return call;
 }
 
@@ -95,10 +94,10 @@ static bool check_mistake(const LabStand *s, LabRow *row, Error *error) {
 
 static bool run_row(const LabStand *s, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
-  const LabArrays *a = &s->arrays;
-  const LabText refused = lab_refusal(rung, &a->gpu, a->problem, a->size);
+  const LabCall call = lab_call_of(s, row, 0, NULL);
+  const LabText refused = lab_refusal(rung, &call);
   double seconds = 0;
-  if (rung->predicted) row->predicted = rung->predicted(&a->gpu, a->problem, a->size, row->point);
+  if (rung->predicted) row->predicted = rung->predicted(&call);
   if (*refused.text) {
     row->outcome = LAB_REFUSED;
     memcpy(row->note, refused.text, sizeof row->note);
@@ -143,7 +142,7 @@ static bool run_rows(const LabStand *s, LabTable *table, Error *error) {
 }
 
 static cudaError_t open_streams(LabStand *s) {
-  LabCall *call = &s->call;
+  LabCall *call = &s->arrays.call;
   TRY(cudaStreamCreateWithFlags(&call->stream, cudaStreamNonBlocking));
   for (int i = 0; i < LAB_STREAMS; i++)
     TRY(cudaStreamCreateWithFlags(&call->streams[i], cudaStreamNonBlocking));
@@ -155,19 +154,19 @@ static cudaError_t open_streams(LabStand *s) {
 static bool open_stand(LabStand *s, const LabTable *table, Error *error) {
   const LabHow *how = s->how;
   LabArrays *a = &s->arrays;
-  s->call = (LabCall){.problem = table->problem, .size = table->size, .gpu = &a->gpu};
   return lab_arrays_open(a, table, how->guarded, how->mode == LAB_TIMES, how->seed, error) &&
          (how->mode == LAB_PROFILE || lab_expect(a, error)) &&
          cuda_done(open_streams(s), "creating streams", error);
 }
 
 static void close_stand(LabStand *s) {
-  lab_arrays_close(&s->arrays);
+  const LabCall *call = &s->arrays.call;
   for (int i = 0; i < LAB_EVENTS; i++)
-    if (s->call.events[i]) cudaEventDestroy(s->call.events[i]);
+    if (call->events[i]) cudaEventDestroy(call->events[i]);
   for (int i = 0; i < LAB_STREAMS; i++)
-    if (s->call.streams[i]) cudaStreamDestroy(s->call.streams[i]);
-  if (s->call.stream) cudaStreamDestroy(s->call.stream);
+    if (call->streams[i]) cudaStreamDestroy(call->streams[i]);
+  if (call->stream) cudaStreamDestroy(call->stream);
+  lab_arrays_close(&s->arrays);
 }
 
 bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
