@@ -17,7 +17,7 @@ SEED_GIVEN := $(filter command environment,$(origin SEED))
 SEED   ?= 1
 BUILD  := build
 
-FLAGS  := -std=c11 -D_POSIX_C_SOURCE=200809L -DSTUDENT_KIT -Isrc -Ikernels $(CFLAGS) -Wall -fPIE \
+FLAGS  := -std=c11 -D_POSIX_C_SOURCE=200809L -DSTUDENT_KIT -Isrc -Ikernels $(CFLAGS) -Wall -fPIE -fopenmp \
           -ffunction-sections -MMD -MP
 WRAP   := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
           cudaGraphLaunch
@@ -37,12 +37,12 @@ exercise: $(SCORER)
 $(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
                                 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)) \
                                 $(BUILD)/sealed_emulator.o
-	$(CXX) $(CFLAGS) -pie $^ -o $@ -ljansson -lm -lpthread
+	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lm -lpthread
 
 # What has no caller here wants kernels that are not here.
 $(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
                              $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(BUILD)/sealed_gpu.o
-	$(CC) $(CFLAGS) -pie $^ -o $@ -Wl,--gc-sections $(WRAP:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
+	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(WRAP:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
 	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lm -lpthread
 
 $(BUILD)/emulated/%.o: %.c

@@ -24,6 +24,7 @@ void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, dou
 
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y) {
+#pragma omp parallel for
   for (int r = 0; r < rows; r++) {
     for (int o = 0; o < out; o++) {
       double sum = 0;
@@ -57,7 +58,9 @@ void reference_relu_mask(const double *y, size_t count, double *gradient) {
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
                                double *dweight) {
   memset(dweight, 0, area(out, in) * sizeof *dweight);
+#pragma omp parallel /* each thread has the same o in all rows: sums have one order */
   for (int r = 0; r < rows; r++)
+#pragma omp for schedule(static) nowait
     for (int o = 0; o < out; o++)
       for (int i = 0; i < in; i++)
         dweight[cell(o, in, i)] += dy[cell(r, out, o)] * x[cell(r, in, i)];
