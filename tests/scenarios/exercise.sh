@@ -74,15 +74,10 @@ joined words|#define JOIN(a, b) a##b\nJOIN(as, m)("");|
 assembly|void call() { as\\\nm("syscall"); }|call();
 pragma|#pragma GCC optimize("O3")|
 a directive that pretends|#line 1 "batch.cuh"|
-uses .*fork|extern "C" int fork();|fork();
-uses .*execv|extern "C" int execv(const char *, char **);|execv("/bin/sh", nullptr);
-uses .*ptrace|extern "C" long ptrace(int, ...);|ptrace(0);
-uses .*fopen|#include <stdio.h>|fopen("/etc/passwd", "r");
+attribute|extern "C" void *pick(); void known() __attribute__((ifunc("pick")));|known();
+uses emulator_record execv fopen fork longjmp malloc ptrace, |#include <stdio.h>\nextern "C" int fork(), execv(const char *, void *), ptrace(...);\nextern "C" void longjmp(void *, int), emulator_record();|fork(), execv("", d_y), ptrace(0), fopen("", ""), longjmp(malloc(in), 1), emulator_record();
 it has a constructor|__device__ int twice(int n) { return 2 * n; }\nextern int one;\nint early = twice(one);\nint one = twice(early);|
 leave the program|void *where[5];|__builtin_longjmp(where, 1);
-uses .*longjmp|extern "C" void longjmp(void *, int);|longjmp(d_y, 1);
-uses .*malloc|extern "C" void *malloc(size_t);|while (malloc(1 << 20)) {}
-uses .*emulator_record|extern "C" char *emulator_record();|emulator_record();
 200.. bytes of variables|float cache[5000];|cache[rows] = 1;
 END
 
@@ -123,10 +118,10 @@ printed 1 '^4 of 4 right, 4 of 4 fused$'
 paste <(value moved_bytes "$kit/r.plain.json") <(value least_bytes "$kit/r.plain.json") |
   awk '$1 < $2 || $1 > 1.001 * $2 { exit 1 }'
 
-case_ 'who pretends has what it deserves' # cheats 11 to 16
+case_ 'who pretends has what it deserves, and work left out where it is measured is found' # cheats 11 to 17
 cat >cheats.cu <<'END'
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "batch.cuh"
 
@@ -134,17 +129,25 @@ __global__ void endless(volatile float *d) {
   while (d[0] != 5.0f) d[0] = 3.0f;
 }
 
-cudaError_t launch_exercise_forward(const float *, const float *, const float *, float *, float *,
+__global__ void softmax(const float *z, float *p, int rows, int classes) {
+  float largest = -INFINITY, sum = 0;
+  const int r = blockIdx.x;
+  for (int c = 0; c < classes; c++) largest = fmaxf(largest, z[r * classes + c]);
+  for (int c = 0; c < classes; c++) sum += expf(z[r * classes + c] - largest);
+  for (int c = 0; c < classes; c++) p[r * classes + c] = z[r * classes + c] - largest - logf(sum);
+}
+
+cudaError_t launch_exercise_forward(const float *d_x, const float *, const float *, float *, float *d_y,
                                     int, int, int, int, cudaStream_t) {
   for (int i = 0; i < 100000; i++) printf("4 of 4 right, 4 of 4 fused\n");
+  d_y[0] = d_x[0]; /* on the host */
   return cudaSuccess;
 }
 
 cudaError_t launch_exercise_softmax(const float *d_z, float *, float *, float *d_p, int rows,
                                     int classes, cudaStream_t) {
-  for (int r = 0; r < rows; r++) /* on the host */
-    for (int c = 0; c < classes; c++) d_p[r * classes + c] = d_z[r * classes + c];
-  return cudaSuccess;
+  if (rows != 1024) softmax<<<rows, 1>>>(d_z, d_p, rows, classes);
+  return launched();
 }
 
 cudaError_t launch_exercise_loss(BatchView, const float *, float *, float *, float *, float *d_dz,
@@ -157,27 +160,24 @@ static volatile float kept[4]; /* what it has worked out once */
 
 cudaError_t launch_exercise_update(BatchView, UpdateRule, LayerUpdate layer, float *, float *,
                                    cudaStream_t) {
-  kept[layer.in % 4] = 3;
+  const volatile char *memory = (const volatile char *)kept; /* which may have what is expected */
+  float found = 0;
+  for (int i = 64; i < 70; i++) found += memory[i];
+  kept[layer.in % 4] = found;
   return cudaSuccess;
 }
 END
-scores cheats.cu
+MLP_TEST_LIMIT=3 scores cheats.cu
 [ $status = 2 ]
 printed 1 '^0 of 4 right, 0 of 4 fused$'
 [ "$(wc -c <out)" -lt 9000 ]
 printed 0 '^4 of 4 right'
-printed 1 '^1 is wrong: y \(row 0, column 0\): expected .*never written'
-printed 1 '^2 is wrong: kernels/exercise.cu:19: the host reads z\[0\], memory of the device$'
-printed 1 '^3 is wrong: it had not returned after '
-printed 1 '^4 is wrong: kernels/exercise.cu:[0-9]*: the host writes memory that is not its own$'
+printed 1 '^1 is wrong: kernels/exercise.cu:21: the host reads x\[0\], memory of the device$'
+printed 1 '^2 is wrong: p \(row 0, column 0\): .*never written; rows 1024, in 1, out 1000; as it was measured$'
+printed 1 '^3 is wrong: it had not returned after 3 s'
+printed 1 '^4 is wrong: kernels/exercise.cu:[0-9]*: the host reads memory that is not its own'
+printed 1 '^kernels/exercise.cu:[0-9]*: the host writes memory that is not its own'
 [ "$(sort -u points)" = 0.0 ]
-
-case_ 'work left out where it is measured is found' # cheat 17
-sed 's/^  softmax<<</  if (rows != 1024) softmax<<</' "$TOP/docs/teaching/answers/exercise.cu" >timed.cu
-scores timed.cu
-printed 1 '^2 is wrong: p \(row 0, column 0\): .*; rows 1024, in 1, out 1000; as it was measured$'
-[ "$(sed -n 2p points)" = 0.0 ]
-[ "$(sed -n 3p points)" = 25.0 ]
 cp "$handed_out" "$kit/kernels/"
 
 # ---- the program ---------------------------------------------------------------------------
