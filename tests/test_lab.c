@@ -14,11 +14,8 @@ static Error error;
 /* ---- the tables of the topics --------------------------------------------------------------- */
 
 static bool is_word(const char *name) {
-  if (!islower((unsigned char)*name)) return false;
-  for (const char *c = name; *c; c++)
-    if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c) && *c != '-' && *c != '_')
-      return false;
-  return strlen(name) <= 24;
+  const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_");
+  return islower((unsigned char)*name) && !name[length] && length <= 24;
 }
 
 static bool is_in(const char *name, const char *const *names) {
@@ -170,10 +167,7 @@ TEST(test_sizes) {
                                     "5x-1",
                                     "99999999999999999999x1",
                                     "1048577x1048577"};
-  foreach (text, bad) {
-    if (lab_parse_size(&copy_topic, *text, &size, &error)) fail_msg("'%s' is not a size", *text);
-    assert_non_null(strstr(error.text, "--size"));
-  }
+  foreach (text, bad) FAILS(lab_parse_size(&copy_topic, *text, &size, &error), "--size");
   assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));
 }
 
@@ -191,10 +185,8 @@ static int make_input(void **state) {
 }
 
 static LabArrays expect(int problem, LabSize size) {
-  LabArrays arrays = {.topic = &copy_topic,
-                      .call = {.problem = problem, .size = size},
-                      .h_in = {input},
-                      .h_out = output};
+  LabArrays arrays = {
+      &copy_topic, {.problem = problem, .size = size}, .h_in = {input}, .h_out = output};
   OK(lab_expect(&arrays, &error));
   return arrays;
 }

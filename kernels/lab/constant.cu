@@ -7,10 +7,9 @@
 
    The constant cache serves one address at a time: one for the whole warp is a broadcast, 32 are 32
    requests one after the other. The first-level cache (read-only path) returns a line of 128 bytes,
-   and shared memory a word of each of its 32 banks: neighbouring words are one request, however
-   many there are. What is special about constant memory is something else: where the compiler knows
-   that the address is the same for all lanes, the word is fetched once for the warp and not for its
-   lanes, on another path than all other loads take.
+   and shared memory a word of each of its 32 banks. What is special about constant memory: where
+   the compiler knows that the address is the same for all lanes, the word is fetched once for the
+   warp, on another path than all other loads take.
 
    2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one per clock and SM (132 x 1.755 GHz),
    which is what shared memory can do; three instructions for two reads, four per clock, 0.11 ms for
@@ -124,8 +123,6 @@ template <class Table> cudaError_t launch_constant(const LabCall *call) {
                               call->stream));
   return launch_table<Table>(call);
 }
-
-/* ---- the tables ----------------------------------------------------------------------------- */
 
 double an_address_each(const LabCall *call) {
   return (double)call->point;

@@ -1,10 +1,8 @@
 /* Copy patterns: what an address costs. Every rung copies the same array to the same place, element
    for element; only which thread copies which element changes, and how wide its word is.
 
-   A rung must move 8 bytes per element, read and written once. That is the useful traffic, and GB/s
-   counts nothing else, so it falls as the useful part of what is really moved falls. Memory moves
-   in sectors of 32 bytes. A warp with words of w bytes wants 32 w bytes, which are w sectors if
-   these contain nothing else:
+   GB/s counts the useful traffic, 8 bytes per element. Memory moves in sectors of 32 bytes. A warp
+   with words of w bytes wants w sectors if these contain nothing else:
 
    - offset: the warps' words lie side by side, but start some bytes off a sector's edge. A request
      then touches w + 1 sectors. The extra one is also wanted by the neighbouring warp, so the
@@ -62,9 +60,9 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 /* ---- words some strides apart ----------------------------------------------------------------
    The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column; blockIdx.x goes
    down the rows, and blocks start in the order of x, so the table is copied column after column.
-   Lane: the row below its neighbour's. A pass down one column touches a sector every 32 bytes or
-   every row, whichever is longer. At the default size that is more lines than the caches have, so a
-   sector has left them when a later pass wants the next word in it. */
+   Lane: the row below its neighbour's. At the default size a pass down one column touches more
+   lines than the caches have, so a sector has left them when a later pass wants the next word in
+   it. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -90,8 +88,6 @@ cudaError_t launch_memcpy(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
                          cudaMemcpyDeviceToDevice, call->stream);
 }
-
-/* ---- the tables ----------------------------------------------------------------------------- */
 
 float same(float x) {
   return x;

@@ -6,12 +6,11 @@
    2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
    each 32 values, and its atomic additions in shared memory must be done in them.
 
-   The column counts what those cost: wavefronts, the passes of shared memory over a warp's atomic.
-   A pass serves one word in each of the 32 banks. An increment by a constant 1 whose result is not
-   used becomes ATOMS.POPC.INC, which counts the lanes that want the same word and serves them at
-   once. So only different words of one bank wait for each other: 3.2 passes where 32 lanes fall
-   into 256 bins at random. An atomic that adds something else, or returns the old value, serves
-   lanes of the same word one by one.
+   The column counts what those cost: wavefronts, the passes of shared memory over a warp's atomic,
+   one word of each of the 32 banks at a time. An increment by a constant 1 whose result is not used
+   becomes ATOMS.POPC.INC, which serves all lanes that want the same word at once: 3.2 passes where
+   32 lanes fall into 256 bins at random. An atomic that adds something else, or returns the old
+   value, serves lanes of the same word one by one.
 
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
 #include "lab/lab.cuh"
@@ -26,8 +25,6 @@ namespace {
 constexpr int MOST_BINS = 65536;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
-
-/* ---- the problem ----------------------------------------------------------------------------- */
 
 /* The bin of x, or `bins`, one bin too many, for a value that is counted in none. For x below 1 the
    product stays below bins: (1 - 2^-24) bins is exact, or more than half a unit in the last place
@@ -90,8 +87,8 @@ int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Bytes of `copies` copies of the bins and of the one bin too many. A value that is counted in no
-   bin has its place there, which costs less than a branch around the atomic. */
+/* Bytes of `copies` copies of the bins and of the one bin too many, which costs less than a branch
+   around the atomic. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -121,9 +118,8 @@ cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks,
 
 /* ---- rung 1 ---------------------------------------------------------------------------------- */
 
-/* Counts into the result. Grid: one thread per value. Reads 4 bytes per value. Every atomic goes to
-   the L2 cache, with only a few hundred threads between it and the next one that wants the same
-   word: 256 bins are 8 of its lines, and the parts of the cache that own those do all the work. */
+/* Counts into the result. Grid: one thread per value. Every atomic goes to the L2 cache: 256 bins
+   are 8 of its lines, and the parts of the cache that own those do all the work. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   const int64_t i = lab_thread(THREADS);
@@ -138,25 +134,15 @@ cudaError_t launch_global_atomics(const LabCall *call) {
 
 /* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
 
-/* Adds a block's bins, `copies` neighbouring words each, to the result. Neighbouring lanes start at
-   neighbouring copies; otherwise all lanes of a warp would read the same bank. */
-__device__ void add_to_counts(const uint32_t *counters, uint32_t *d_counts, int bins, int copies) {
-  for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
-    uint32_t sum = 0;
-    for (int n = 0; n < copies; n++)
-      sum += counters[bin * copies + ((threadIdx.x + n) & (copies - 1))];
-    if (sum > 0) atomicAdd(d_counts + bin, sum);
-  }
-}
-
 __device__ void clear(uint32_t *counters, int words) {
   for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
 }
 
 /* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
-   at once, so that few bins are added in the end. Lane: copy (lane mod copies). Reads 4 bytes per
-   value; one atomic in shared memory per value, one in the L2 cache for each bin of a block. Loads
-   says which thread takes which values. */
+   at once, so that few bins are added in the end: one atomic in shared memory per value, one in the
+   L2 cache for each bin of a block. Lane: copy (lane mod copies); it starts to add at another copy
+   than its neighbours, which would all read the same bank. Loads says which thread takes which
+   values. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -166,7 +152,12 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* copies are a power of two */
   Loads::each(d_values, count, [=](float x) { atomicAdd(own + bin_of(x, bins) * copies, 1u); });
   __syncthreads();
-  add_to_counts(counters, d_counts, bins, copies);
+  for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
+    uint32_t sum = 0;
+    for (int n = 0; n < copies; n++)
+      sum += counters[bin * copies + ((threadIdx.x + n) & (copies - 1))];
+    if (sum > 0) atomicAdd(d_counts + bin, sum);
+  }
 }
 
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
@@ -180,11 +171,9 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
 
 /* Thread: every t-th value, t being the threads of the grid.
 
-   Rung 2 has one copy of the bins. Rung 3 has up to 32, the copies of a bin side by side: with 32,
-   each lane has a bank of its own, and no warp waits for itself, whatever the values are. Both take
-   the same time (H100, docs/results/lab-h100.md): a multiprocessor has ten cycles for 32 values, so
-   3.2 passes are hidden, and both wait for memory, which each thread asks for 4 bytes at a time.
-   Rung 5 asks for more. */
+   Rung 2 has one copy of the bins, rung 3 up to 32 side by side: then each lane has a bank of its
+   own, whatever the values are. Both take the same time (H100, docs/results/lab-h100.md): 3.2
+   passes are hidden behind memory, which each thread asks for 4 bytes at a time. */
 struct OneByOne {
   static constexpr int VALUES = 1; /* of a thread at a time */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
@@ -195,15 +184,13 @@ struct OneByOne {
 
 /* ---- rung 4 ---------------------------------------------------------------------------------- */
 
-/* Bins of one range: few enough that each thread can have counters for all of them to itself. */
+/* RANGE: bins, few enough that each thread can have counters for all of them to itself. KEYS: bytes
+   that a lane fetches before it counts the first of them. TILE: values sorted at once, enough that
+   each of 1024 ranges gets some 64. SLICES: blocks that count a range if all values lie in it;
+   COUNTING_BLOCKS: blocks if there are few ranges. */
 constexpr int RANGE = 64, COUNTERS = 256 /* threads */, OWN_BYTES = (RANGE + 1) * COUNTERS * 4;
-/* Bytes that a lane fetches before it counts the first of them. */
-constexpr int KEYS = 4;
-/* Values sorted at once: enough that each of 1024 ranges gets some 64. */
-constexpr int TILE = 65536;
+constexpr int KEYS = 4, TILE = 65536, SLICES = 32, COUNTING_BLOCKS = 512;
 static_assert(MOST_BINS / RANGE <= THREADS, "one thread per range adds up where the ranges start");
-/* Blocks that count a range if all values lie in it, and blocks if there are few ranges. */
-constexpr int SLICES = 32, COUNTING_BLOCKS = 512;
 
 /* The shapes of rung 4, and the layout of d_work. */
 struct Sorted {
@@ -248,10 +235,9 @@ __device__ uint32_t warp_sum(uint32_t mine) {
 
 /* Sorts a tile by ranges and stores, for each value, its bin's place in the range, one byte. Grid:
    one block per tile. Block: counts the tile's values of each range, adds up where each range
-   starts, then puts every value's byte into the next place of its range. The order within a range
-   is the order of arrival, which the counts do not show. Reads 4 bytes per value, twice (the second
-   time mostly from the L2 cache), writes 1. There are few ranges, so atomics collide more than
-   before: sorting pays in the next kernel. */
+   starts, then puts every value's byte into the next place of its range, in the order of arrival,
+   which the counts do not show. Reads 4 bytes per value, twice (the second time mostly from the L2
+   cache), writes 1. Atomics collide more than before: sorting pays in the next kernel. */
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
                uint32_t *d_starts) {
@@ -294,9 +280,9 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 
 /* Counts the values of one range in one slice of the tiles, without atomics. Grid: (ranges,
    slices). Warp: every w-th tile, w being the warps of all slices. Lane: every 32nd byte of the
-   range in the tile, counted in a column of counters that belongs to this thread alone (with one
-   counter too many, for bytes that do not exist), and lanes have different banks. In the end a warp
-   adds up a row. Reads 1 byte per value and 8 per tile, writes RANGE counts. */
+   range in the tile, counted in a column of counters that belongs to this thread alone, in a bank
+   of its own, with one counter too many, for bytes that do not exist. In the end a warp adds up a
+   row. Reads 1 byte per value and 8 per tile, writes RANGE counts. */
 __global__ void __launch_bounds__(COUNTERS)
     count_ranges(const uint8_t *d_keys, const uint32_t *d_starts, int64_t tiles, int bins,
                  uint32_t *d_parts) {
@@ -310,11 +296,8 @@ __global__ void __launch_bounds__(COUNTERS)
     const uint32_t end = d_range[1];
     for (uint32_t i = d_range[0] + lane; i < end; i += 32 * KEYS) {
       int key[KEYS];
-#pragma unroll
-      for (int n = 0; n < KEYS; n++)
-        key[n] = i + 32 * n < end ? d_keys[tile * TILE + i + 32 * n] : RANGE;
-#pragma unroll
-      for (int n = 0; n < KEYS; n++) own[key[n] * COUNTERS]++;
+      unrolled (n, KEYS) key[n] = i + 32 * n < end ? d_keys[tile * TILE + i + 32 * n] : RANGE;
+      unrolled (n, KEYS) own[key[n] * COUNTERS]++;
     }
   }
   __syncthreads();
@@ -375,18 +358,16 @@ template <int LOADS_> struct Values {
   __device__ void fetch(const float *d_values, int64_t quads, int64_t base) {
     const auto *d_quads = reinterpret_cast<const LabWord<4> *>(d_values) + base + threadIdx.x;
     const int left = (int)min((int64_t)THREADS * LOADS_, quads - base) - (int)threadIdx.x;
-#pragma unroll
-    for (int n = 0; n < LOADS_; n++) {
+    unrolled (n, LOADS_) {
       const auto quad = n * THREADS < left ? d_quads[n * THREADS] : LabWord<4>{-1, -1, -1, -1};
-#pragma unroll
-      for (int i = 0; i < 4; i++) x[4 * n + i] = quad.value[i];
+      unrolled (i, 4) x[4 * n + i] = quad.value[i];
     }
   }
 };
 
-/* Calls count_values(values) until all values of the grid are done; those of the next call are in
-   flight meanwhile. All threads of a block make the same calls, so count_values may contain a
-   barrier. The up to three values after the last quad go to block 0. */
+/* Calls count_values(values), which may contain a barrier, until all values of the grid are done;
+   those of the next call are in flight meanwhile. The up to three values after the last quad go to
+   block 0. */
 template <int LOADS_, class CountValues>
 __device__ void for_all_values(const float *d_values, int64_t count, CountValues count_values) {
   const int64_t quads = count / 4, stride = (int64_t)gridDim.x * THREADS * LOADS_;
@@ -405,9 +386,8 @@ __device__ void for_all_values(const float *d_values, int64_t count, CountValues
 }
 
 /* Rung 3 with 16-byte loads, several of them in flight while the values before them are counted.
-   With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor. That is less than
-   latency times bandwidth, some 20 KB, so rungs 2 and 3 wait for memory, whatever their atomics
-   cost. */
+   With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor, less than latency
+   times bandwidth, some 20 KB. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
@@ -480,8 +460,6 @@ const char *refuse_wide_loads(const LabCall *call) {
              : nullptr;
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
-
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceHistogram::HistogramEven(d_work, *bytes, (const float *)call->d_in[0],
                                              (uint32_t *)call->d_out, (int)call->size.dim[1] + 1,
@@ -538,8 +516,6 @@ double passes_of_wide_loads(const LabCall *call) {
   return needs_halves(call) ? mean_passes(call, 1, 4 * LOADS_OF_HALVES, true)
                             : passes_of_copies<LANES>(call);
 }
-
-/* ---- the tables ------------------------------------------------------------------------------ */
 
 template <Kind kind> constexpr LabProblem problem_of(const char *name) {
   return {name,      {LAB_FLOAT32}, LAB_UINT32, [](LabSize size) { return (double)size.dim[0]; },

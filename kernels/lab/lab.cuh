@@ -8,6 +8,7 @@
 #include "lab/lab.h"
 #include "base/random.h"
 #include "base/sizes.h"
+#include "unrolled.cuh"
 
 /* A topic's tables name what they have and leave out the rest. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"

@@ -26,18 +26,10 @@
    -use_fast_math gains a factor on this GPU where log, sin, square root or division are the work,
    and little for exp.
 
-   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf. Measured
-   for 2^22 values, 256 times each (H100, docs/results/lab-h100.md):
-
-                  exp                      log
-     double    1.47 ms   0.5 ulp        3.30 ms       0.5 ulp
-     float     0.35 ms   1.85 ulp       0.96 ms       0.86 ulp
-     intrinsic 0.27 ms   63 ulp         0.28 ms       10471343 ulp, near 1
-
-   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35. In a memory-bound softmax
-     this does not show: 0.35 ms are 1.07e9 exponentials, which a softmax of as many values would
-     fetch and store in 2.9 ms. In the trainer's step it does not show either: 64 rows of 10 classes
-     are 20 warps' worth of exponentials on 132 SMs, and a shuffle costs more.
+   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf (times and
+   errors: docs/lab/math.md).
+   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35 (2^30 exponentials, H100),
+     which a softmax of as many values would fetch and store in 2.9 ms.
    - log: three times the time, but one per row. The loss is log(sum) + m - z[label], and a row that
      the network is sure of has a sum of 1 + 1e-5 or less. The loss is then 1e-5, and the 3.6e-7 of
      __logf would be 4% of it; at 1e-7, all of it.
@@ -49,8 +41,6 @@
 #include <math.h>
 
 namespace {
-
-/* ---- the reference -------------------------------------------------------------------------- */
 
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
@@ -179,8 +169,6 @@ const LabRung rungs[] = {
      "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
      "lost, and nobody sees it in the source",
      lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>}};
-
-/* ---- the tables ------------------------------------------------------------------------------ */
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {
   return {name,        {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},

@@ -47,9 +47,8 @@ struct Float {
 
 /* out = f(x), or x / y. Grid: one thread per element. The function is applied REPEATS times to the
    same arguments. `zero` is 0, which only the caller knows: for the compiler the arguments of each
-   application depend on the result before it, so none can be left out or moved. The price is one
-   logical instruction per application; 64 warps per SM hide that the applications wait for each
-   other. */
+   application depend on the result before it, so none can be left out or moved. 64 warps per SM
+   hide that the applications wait for each other. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

@@ -1,23 +1,22 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k.
 
-   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB, 683 per
-   byte. Memory could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 132
-   multiprocessors, 128 multiply-adds per cycle each, 1.98 GHz: 67 TFLOP/s). So the floor is
-   arithmetic, and the ladder is about feeding it: every multiply-add takes three operands, and each
-   rung takes more of them from nearer by.
+   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB. Memory
+   could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 132 multiprocessors,
+   128 multiply-adds per cycle each, 1.98 GHz: 67 TFLOP/s). So the ladder is about feeding them:
+   every multiply-add takes three operands, and each rung takes more of them from nearer by.
 
    From rung 3 on shared memory feeds it: 32 banks of 4 bytes, one wavefront of up to 128 bytes per
    cycle, while four schedulers start up to four multiply-adds of a warp per cycle. A rung that
-   needs more than 1/4 wavefront for each of those is limited by shared memory whatever else it
-   does. The column shows that number as the access pattern gives it. Rules: a 4-byte load takes a
-   wavefront for each different word in the busiest bank; a 16-byte load is served by quarters of a
-   warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
+   needs more than 1/4 wavefront for each of those is limited by shared memory; the column shows
+   that number. A 4-byte load takes a wavefront for each different word in the busiest bank; a
+   16-byte load is served by quarters of a warp, two quarters at once where lanes n and n ^ 1, or n
+   and n ^ 2, want the same address.
 
-   Rungs 1 to 9 are fused multiply-add in float32, without tensor cores; cuBLAS likewise. The
-   ladder goes on with tensor cores, which multiply bf16 numbers: matmul_mma.cu and
-   matmul_hopper.cu. So the topic has three problems. `float32`: the product to float32's accuracy,
-   in the end as six products of bf16 terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B
-   are float32, and as much accuracy is asked for as tf32 keeps. */
+   Rungs 1 to 9 and cuBLAS are fused multiply-add in float32. The ladder goes on with tensor cores,
+   which multiply bf16 numbers: matmul_mma.cu and matmul_hopper.cu. So there are three problems.
+   `float32`: the product to float32's accuracy, in the end as six products of bf16 terms. `bf16`: A
+   and B are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as
+   tf32 keeps. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 #include "lab/matmul_tensor.cuh"
@@ -25,8 +24,6 @@
 #include <math.h>
 
 namespace {
-
-/* ---- the problem ----------------------------------------------------------------------------- */
 
 int64_t count(LabSize size, int array) {
   const int64_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
@@ -102,9 +99,8 @@ cudaError_t launch_tiles(const LabCall *call) {
 
 /* ---- one thread per element ------------------------------------------------------------------ */
 
-/* C = A B, one thread per element. Block: 256 elements. Lane: a row of C (ACROSS: a column). Every
-   multiply-add has two loads from global memory. With lanes down the rows, a warp's load of A
-   touches 32 lines of the cache to use 4 bytes of each.
+/* C = A B. Block: 256 elements. Lane: a row of C. Every multiply-add has two loads from global
+   memory, and a warp's load of A touches 32 lines of the cache to use 4 bytes of each.
 
    What changed with ACROSS: neighbouring lanes are neighbours in a row of C. Now they want the same
    element of A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
@@ -137,15 +133,13 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
    One element, tile and slabs 32 x 32. 1-D: 8 rows of a column. 2-D: 8 x 8.
 
-   What changed with one element: what 32 threads need is fetched once, so global memory delivers a
-   32nd. A warp has a row of the tile. Each multiply-add still takes a word of B from shared memory,
-   one wavefront, and half a wavefront for A, whose word is the same in all lanes and which the
-   compiler loads four k at a time.
+   What changed with one element: what 32 threads need is fetched once. A warp has a row of the
+   tile. Each multiply-add still takes a word of B from shared memory, one wavefront, and half a
+   wavefront for A, whose word is the same in all lanes and which the compiler loads four k at a
+   time.
 
-   What changed with more: a word from shared memory serves as many multiply-adds as the thread's
-   tile is high or wide. A step in k takes TM + TN words for TM TN of them: 9 for 8, then 16 for 64.
-   Nothing here asks for 16-byte loads of shared memory, but the compiler sees neighbours and makes
-   them. */
+   What changed with more: a step in k takes TM + TN words for TM TN multiply-adds: 9 for 8, then 16
+   for 64. The compiler sees neighbours and makes 16-byte loads of shared memory. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -157,12 +151,9 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices 
     copy_slab<THREADS>(slab_a, p.a, corner.row, k0, p.m, p.k);
     copy_slab<THREADS>(slab_b, p.b, k0, corner.column, p.k, p.n);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < BK; k++) {
-#pragma unroll
-      for (int i = 0; i < TM; i++) a[i] = slab_a[row + i][k];
-#pragma unroll
-      for (int j = 0; j < TN; j++) b[j] = slab_b[k][column + j];
+    unrolled (k, BK) {
+      unrolled (i, TM) a[i] = slab_a[row + i][k];
+      unrolled (j, TN) b[j] = slab_b[k][column + j];
       add_outer_product(acc, a, b);
     }
     __syncthreads();
@@ -183,8 +174,7 @@ constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
-#pragma unroll
-  for (int i = 0; i < 4; i++)
+  unrolled (i, 4)
     if (!QUADS && column + i < columns) v.value[i] = line[column + i];
   return v;
 }
@@ -192,11 +182,10 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
 /* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
    Place::column() and ROW_GAP and COLUMN_GAP from there.
 
-   What changed: global memory is read 16 bytes at a time, one quad of each slab per thread, where
-   it took four loads, stores and addresses each. A is transposed on its way, so that a thread's 8
-   rows at one k lie side by side: a fragment is two 16-byte loads, and four steps' worth of A no
-   longer occupy registers. Every instruction that fetches less leaves room for one that multiplies.
-   The next slab is asked for before the barrier that waits for the slowest warp.
+   What changed: global memory is read 16 bytes at a time, one quad of each slab per thread. A is
+   transposed on its way, so that a thread's 8 rows at one k lie side by side: a fragment is two
+   16-byte loads, and four steps' worth of A no longer occupy registers. The next slab is asked for
+   before the barrier that waits for the slowest warp.
 
    The next two rungs are this kernel with another Place. */
 template <class Place, bool QUADS>
@@ -214,12 +203,10 @@ __global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
     if (k0 + b_k < p.k)
       y = load_quad<QUADS>(p.b + (int64_t)(k0 + b_k) * p.n, corner.column + b_column, p.n);
     __syncthreads();
-#pragma unroll
-    for (int i = 0; i < 4; i++) slab_a[a_k + i][a_row] = x.value[i];
+    unrolled (i, 4) slab_a[a_k + i][a_row] = x.value[i];
     *reinterpret_cast<LabWord<4> *>(&slab_b[b_k][b_column]) = y;
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < BK; k++) {
+    unrolled (k, BK) {
       load_fragment(a, &slab_a[k][row], Place::ROW_GAP);
       load_fragment(b, &slab_b[k][column], Place::COLUMN_GAP);
       add_outer_product(acc, a, b);
@@ -295,8 +282,6 @@ cudaError_t launch_cublas(const LabCall *call) {
                         TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, ARITHMETIC, CUBLAS_GEMM_DEFAULT);
   });
 }
-
-/* ---- the ladder ------------------------------------------------------------------------------ */
 
 /* Predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k,
    in a slab of 8, or in a step of 16 of tensor cores. wgmma could take 1/64 at its full rate. */

@@ -37,8 +37,7 @@ __device__ unsigned char *aligned_shared() {
 /* No use of the sums moves up to before the wait for them. */
 template <int COUNT> __device__ void finish_multiplying(float (&sum)[COUNT]) {
   wait_for_groups<0>();
-#pragma unroll
-  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(sum[i])::"memory");
+  unrolled (i, COUNT) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
 /* Writes four neighbours of C, the first of a column divisible by 4, where they exist. */
@@ -50,8 +49,7 @@ __device__ void store_quad(const Job &p, int row, int column, float4 v) {
     return;
   }
   const float values[] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (int i = 0; i < 4; i++)
+  unrolled (i, 4)
     if (column + i < p.n) to[i] = values[i];
 }
 
@@ -61,8 +59,7 @@ __device__ void store_quad(const Job &p, int row, int column, float4 v) {
 template <int COUNT>
 __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
-#pragma unroll
-  for (int r = 0; r < 2; r++)
+  unrolled (r, 2)
 #pragma unroll
     for (int j = 0; j < COUNT / 4; j += 2) {
       const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
@@ -182,17 +179,16 @@ struct FromShared {
 /* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
    waits or stores.
 
-   TMA (FromRegisters). What changed: no thread computes addresses of slabs. One thread writes four
-   requests, "the patch at row i, column k of A, to there", and the copy engine does the rest:
-   bounds (zeros outside), the 128-byte rows, the swizzle that keeps ldmatrix free of bank conflicts
-   without padding. Whoever wants the slab waits for an mbarrier that counts its 32768 bytes. The
-   arithmetic is that of the rung before, and so should be the pace of the tensor cores: what is
-   gained is the instructions of copying, 8 cp.async and their addresses for each slab and thread.
+   TMA (FromRegisters). What changed: one thread writes four requests, "the patch at row i, column k
+   of A, to there", and the copy engine does the rest: bounds (zeros outside), the 128-byte rows,
+   the swizzle that keeps ldmatrix free of bank conflicts without padding. Whoever wants the slab
+   waits for an mbarrier that counts its 32768 bytes. What is gained is the instructions of copying,
+   8 cp.async and their addresses for each slab and thread.
 
-   wgmma (FromShared). What changed: no operand goes through registers. A warpgroup hands two
-   descriptors to the tensor cores, which read 64 x 16 of A and 16 x 128 of B from the patches: 48
-   wavefronts for 4096 multiply-adds of a warp, where ldmatrix takes 96. On Hopper only wgmma
-   reaches the tensor cores' full rate; mma.sync has about two thirds of it.
+   wgmma (FromShared). What changed: a warpgroup hands two descriptors to the tensor cores, which
+   read 64 x 16 of A and 16 x 128 of B from the patches: 48 wavefronts for 4096 multiply-adds of a
+   warp, where ldmatrix takes 96. On Hopper only wgmma reaches the tensor cores' full rate; mma.sync
+   has about two thirds of it.
 
    WAITS false: a mistake, it waits for each slab after multiplying. */
 template <class Multiplier, bool WAITS>
@@ -310,8 +306,7 @@ template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
 template <class S>
 __device__ void multiply_part(float (&sum)[S::BN / 2], Ring<S> &ring, unsigned position, int slabs,
                               int group) {
-#pragma unroll
-  for (int i = 0; i < S::BN / 2; i++) sum[i] = 0.0f;
+  unrolled (i, S::BN / 2) sum[i] = 0.0f;
 #pragma unroll 1
   for (int slab = 0; slab < slabs; slab++, position++) {
     const int s = position % S::STAGES;
@@ -330,15 +325,13 @@ __device__ void multiply_part(float (&sum)[S::BN / 2], Ring<S> &ring, unsigned p
 template <class S> __device__ void add_halves(float (&sum)[S::BN / 2], Ring<S> &ring, int group) {
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
   const int thread = threadIdx.x % GROUP, rank = rank_in_pair();
-#pragma unroll
-  for (int i = 0; i < S::BN / 8; i++)
+  unrolled (i, S::BN / 8)
     if (group != rank)
       ring.exchange[i * GROUP + thread] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2],
                                            sum[4 * i + 3]};
   cluster.sync();
   const float4 *from = cluster.map_shared_rank(ring.exchange, 1 - rank);
-#pragma unroll
-  for (int i = 0; i < S::BN / 8; i++)
+  unrolled (i, S::BN / 8)
     if (group == rank) {
       const float4 v = from[i * GROUP + thread];
       sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
@@ -361,13 +354,12 @@ template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int grou
 /* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
    other.
 
-   Specialised (ALONE). What changed: warps have parts. One thread, the producer, does nothing but
-   copy; two warpgroups, the consumers, do nothing but multiply and store. No __syncthreads() is
-   left, at which all would wait for the slowest: a consumer waits for one mbarrier, that the slab
-   is there, and tells another one when it may be overwritten. The producer runs ahead over the ends
-   of tiles, so that the next tile's first slabs arrive while this tile is stored. Consumers take
-   over the producer's registers (setmaxnreg), which makes room for 64 x 256 sums in each: 80
-   wavefronts for 8192 multiply-adds of a warp.
+   Specialised (ALONE). What changed: one thread, the producer, does nothing but copy; two
+   warpgroups, the consumers, do nothing but multiply and store. No __syncthreads() is left: a
+   consumer waits for one mbarrier, that the slab is there, and tells another one when it may be
+   overwritten. The producer runs ahead over the ends of tiles, so that the next tile's first slabs
+   arrive while this tile is stored. Consumers take over the producer's registers (setmaxnreg),
+   which makes room for 64 x 256 sums in each: 80 wavefronts for 8192 multiply-adds of a warp.
 
    Clusters (SHARE_B). What changed: a tile of 128 x 256 reads 48 KB for each 64 k, 1024 cycles of
    the tensor cores, so that 132 multiprocessors ask the L2 cache for 6.3 KB per cycle. Two blocks
@@ -458,15 +450,14 @@ template <class Many, class Few = Many> cudaError_t launch_bf16(const LabCall *c
 
 /* C = A B in float32, by TERMS bf16 terms per number.
 
-   What changed: a float32 has 24 bits, and three bf16 of 8 bits each are a float32 exactly
-   (bf16_split.cuh). Of the nine products of two such sums six matter, the other three
-   have 2^-24 of the result at most. A float32 product is then six products on tensor cores, whose
-   rate is 15 times that of fused multiply-adds: at best 2.5 times their pace. Two terms leave an
-   error of 2^-17 in each factor, where tf32 leaves 2^-11, and take three products.
+   What changed: three bf16 of 8 bits each are a float32 of 24 exactly (bf16_split.cuh). Of the nine
+   products of two such sums six matter, the other three have 2^-24 of the result at most. Six
+   products on tensor cores, whose rate is 15 times that of fused multiply-adds, are at best 2.5
+   times their pace. Two terms leave an error of 2^-17 in each factor, where tf32 leaves 2^-11, and
+   take three products.
 
-   A and B are split first, once for all the tiles that read them: 4 bytes are read and 2 TERMS
-   written per number, some 0.1 ms at 4096. Of three terms a slab of 64 k would be 144 KB, a ring of
-   one stage; slabs of 32 k make it three. */
+   A and B are split first, once for all the tiles that read them, some 0.1 ms at 4096. Of three
+   terms a slab of 64 k would be 144 KB, a ring of one stage; slabs of 32 k make it three. */
 template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
   const Matrices p = matrices_of(call);
   uint16_t *d_free = (uint16_t *)call->d_work;

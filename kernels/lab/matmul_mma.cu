@@ -22,8 +22,7 @@ static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THR
 template <class Use>
 __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corner, int k0,
                            Use use) {
-#pragma unroll
-  for (int i = 0; i < COPIES; i++) {
+  unrolled (i, COPIES) {
     const int at = threadIdx.x + i * THREADS;
     const int r = at / A_ACROSS, c = at % A_ACROSS * 8, row = corner.row + r;
     const int k = at / B_ACROSS, j = at % B_ACROSS * 8, column = corner.column + j;
@@ -44,12 +43,11 @@ __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corn
 
 /* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32.
 
-   What changed, since warp-tiles: a multiply-add is no instruction of a lane any more. One mma.sync
-   does 64 of them for each lane, and what it takes comes from shared memory by ldmatrix, which
-   hands 8 x 8 numbers out to a warp as the tensor core wants them, transposed for B. 16 mma.sync on
-   six ldmatrix: shared memory delivers 24 wavefronts while 1024 multiply-adds of a warp are made,
-   a fifth of what warp-tiles needs. The rest is as there: registers carry the next slab from
-   global to shared memory, and it is asked for before this one is multiplied. */
+   What changed, since warp-tiles: one mma.sync does 64 multiply-adds for each lane, and what it
+   takes comes from shared memory by ldmatrix, which hands 8 x 8 numbers out to a warp as the tensor
+   core wants them, transposed for B. 16 mma.sync on six ldmatrix: 24 wavefronts for 1024
+   multiply-adds of a warp, a fifth of what warp-tiles needs. Registers carry the next slab from
+   global to shared memory; it is asked for before this one is multiplied. */
 __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
 #if __CUDA_ARCH__ >= 800
   __shared__ Slab slab;
@@ -97,8 +95,7 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
   Slab *const stage = reinterpret_cast<Slab *>(shared);
   const Corner corner = tile_corner<BM, BN>(p);
   WarpTile tile = {};
-#pragma unroll
-  for (int s = 0; s < STAGES - 1; s++) copy_slab(stage[s], p, corner, s * BK);
+  unrolled (s, STAGES - 1) copy_slab(stage[s], p, corner, s * BK);
 #pragma unroll 1
   for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
     await_groups<STAGES - 2>(); /* this thread's part of slab s is here */

@@ -11,12 +11,10 @@ namespace pipelined {
    quads: four rows, four more 4 LANES_DOWN further down, and so on; likewise across. STAGES slabs
    are in shared memory at once, BLOCKS blocks on a multiprocessor.
 
-   128 x 128 per block of four warps, 32 x 128 per warp, two blocks per multiprocessor: while one
-   waits at its barrier or writes its tile, the other multiplies. An H100 runs 264 blocks at once;
-   the 1024 tiles at 4096 are 3.88 turns of that, which take the time of 4: 97% is the most that can
-   be reached. Slabs of 8, four of them at once (33 KB per block), and lanes 4 x 8 were the best of
-   the shapes that were measured, 1.5% ahead of lanes 8 x 4; pipelined::kernel tells what the others
-   show. */
+   Two blocks per multiprocessor: while one waits at its barrier or writes its tile, the other
+   multiplies. An H100 runs 264 blocks at once; the 1024 tiles at 4096 are 3.88 turns of that, which
+   take the time of 4: 97% is the most that can be reached. Lanes 4 x 8 were 1.5% ahead of 8 x 4;
+   pipelined::kernel tells what other slabs show. */
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
@@ -51,23 +49,19 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   __device__ SlabCopy(const Matrices &matrices, Corner tile)
       : p(matrices), corner(tile), eighth(threadIdx.x % OCTET), row(threadIdx.x / OCTET),
         slab_a(p.a + (int64_t)tile.row * p.k), slab_b(p.b + tile.column), k(0) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
-#pragma unroll
-    for (int i = 0; i < LINES; i++) from_b[i] = (uint32_t)line(i) * p.n + column(i);
+    unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
+    unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
   /* Queues the next slabs as one group, with zeros, which add nothing, where the matrices have
      ended. */
   __device__ void next(float *to) {
 #pragma unroll
     for (int e = 0; e < BK; e += OCTET)
-#pragma unroll
-      for (int r = 0; r < ROWS; r++)
+      unrolled (r, ROWS)
         copy_async<1>(to + (eighth + e) * PITCH + row + r * ROWS_AT_ONCE, slab_a + from_a[r] + e,
                       k + (WHOLE ? 0 : eighth + e) < p.k &&
                           (WHOLE || corner.row + row + r * ROWS_AT_ONCE < p.m));
-#pragma unroll
-    for (int i = 0; i < LINES; i++)
+    unrolled (i, LINES)
       copy_async<WIDTH>(to + A_FLOATS + line(i) * BN + column(i), slab_b + from_b[i],
                         k + (WHOLE ? 0 : line(i)) < p.k &&
                             (WHOLE || corner.column + column(i) < p.n));
@@ -86,19 +80,17 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
    loads, 12 cycles of shared memory, and 128 multiply-adds, 128 cycles of one of the four
    schedulers that share it: shared memory is busy for 12 of every 32 cycles.
 
-   What changed: copies are asynchronous. They go into the last of STAGES slabs while the block
-   multiplies the first and need no registers. One barrier per slab is left, at which the new slab
-   has long arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last
-   step of the slab before. The registers that are free now hold a tile of 8 x 16.
+   What changed: copies are asynchronous, into the last of STAGES slabs while the block multiplies
+   the first, and need no registers. One barrier per slab is left, at which the new slab has long
+   arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last step of the
+   slab before. The registers that are free now hold a tile of 8 x 16.
 
-   What limits it then is the instructions that a scheduler starts, one per cycle, and what they
-   wait for. The loop over a slab of 8 has 1136 in SASS of CUDA 13.0, 1024 of them FFMA: 90% of the
-   peak while it lasts, 83% if 102 of them wait a cycle for a register as the rule says. A slab of
-   16 has 2242, 2048 and 103: 91% and 87%, and half the barriers. So 16 should have been 5% faster.
-   On an H100 it took 10% longer: at 4096 slabs of 16 had 89 to 95% of cuBLAS, slabs of 8 98 to
-   101.5%. Most likely it is the loop itself, 36 KB of code against 18, that no longer reaches the
-   schedulers fast enough: slabs of 16 with only 8 x 8 per thread, 1024 FFMA again, had 98 to 100%,
-   and slabs of 32, 72 KB, only 86%. */
+   What limits it then is the instructions that a scheduler starts, one per cycle. The loop over a
+   slab of 8 has 1136 in SASS of CUDA 13.0, 1024 of them FFMA: 90% of the peak while it lasts, 83%
+   if 102 of them wait a cycle for a register as the rule says. A slab of 16 should have been 5%
+   faster (91% and 87%, half the barriers); on an H100 it took 10% longer. Most likely its loop, 36
+   KB of code against 18, no longer reaches the schedulers fast enough: slabs of 16 with only 8 x 8
+   per thread had 98 to 100% of cuBLAS, slabs of 32, 72 KB, only 86%. */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */
@@ -113,8 +105,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   constexpr int ROW_GAP = 4 * LANES_DOWN, COLUMN_GAP = 4 * LANES_ACROSS;
 
   SlabCopy<WIDTH, WHOLE> copy(p, corner);
-#pragma unroll
-  for (int s = 0; s < STAGES - 1; s++) copy.next(shared + s * SLAB_FLOATS);
+  unrolled (s, STAGES - 1) copy.next(shared + s * SLAB_FLOATS);
   await_groups<STAGES - 2>();
   __syncthreads();
 
@@ -124,8 +115,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   load_fragment(b[0], shared + A_FLOATS + column, COLUMN_GAP);
 #pragma unroll 1
   for (int k0 = 0; k0 < p.k; k0 += BK) {
-#pragma unroll
-    for (int k = 0; k < BK; k++) {
+    unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
       if (next == 0) { /* all have read this slab's last fragment, and the next slab is here */
         await_groups<STAGES - 2>();

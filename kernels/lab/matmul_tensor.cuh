@@ -45,27 +45,19 @@ struct WarpTile {
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     uint32_t left[WM / 16][4], right[WN / 16][4];
-#pragma unroll
-    for (int i = 0; i < WM / 16; i++)
-      ldmatrix_x4(left[i], a(row() + 16 * i + lane % 16, lane / 16 * 8));
-#pragma unroll
-    for (int j = 0; j < WN / 16; j++)
+    unrolled (i, WM / 16) ldmatrix_x4(left[i], a(row() + 16 * i + lane % 16, lane / 16 * 8));
+    unrolled (j, WN / 16)
       ldmatrix_x4_trans(right[j], b(lane % 16, column() + 16 * j + lane / 16 * 8));
-#pragma unroll
-    for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-      for (int j = 0; j < WN / 8; j++)
+    unrolled (i, WM / 16)
+      unrolled (j, WN / 8)
         mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
   }
 
   __device__ void store(float *c, int m, int n, const Corner &corner) const {
     const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-      for (int j = 0; j < WN / 8; j++)
-#pragma unroll
-        for (int half = 0; half < 2; half++)
+    unrolled (i, WM / 16)
+      unrolled (j, WN / 8)
+        unrolled (half, 2)
           store_pair(c, m, n, corner.row + row() + 16 * i + 8 * half + lane / 4,
                      corner.column + column() + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
                      sum[i][j][2 * half + 1]);

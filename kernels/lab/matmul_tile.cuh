@@ -45,8 +45,7 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
 #pragma unroll
   for (int q = 0; q < COUNT; q += 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
-#pragma unroll
-    for (int i = 0; i < 4; i++) to[q + i] = v.value[i];
+    unrolled (i, 4) to[q + i] = v.value[i];
   }
 }
 
@@ -58,16 +57,14 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
    one operand is taken again from the FFMA before (.reuse in SASS) and the other two lie in
    different banks. The compiler chooses registers and marks reuse, but follows the order given:
    columns, down and up in turn, even rows and odd rows apart, has the fewest conflicts in SASS of
-   those tried. Take it for a count, not for a cause: what else the rule predicted was not what was
-   measured (store_tile, pipelined::kernel). */
+   those tried. What else the rule predicted was not what was measured (store_tile,
+   pipelined::kernel). */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
   constexpr int EVEN = (TM + 1) / 2;
-#pragma unroll
-  for (int j = 0; j < TN; j++)
-#pragma unroll
-    for (int step = 0; step < TM; step++) {
+  unrolled (j, TN)
+    unrolled (step, TM) {
       const int up = j % 2 ? TM - 1 - step : step;
       const int i = up < EVEN ? 2 * up : 2 * (up - EVEN) + 1;
       acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
@@ -82,10 +79,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {
-#pragma unroll
-  for (int i = 0; i < TM; i++)
-#pragma unroll
-    for (int j = 0; j < TN; j++) {
+  unrolled (i, TM)
+    unrolled (j, TN) {
       const int r = row + i / 4 * row_gap + i % 4, s = column + j / 4 * column_gap + j % 4;
       if (WHOLE || (r < p.m && s < p.n)) p.c[(int64_t)r * p.n + s] = acc[i][j];
     }

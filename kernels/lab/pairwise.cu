@@ -101,10 +101,9 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 /* ---- the triangle's index ----------------------------------------------------------------------
 
    Which pair is number k? Counted from the end, row r (0 is the last, of one pair) has r + 1 pairs
-   and r (r + 1) / 2 behind it. With `left` pairs behind ours, r (r + 1) <= 2 left and
-   2 left < (r + 1) (r + 2), so sqrt(2 left) lies from r to below r + 2, about half a row away from
-   both ends (r = 0 is exact). float32 cannot leave that range while r is below 2^22, and its
-   integer part is r or r + 1. One comparison in integers decides. */
+   and r (r + 1) / 2 behind it. With `left` pairs behind ours, sqrt(2 left) lies from r to below
+   r + 2, about half a row away from both ends (r = 0 is exact). float32 cannot leave that range
+   while r is below 2^22: its integer part is r or r + 1. One comparison in integers decides. */
 
 struct Pair {
   int i, j;
@@ -128,9 +127,8 @@ __device__ Pair tile_of(int64_t k, int tiles) {
    Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
    j. Two 4-byte loads per term: a[k] is the same for the warp, but b[k] lies d floats from the
    neighbour's, so a request touches 32 sectors and uses 4 bytes of each; the caches keep the rest
-   for the next k, if they can. powf works for any exponent, where one multiplication would do; the
-   exponent is an argument, as it is in a library's p-norm, so that the compiler does not see the 2
-   and multiply. */
+   for the next k, if they can. The exponent is an argument, as in a library's p-norm, so that the
+   compiler does not see the 2 and multiply. */
 constexpr int PAIR_BLOCK = 256;
 
 template <bool POWER>
@@ -159,9 +157,8 @@ template <bool POWER> cudaError_t launch_pairs(const LabCall *call) {
    Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: one tile; it takes SUBSET elements
    of its 2 x SUBSET vectors at a time. Lane: copies the element next to its neighbour's (one
    request of 128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the
-   warp, b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Global memory
-   is asked for a 32nd of what the rung before asks; but there are still two loads per term, now of
-   shared memory, at one per clock: they take four times as long as the arithmetic. */
+   warp, b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Two loads of
+   shared memory per term, at one per clock, take four times as long as the arithmetic. */
 constexpr int SUBSET = 32;
 
 /* Element k of vector i; 0 out of bounds, where it adds 0 to sums or belongs to pairs that are not
@@ -180,8 +177,7 @@ __global__ void __launch_bounds__(SUBSET *SUBSET)
     a[x][y] = element(d_x, n, d, tile.i * SUBSET + y, k0 + x);
     b[x][y] = element(d_x, n, d, tile.j * SUBSET + y, k0 + x);
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < SUBSET; k++) {
+    unrolled (k, SUBSET) {
       const float difference = a[k][y] - b[k][x];
       sum += difference * difference;
     }
@@ -261,22 +257,18 @@ __device__ void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float 
   float row[SIDE], column[SIDE];
   load_fragment(row, a + mine.row, 16);
   load_fragment(column, b + mine.column, 32);
-#pragma unroll
-  for (int r = 0; r < SIDE; r++)
-#pragma unroll
-    for (int c = 0; c < SIDE; c++) sum[r][c] = Way::add(sum[r][c], row[r], column[c]);
+  unrolled (r, SIDE)
+    unrolled (c, SIDE) sum[r][c] = Way::add(sum[r][c], row[r], column[c]);
 }
 
 /* Streaming stores: values that are never read again must not push the vectors out of the cache. */
 template <class Way>
 __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms, float *d_out,
                            int n, Pair tile, Owner mine) {
-#pragma unroll
-  for (int r = 0; r < SIDE; r++) {
+  unrolled (r, SIDE) {
     const int i = tile.i * TILE + vector_at(mine.row + 16 * (r / 4) + r % 4);
     float *out = d_out + row_start(i, n);
-#pragma unroll
-    for (int c = 0; c < SIDE; c++) {
+    unrolled (c, SIDE) {
       const int j = tile.j * TILE + vector_at(mine.column + 32 * (c / 4) + c % 4);
       if (i < j && j < n) __stcs(out + j, Way::finish(sum[r][c], d_norms, i, j));
     }
@@ -306,8 +298,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
       b[k_of_lane][position] = element(d_x, n, d, tile.j * TILE + vector, k0 + k_of_lane);
     }
     __syncthreads();
-#pragma unroll
-    for (int k = 0; k < SLAB; k++) add_terms<Differences>(sum, a[k], b[k], mine);
+    unrolled (k, SLAB) add_terms<Differences>(sum, a[k], b[k], mine);
     __syncthreads();
   }
   store_tile<Differences>(sum, nullptr, d_out, n, tile, mine);
@@ -315,11 +306,10 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
 
 /* ---- 5. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
-   slabs: 40 MB, about 20 us. After that a slab is a rectangle that 16-byte asynchronous copies
-   bring to shared memory with no test, no register and no transposition. Two buffers: while one is
-   worked on, the other is filled, and a slab has one barrier, after which the next is fetched.
-   COPIED elements per slab, since 300 = 25 x 12; of the last one, only those that exist (by fours)
-   are worked on. Two blocks per SM of at most 128 registers per thread hide what is left. */
+   slabs: 40 MB, about 20 us. After that 16-byte asynchronous copies bring a slab to shared memory
+   with no test, no register and no transposition. Two buffers: while one is worked on, the other is
+   filled, and a slab has one barrier. COPIED elements per slab, since 300 = 25 x 12; of the last
+   one, only those that exist (by fours) are worked on. */
 constexpr int COPIED = 12, UNROLLED = 4;
 constexpr int QUADS = 2 * TILE / 4,
               LINES = TILE_BLOCK / QUADS; /* of a line; at a time by a block */
@@ -375,8 +365,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
     const int depth = min(COPIED, d - k0);
 #pragma unroll 1
     for (int k = 0; k < depth; k += UNROLLED)
-#pragma unroll
-      for (int step = 0; step < UNROLLED; step++)
+      unrolled (step, UNROLLED)
         add_terms<Way>(sum, slab[buffer][k + step], slab[buffer][k + step] + TILE, mine);
   }
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
@@ -424,10 +413,9 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
 }
 
 /* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
-   SGEMM knows no triangle and writes what it computes: panels of PANEL rows, each against all
-   vectors from its first on, waste half a panel of arithmetic per panel and need little memory. A
-   kernel of ours then adds the norms and packs the rows: one thread per pair, one row of blocks per
-   row. */
+   SGEMM knows no triangle: panels of PANEL rows, each against all vectors from its first on, waste
+   half a panel of arithmetic each and need little memory. A kernel of ours then adds the norms and
+   packs the rows: one thread per pair, one row of blocks per row. */
 constexpr int PANEL = 2048;
 
 __global__ void __launch_bounds__(256)
@@ -464,8 +452,6 @@ cudaError_t launch_library(const LabCall *call) {
   }
   return cudaSuccess;
 }
-
-/* ---- the tables ----------------------------------------------------------------------------- */
 
 const char *refuse(int, LabSize size) {
   if (size.dim[0] < 2) return "one vector makes no pair";

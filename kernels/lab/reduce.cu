@@ -10,9 +10,8 @@
    The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
    1 if no two lanes want different words of one bank, up to 32 otherwise. A wavefront is one cycle
    of the multiprocessor, and in the time that memory takes to deliver 32 values there are some ten
-   such cycles. It explains less of the time than one would think. What a block mostly does in the
-   first rungs is wait at its eight barriers, with seven other blocks to fill the gaps; and 2^20
-   blocks must be started and ended. */
+   such cycles. What a block mostly does in the first rungs is wait at its eight barriers, with
+   seven other blocks to fill the gaps; and 2^20 blocks must be started and ended. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -20,8 +19,6 @@
 #include <cub/device/device_reduce.cuh>
 
 namespace {
-
-/* ---- the problem ----------------------------------------------------------------------------- */
 
 double additions(LabSize size) {
   return (double)size.dim[0] - 1.0;
@@ -34,10 +31,9 @@ int64_t count_of(LabSize size, int array) {
 /* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
    unsigned numbers here and in the kernels: there wrapping is defined.
 
-   Floating-point sums depend on the order: each addition rounds, by at most 2^-24 of its result, so
-   d additions one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is more than
-   a whole lost warp would be. The values below are therefore integers of which every partial sum
-   stays under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows.
+   d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
+   than a whole lost warp. The values below are therefore integers of which every partial sum stays
+   under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows.
 
    In: of the values. Sum: what they are added in. Out: of the result. */
 template <class In, class Sum, class Out> void reference(const LabRange *range) {
@@ -57,13 +53,12 @@ void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   });
 }
 
-/* ---- five ways to add up a block ------------------------------------------------------------- */
+/* ---- five ways to add up a block ----------------------------------------------------------------
+   The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
 
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int THREADS = 256; /* of a block of the first five rungs */
-
-/* The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
 
 /* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
@@ -94,11 +89,11 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 2. The same additions by the first threads: whole warps work or rest, and a quarter of the
-   warp instructions is left. But neighbouring lanes now reach 2, 4, 8, ... words apart, which are
-   2, 4, 8 words of one bank. There are about as many wavefronts as before, but in the middle steps
-   they all belong to one warp, one after the other, and the block waits for it at each barrier:
-   this rung is slower than the one it was to improve (H100, docs/results/lab-h100.md). */
+/* Rung 2. The same additions by the first threads: whole warps work or rest. But neighbouring lanes
+   now reach 2, 4, 8, ... words apart, which are words of one bank. There are about as many
+   wavefronts as before, but in the middle steps they all belong to one warp, for which the block
+   waits at each barrier: this rung is slower than the one it was to improve (H100,
+   docs/results/lab-h100.md). */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   template <class T> static __device__ void to(T *v, int t, int step) {
     const int at = 2 * step * t;
@@ -110,8 +105,8 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
 };
 
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
-   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1, which shows where
-   the time goes: barriers and blocks. The next two rungs remove those. */
+   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1: the time goes to
+   barriers and blocks. */
 struct Sequential : Tree<Sequential> {
   template <class T> static __device__ void to(T *v, int t, int step) {
     const int half = THREADS / 2 / step;
@@ -120,9 +115,8 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. In the first step half of the threads had nothing to do but to fetch. Now every thread
-   fetches two values and adds them in registers: half as many blocks, twice as many bytes in flight
-   from memory. */
+/* Rung 4. Every thread fetches two values and adds them in registers: half as many blocks, twice as
+   many bytes in flight from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
@@ -138,8 +132,8 @@ template <class T> __device__ T warp_sum(T sum) {
   return sum;
 }
 
-/* Rung 5. Lanes pass registers to each other; shared memory only carries one value per warp, and of
-   eight barriers one is left. Works for any block of whole warps. */
+/* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. Works
+   for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
   template <class T> static __device__ T add_up(T mine, T *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -203,14 +197,13 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
 /* 2048 threads, all that a multiprocessor of an H100 has, with 64 bytes each in flight: 128 KB,
-   several times what latency times bandwidth needs (some 20 KB). Few, large blocks leave few
-   partial sums to the last one. */
+   several times latency times bandwidth (some 20 KB). Few blocks leave few partial sums. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* Blocks of the running launch that have written their sum. It cannot live in d_work, whose
-   contents are undefined: a memset before the kernel would cost a launch. It is 0 when the module
-   is loaded, and every launch leaves 0 behind; so two launches must not run at once. */
+/* Blocks of the running launch that have written their sum: 0 when the module is loaded, and every
+   launch leaves 0 behind, so two launches must not run at once. In d_work it would take a memset
+   before each kernel. */
 __device__ unsigned blocks_done;
 
 template <class T> struct alignas(16) Quad { T x, y, z, w; };
@@ -220,11 +213,10 @@ template <class T> __device__ T sum_of(Quad<T> quad) {
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
-   of a tile, all in flight at once, added in one register; what follows the last tile, and the up
-   to three values after the last quad, goes to the first threads of the grid. Then blocks add up by
-   shuffles and write their sums. The block that is last finds all of them in the L2 cache and adds
-   them in a fixed order: the same result every time, whichever block was last. Reads 4 bytes per
-   value, once. */
+   of a tile, all in flight at once; what follows the last tile, and the up to three values after
+   the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
+   last finds all of them in the L2 cache and adds them in a fixed order: the same result every
+   time, whichever block was last. Reads 4 bytes per value, once. */
 template <class T>
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
@@ -238,10 +230,8 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const Quad<T> *d_mine = d_quads + tile * TILE + threadIdx.x;
     Quad<T> quad[LOADS];
-#pragma unroll
-    for (int n = 0; n < LOADS; n++) quad[n] = d_mine[n * ONE_PASS_THREADS];
-#pragma unroll
-    for (int n = 0; n < LOADS; n++) sum += sum_of(quad[n]);
+    unrolled (n, LOADS) quad[n] = d_mine[n * ONE_PASS_THREADS];
+    unrolled (n, LOADS) sum += sum_of(quad[n]);
   }
   const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
@@ -286,8 +276,6 @@ double wavefronts_of_one_pass(const LabCall *call) {
   return all * 32.0 / (double)call->size.dim[0];
 }
 
-/* ---- the library ----------------------------------------------------------------------------- */
-
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return by_problem(call, [=](auto zero) {
     using T = decltype(zero);
@@ -295,8 +283,6 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
                                   call->size.dim[0], call->stream);
   });
 }
-
-/* ---- the tables ------------------------------------------------------------------------------ */
 
 const LabProblem problems[] = {
     {"int32", {LAB_INT32}, LAB_INT32, additions, reference<uint32_t, uint32_t, int32_t>},

@@ -2,24 +2,17 @@
 
    A value is 4 bytes read and 4 written, and between them some 12 instructions. On an H100 the
    memory needs as long for a value as an SM for 90 instructions, so the ladder is about bytes and
-   about waiting. Its steps: let the lanes of a warp read neighbours (the same bytes in an eighth of
-   the sectors); reduce by shuffles, not through shared memory; read 16 bytes at a time; read the
-   row ONCE and hold it in registers; synchronise the block once, not twice (online softmax, Milakov
-   and Gimelshein 2018).
+   about waiting. Its last step is online softmax (Milakov and Gimelshein 2018).
 
    The floor is 8 bytes per value: 2^27 values are 1.07 GB, 0.363 ms at the 2958 GB/s that a copy
    reaches on an H100.
 
    Tried and left out: one more rung that copied the next row to shared memory asynchronously while
-   this one was computed, since a block that loads, computes and stores in turn asks for nothing
-   while it computes, and of the widest rows an SM holds only one. It was predicted to reach 92 to
-   97% of the copy bandwidth against 75 to 85% for `online` at width 32768; measured on an H100 it
-   had 86 to 94% against 98.3%. The prediction gave each SM its 132nd of the memory; but what one SM
-   does not ask for, others take, and they are seldom all computing at once.
+   this one was computed. It was predicted to reach 92 to 97% of the copy bandwidth against 75 to
+   85% for `online` at width 32768; measured on an H100 it had 86 to 94% against 98.3%. What one SM
+   does not ask for while it computes, others take, and they are seldom all computing at once.
 
-   Rows are of any width, so a row of 4-byte values starts anywhere in a 16-byte word: Cut says
-   where whole words begin, and the up to six values around them are read one at a time. A row of
-   nothing but -INFINITY has no softmax. */
+   A row of nothing but -INFINITY has no softmax. */
 #include "lab/softmax_cudnn.cuh"
 
 #include <float.h>
@@ -29,8 +22,6 @@ namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
 constexpr int THREADS = 256;     /* a row's block where the width does not decide */
-
-/* ---- the reference -------------------------------------------------------------------------- */
 
 constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
 
@@ -78,9 +69,8 @@ void reference(const LabRange *r) {
   allow(r, THREADS, 1.0, 6 * 0x1p-149);
 }
 
-/* Three of every eight rows are hard. One has huge values, ties and -INFINITY. One is all equal and
-   far below 0. One has a single value above -INFINITY, at its end, so that whole warps find
-   nothing. */
+/* Three of every eight rows are hard: huge values, ties and -INFINITY; all equal and far below 0; a
+   single value above -INFINITY, at the end, so that whole warps find nothing. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -182,8 +172,8 @@ struct Alone {
   }
 };
 
-/* Combines one value of each thread; all threads get the result. Through shared memory: eight
-   rounds with a barrier each, of which the last five have work for only one warp. */
+/* Combines one value of each thread; all threads get the result. Eight rounds with a barrier each,
+   of which the last five have work for only one warp. */
 struct Tree {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     __shared__ float part[THREADS]; /* one for each Combine: nothing else writes it */
@@ -198,8 +188,8 @@ struct Tree {
   }
 };
 
-/* By warp shuffles: five exchanges in registers, then one barrier for the warps' results, which
-   every warp combines for itself. */
+/* Five exchanges in registers, then one barrier for the warps' results, which every warp combines
+   for itself. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle<32>(value, combine);
@@ -218,10 +208,7 @@ constexpr int SERIAL = 128; /* small blocks: few rows must still reach every SM 
 
 /* Grid: ROWS rows per block, THREADS threads for 1 row, else one for each. Asks for the row's bytes
    three times (its largest value, the sum, the results) and writes them once; passes two and three
-   find a row of some KB in the first-level cache if the lanes read neighbours.
-
-   What SERIAL rows cost: every lane's 4 bytes lie in a 32-byte sector of their own; and few rows
-   are few threads. */
+   find a row of some KB in the first-level cache if the lanes read neighbours. */
 template <class Walk, class Reduce, int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -275,8 +262,7 @@ template <class S> struct RowPart {
   __device__ void load(const float *in, const Cut &cut, unsigned lane) {
     const auto *words = reinterpret_cast<const LabWord<4> *>(in + cut.head);
     const LabWord<4> nothing = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-#pragma unroll
-    for (int w = 0; w < S::WORDS; w++) {
+    unrolled (w, S::WORDS) {
       const unsigned i = lane + S::LANES * w;
       word[w] = i < cut.words ? words[i] : nothing;
     }
@@ -284,8 +270,7 @@ template <class S> struct RowPart {
   }
   __device__ void store(float *out, const Cut &cut, unsigned lane) const {
     auto *words = reinterpret_cast<LabWord<4> *>(out + cut.head);
-#pragma unroll
-    for (int w = 0; w < S::WORDS; w++) {
+    unrolled (w, S::WORDS) {
       const unsigned i = lane + S::LANES * w;
       if (i < cut.words) words[i] = word[w];
     }
@@ -324,9 +309,8 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), Sum())};
 }
 
-/* One reduction: every thread takes its exponentials from its OWN largest value, and the pairs
-   (largest, sum) are combined once, with one barrier. A value needs one exponential; the last
-   factor corrects that it was taken from another maximum. */
+/* One reduction: every thread takes its exponentials from its OWN largest value, and the pairs are
+   combined once, with one barrier. The last factor corrects that another maximum was taken. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -347,8 +331,7 @@ struct Once {
 };
 
 /* Grid: S::ROWS rows per block, S::LANES threads per row. Reads each value once and writes it once.
-   The compiler knows the width up to the shape: every loop is unrolled, and all loads of a thread
-   are in flight together. */
+   Every loop is unrolled to the shape, and all loads of a thread are in flight together. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOCK, S::BLOCKS))
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
@@ -369,8 +352,6 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
                    call->size.dim[0], call->size.dim[1]);
   });
 }
-
-/* ---- the tables ------------------------------------------------------------------------------ */
 
 /* Predicted: sectors of 32 bytes asked for, relative to the least, which is each sector once to
    read and once to write. Three passes and one to write ask for twice the least; PER lanes share a

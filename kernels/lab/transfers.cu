@@ -10,24 +10,19 @@
    one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
    takes about as long as a copy: the case where overlap gains most, three times. Perfect is the
    longest of the three stages alone, and no pipeline gets there: the first chunk must come in
-   before anything else can run, and the last must go out after everything else is over. With c
-   chunks that is 2 of c + 2 units: at best c / (c + 2) of perfect. More chunks help, until what
-   each of them costs (its calls on the host, start and end of two copies) is no longer small
-   compared with its bytes.
+   before anything else can run, and the last must go out after everything else is over: with c
+   chunks at best c / (c + 2) of perfect. More chunks help, until what each of them costs (its calls
+   on the host, start and end of two copies) is no longer small compared with its bytes.
 
    Asynchronous copies need pinned (page-locked) memory, which the copy engine reads by itself. From
    pageable memory cudaMemcpyAsync is a copy by the host into a pinned buffer of the driver's, piece
    by piece; to pageable memory it returns when everything is done. Whoever queues a copy of pinned
-   memory must not free or change that memory until the stream has completed the copy: that the call
-   has returned says nothing. Here the harness owns the arrays and synchronises call->stream, which
-   every launcher has made wait for all that it has queued. */
+   memory must not free or change that memory until the stream has completed the copy. */
 #include "lab/lab.cuh"
 
 #include <cmath>
 
 namespace {
-
-/* ---- f, and the reference ------------------------------------------------------------------ */
 
 /* Multiply-adds of f: on an H100 at 1.98 GHz 132 * 128 of them per cycle are 0.069 ns per element,
    4 bytes on a link of 55 GB/s are 0.073 ns. Loop and tail take the rest. A multiple of
@@ -53,8 +48,6 @@ float f(float x) {
   }
   return y;
 }
-
-/* ---- the kernel ---------------------------------------------------------------------------- */
 
 constexpr int THREADS = 256;
 
@@ -157,8 +150,7 @@ template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCal
   return queue.status;
 }
 
-/* Both copies at once, nothing computed: the most that the link and the host's memory give to
-   anything that copies both ways. */
+/* The most that the link and the host's memory give to anything that copies both ways. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1);
   queue.start(2);
@@ -175,7 +167,7 @@ constexpr int CHUNKS = 32;
 constexpr int ALL = 1 << 30; /* a round of all chunks */
 
 /* The order in which the host queues the stages of all chunks: `round` chunks at a time, stage by
-   stage. A round of 1 is depth first: all stages of a chunk, then the next chunk. */
+   stage. */
 template <class Visit> void in_order(int chunks, int round, Visit visit) {
   for (int first = 0; first < chunks; first += std::min(round, chunks))
     for (int stage = 0; stage < STAGES; stage++)
@@ -215,11 +207,10 @@ template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call)
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
 
 /* The order within a stream no longer helps when copies and kernels have streams of their own: an
-   event has to say that the kernel waits for its copy. Here nothing says so, and the kernel takes
-   whatever is in d_x. On a good day that is right: a short copy, queued first, is early enough. On
-   a bad day the link is busy or the array long. To have the bad day every time, an event holds the
+   event has to say that the kernel waits for its copy. FORGOTTEN: nothing says so. On a good day a
+   short copy, queued first, is early enough. To have the bad day every time, an event holds the
    copy until the kernel is over, and d_x is first filled with a number that no input has, 3.4e38
-   (7f7f7f7f): every element is wrong, and none by luck right. */
+   (7f7f7f7f): no element is right by luck. */
 template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1);
@@ -250,8 +241,6 @@ cudaError_t launch_roles(const LabCall *call) {
   });
   return queue.finish(STAGES);
 }
-
-/* ---- the tables ---------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {
     {LAB_FLOATS,

@@ -19,8 +19,6 @@
 
 namespace {
 
-/* ---- the reference -------------------------------------------------------------------------- */
-
 void reference(const LabRange *range) {
   const float *in = (const float *)range->h_in[0];
   const int64_t rows = range->size.dim[0], columns = range->size.dim[1];
@@ -123,16 +121,13 @@ __global__ void __launch_bounds__(SIDE *DOWN)
   const Corner corner = corner_of_tile<SIDE, SIDE>(columns);
   const int x = threadIdx.x, y = threadIdx.y;
   float loaded[SIDE / DOWN];
-#pragma unroll
-  for (int k = 0; k < SIDE / DOWN; k++) {
+  unrolled (k, SIDE / DOWN) {
     const int64_t row = corner.row + y + k * DOWN, column = corner.column + x;
     loaded[k] = row < rows && column < columns ? in[row * columns + column] : 0.0f;
   }
-#pragma unroll
-  for (int k = 0; k < SIDE / DOWN; k++) shared[y + k * DOWN][x] = loaded[k];
+  unrolled (k, SIDE / DOWN) shared[y + k * DOWN][x] = loaded[k];
   __syncthreads();
-#pragma unroll
-  for (int k = 0; k < SIDE / DOWN; k++) {
+  unrolled (k, SIDE / DOWN) {
     const int64_t row = corner.row + x, column = corner.column + y + k * DOWN;
     if (row < rows && column < columns) out[column * rows + row] = shared[x][y + k * DOWN];
   }
@@ -164,20 +159,17 @@ __global__ void __launch_bounds__(WORDS *WORDS)
   const int x = threadIdx.x, y = threadIdx.y;
 
   LabWord<4> patch[WORD] = {}; /* rows 4 y .. 4 y + 3, columns 4 x .. 4 x + 3 */
-#pragma unroll
-  for (int k = 0; k < WORD; k++) {
+  unrolled (k, WORD) {
     const int64_t row = corner.row + WORD * y + k, column = corner.column + WORD * x;
     if (row < rows && column < columns)
       patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
   const int place = y ^ x; /* of word y in rows 4 x .. 4 x + 3 */
-#pragma unroll
-  for (int k = 0; k < WORD; k++)
+  unrolled (k, WORD)
     shared[WORD * x + k][place] = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
                                    patch[3].value[k]};
   __syncthreads();
-#pragma unroll
-  for (int k = 0; k < WORD; k++) {
+  unrolled (k, WORD) {
     const int across = y + k * WORDS; /* of the tile: a row of the output */
     const int64_t row = corner.row + WORD * x, column = corner.column + across;
     if (row < rows && column < columns)
@@ -190,8 +182,6 @@ cudaError_t launch_words(const LabCall *call) {
   if (call->size.dim[0] % WORD || call->size.dim[1] % WORD) return launch_tile<32, 1, 8>(call);
   return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
-
-/* ---- what people would call instead --------------------------------------------------------- */
 
 /* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
    second matrix does not count (beta is 0); `in` stands for it. */
@@ -209,8 +199,6 @@ const char *refuse_cublas_geam(const LabCall *call) {
              ? "cublasSgeam counts rows in 32 bits"
              : nullptr;
 }
-
-/* ---- the tables ----------------------------------------------------------------------------- */
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 

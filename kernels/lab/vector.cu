@@ -23,8 +23,6 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-/* ---- the problems ---------------------------------------------------------------------------- */
-
 enum { FILL, SCALE, ADD, RELU, SAXPY };
 template <int PROBLEM>
 constexpr int INPUTS = PROBLEM == FILL                      ? 0
@@ -61,8 +59,7 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
   LabWord<WIDTH> a = {}, b = {}, result;
   if (INPUTS < PROBLEM >> 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
   if (INPUTS < PROBLEM >> 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
-#pragma unroll
-  for (int k = 0; k < WIDTH; k++) result.value[k] = result_of<PROBLEM>(a.value[k], b.value[k]);
+  unrolled (k, WIDTH) result.value[k] = result_of<PROBLEM>(a.value[k], b.value[k]);
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
@@ -183,8 +180,6 @@ template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCal
   });
 }
 
-/* ---- what people would call instead --------------------------------------------------------- */
-
 cudaError_t launch_memset(const LabCall *call) {
   return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
                          call->stream);
@@ -207,8 +202,6 @@ const char *refuse_cublas_saxpy(const LabCall *call) {
   if (call->problem != SAXPY) return "cublasSaxpy does saxpy only";
   return call->size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
 }
-
-/* ---- the tables ----------------------------------------------------------------------------- */
 
 template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *name) {
   return {name,
