@@ -134,6 +134,8 @@ ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
   }
   if (backend->on_gpu && counters)
     fprintf(file, "\nDRAM and L2 bytes are not measured: %s\n", counters);
+  if (sum.fused < TASKS)
+    fputs("\nHints for each function: make exercise HINT=1, then 2 and 3.\n", file);
   fprintf(file, "\n%d of %d right, %d of %d fused\n", sum.right, TASKS, sum.fused, TASKS);
   return sum;
 }

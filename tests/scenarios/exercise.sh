@@ -105,6 +105,7 @@ else
   scores "$handed_out"
   [ $status = 2 ]
   printed 1 '^4 of 4 right, 0 of 4 fused$'
+  printed 1 '^Hints for each function: make exercise HINT=1, '
   printed 1 '^1 forward +right +no +3 +1.22 +1.53 +1.53 +499 +16.5 '
   printed 2 '^kernels/exercise.cu:72: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
   [ "$(sort -u points)" = 0.0 ]
@@ -114,6 +115,7 @@ case_ 'our answers have all points'
 scores "$TOP/docs/teaching/answers/exercise.cu"
 [ $status = 0 ]
 printed 1 '^4 of 4 right, 4 of 4 fused$'
+printed 0 '^Hints '
 [ "$(sort -u points)" = 25.0 ] || die "$(cat out points)"
 paste <(value moved_bytes "$kit/r.plain.json") <(value least_bytes "$kit/r.plain.json") |
   awk '$1 < $2 || $1 > 1.001 * $2 { exit 1 }'
