@@ -1,5 +1,4 @@
-#ifndef KERNELS_CUDA_TRY_H
-#define KERNELS_CUDA_TRY_H
+#pragma once
 
 /* For functions that return a cudaError_t: stops at the first failure and returns it. */
 #define TRY(call)                                                                                  \
@@ -7,5 +6,3 @@
     const cudaError_t status_ = (call);                                                            \
     if (status_ != cudaSuccess) return status_;                                                    \
   } while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* What the host plans with before it launches: facts of a GPU. They are apart from kernels.h
    because they need no CUDA Toolkit. */
-#ifndef KERNELS_GPU_H
-#define KERNELS_GPU_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ typedef struct {
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
   WideBy wide_by;
 } GpuLimits;
-
-#endif

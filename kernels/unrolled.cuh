@@ -1,9 +1,6 @@
 /* Loops whose body the compiler repeats. */
-#ifndef UNROLLED_CUH
-#define UNROLLED_CUH
+#pragma once
 
 /* Runs its body for i from 0 to count - 1, unrolled: i is a constant in each copy, so that an array
    that it numbers stays in registers. */
 #define unrolled(i, count) _Pragma("unroll") for (int i = 0; i < (count); i++)
-
-#endif

@@ -6,8 +6,7 @@
    Then, while the other teams go back and forth, it updates W3 and b3, the gradients of which are
    sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, as patches of 3 x 3
    values. */
-#ifndef EPOCH_HEAD_CUH
-#define EPOCH_HEAD_CUH
+#pragma once
 
 #include "epoch/weights.cuh"
 
@@ -412,5 +411,3 @@ __device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s)
 }
 
 } // namespace epoch
-
-#endif

@@ -1,7 +1,6 @@
 /* The layout of the epoch kernel: which part each block has, what it holds in shared memory, where
    its mail lies. epoch.cu explains the whole. */
-#ifndef EPOCH_LAYOUT_CUH
-#define EPOCH_LAYOUT_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 
@@ -302,5 +301,3 @@ __device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job,
 }
 
 } // namespace epoch
-
-#endif

@@ -7,8 +7,7 @@
    that gradient comes is U = W1 - rate (momentum V + decay W1), so X U' is computed and mailed
    while the rows are still busy with the step before. The rest is -rate K dZ1, which the rows add
    themselves (rows.cuh). A direct step waits for the update and mails X W1'. */
-#ifndef EPOCH_MATRIX_CUH
-#define EPOCH_MATRIX_CUH
+#pragma once
 
 #include "bf16_split.cuh"
 #include "epoch/layout.cuh"
@@ -327,5 +326,3 @@ __device__ void matrix_block(const EpochPlan &plan, const EpochJob &job, Shared<
 }
 
 } // namespace epoch
-
-#endif

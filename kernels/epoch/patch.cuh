@@ -5,8 +5,7 @@
    It is what the next step waits for. So a warp has six hidden values, two packets, or two times
    six, from their arrival to the packets of weights that it sends, and no other warp waits for it.
    H1 is received, and split into bf16 terms, before dZ2 is there. */
-#ifndef EPOCH_PATCH_CUH
-#define EPOCH_PATCH_CUH
+#pragma once
 
 #include "bf16_split.cuh"
 #include "epoch/weights.cuh"
@@ -163,5 +162,3 @@ __device__ void patch_team(const EpochPlan &plan, const EpochJob &job, Shared &s
 }
 
 } // namespace epoch
-
-#endif

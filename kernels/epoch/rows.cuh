@@ -12,8 +12,7 @@
    W2 is held in registers, three hidden values times eight neurons per lane, because shared memory
    would have to deliver every weight again for only four multiplications. The way back wants it
    transposed, three neurons times eight hidden values; it is copied while Z2 is on its way. */
-#ifndef EPOCH_ROWS_CUH
-#define EPOCH_ROWS_CUH
+#pragma once
 
 #include "epoch/layout.cuh"
 
@@ -351,5 +350,3 @@ __device__ void row_team(const EpochPlan &plan, const EpochJob &job, Shared &s) 
 }
 
 } // namespace epoch
-
-#endif

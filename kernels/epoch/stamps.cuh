@@ -1,7 +1,6 @@
 /* The device's half of stamps.h. Without EPOCH_STAMPED, which only the second object defines, every
    macro here is nothing. */
-#ifndef EPOCH_STAMPS_CUH
-#define EPOCH_STAMPS_CUH
+#pragma once
 
 #ifdef EPOCH_STAMPED
 
@@ -49,6 +48,4 @@ __device__ inline void take_anchor(const EpochStamps &stamps, int end) {
 #else
 #define WITH_STAMPS(...)
 #define STAMP(which)
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* Stamps of the epoch kernel: when each team of each block came to the end of each of its stages,
    by the clock of its multiprocessor. They exist in a second object of the same sources alone
    (kernels/measure/epoch_stamped.cu), for mlp-bench --trace. */
-#ifndef EPOCH_STAMPS_H
-#define EPOCH_STAMPS_H
+#pragma once
 
 #include "kernels.h"
 
@@ -61,6 +60,4 @@ cudaError_t launch_epoch_stamped(const EpochPlan *plan, const EpochJob *job,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

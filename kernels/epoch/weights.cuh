@@ -1,7 +1,6 @@
 /* The weights of the second and the last layer: each packet of P belongs to one thread of each
    group, which holds it in registers from the first step of the launch to the last. */
-#ifndef EPOCH_WEIGHTS_CUH
-#define EPOCH_WEIGHTS_CUH
+#pragma once
 
 #include "epoch/layout.cuh"
 
@@ -60,5 +59,3 @@ __device__ inline void update_packet(const EpochJob &job, const BlockLayout &lay
 }
 
 } // namespace epoch
-
-#endif

@@ -1,6 +1,5 @@
 /* cuBLAS, with which several ladders are compared. */
-#ifndef LAB_CUBLAS_CUH
-#define LAB_CUBLAS_CUH
+#pragma once
 
 #include <cublas_v2.h>
 
@@ -17,5 +16,3 @@ template <class Function> cudaError_t lab_cublas(const LabCall *call, Function f
              ? cudaGetLastError()
              : cudaErrorUnknown;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The device's side of every topic of the lab, on top of lab.h. */
-#ifndef LAB_CUH
-#define LAB_CUH
+#pragma once
 
 #include <algorithm>
 
@@ -172,5 +171,3 @@ template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
   return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"
                                                     : nullptr;
 }
-
-#endif

@@ -4,8 +4,7 @@
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
    for each rung. It never allocates, prints or times: the harness (src/lab/run.c) does that for all
    topics alike. Device pointers start d_, host pointers h_. */
-#ifndef LAB_H
-#define LAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -176,6 +175,4 @@ extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_trans
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* The kernel of the topic math (math.cu), in a header because it is compiled twice: by math.cu as
    it stands, and by math_fast.cu with -use_fast_math. Everything here is local to the file that
    includes it, so that the two compilations never meet. */
-#ifndef LAB_MATH_CUH
-#define LAB_MATH_CUH
+#pragma once
 
 #include "lab/lab.cuh"
 
@@ -74,5 +73,3 @@ template <class Source, int FUNCTION = 0> cudaError_t launch_math(const LabCall 
 }
 
 } // namespace
-
-#endif

@@ -1,6 +1,5 @@
 /* The last rung of matmul.cu without tensor cores. */
-#ifndef LAB_MATMUL_PIPELINED_CUH
-#define LAB_MATMUL_PIPELINED_CUH
+#pragma once
 
 #include "lab/matmul_tile.cuh"
 
@@ -148,5 +147,3 @@ cudaError_t launch(const LabCall *call) {
 
 } // namespace pipelined
 } // namespace
-
-#endif

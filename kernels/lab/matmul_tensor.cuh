@@ -4,8 +4,7 @@
    C (m, n) = A (m, k) B (k, n), row-major; A and B are bf16, C is float32. A tensor core multiplies
    bf16 numbers exactly and adds in float32, a tile at a time: mma.sync has a warp multiply 16 x 16
    by 16 x 8. */
-#ifndef LAB_MATMUL_TENSOR_CUH
-#define LAB_MATMUL_TENSOR_CUH
+#pragma once
 
 #include "bf16_split.cuh"
 #include "lab/matmul_tile.cuh"
@@ -84,5 +83,3 @@ template <int TERMS> size_t matmul_terms_bytes(const LabCall *call) {
   const size_t m = call->size.dim[0], n = call->size.dim[1], k = call->size.dim[2];
   return TERMS * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n));
 }
-
-#endif

@@ -2,8 +2,7 @@
 
    C (m, n) = A (m, k) B (k, n), all row-major. A block computes a tile of C, BM x BN, from slabs of
    A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
-#ifndef LAB_MATMUL_TILE_CUH
-#define LAB_MATMUL_TILE_CUH
+#pragma once
 
 #include "copies.cuh"
 #include "lab/lab.cuh"
@@ -97,5 +96,3 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
   else
     copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
-
-#endif

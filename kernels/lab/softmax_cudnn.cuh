@@ -1,7 +1,6 @@
 /* cuDNN's softmax, with which the ladder of softmax.cu is compared. The library is looked for when
    the program runs, so that building does not need it. */
-#ifndef LAB_SOFTMAX_CUDNN_CUH
-#define LAB_SOFTMAX_CUDNN_CUH
+#pragma once
 
 #include "lab/lab.cuh"
 
@@ -62,5 +61,3 @@ const char *refuse_cudnn(const LabCall *call) {
 }
 
 } // namespace
-
-#endif

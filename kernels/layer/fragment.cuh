@@ -27,8 +27,7 @@
 
    A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart and planes PLANE apart.
  */
-#ifndef LAYER_FRAGMENT_CUH
-#define LAYER_FRAGMENT_CUH
+#pragma once
 
 #include "layer/operand.cuh"
 
@@ -283,6 +282,4 @@ struct FloatCores {
 using Arithmetic = FloatCores;
 #else
 using Arithmetic = TensorCores;
-#endif
-
 #endif

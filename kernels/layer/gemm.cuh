@@ -26,8 +26,7 @@
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
    terms once and read by several warps. The next slab is fetched into registers while the tensor
    cores work on this one. It pays from some hundred rows on. */
-#ifndef LAYER_GEMM_CUH
-#define LAYER_GEMM_CUH
+#pragma once
 
 #include "layer/fragment.cuh"
 
@@ -450,5 +449,3 @@ cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
 static inline bool valid_tiling(int m, int n) {
   return m > 0 && n > 0 && m <= 65535 * 16;
 }
-
-#endif

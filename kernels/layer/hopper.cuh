@@ -13,8 +13,7 @@
    that barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte
    words of a row change places, by exclusive or with bits of the row's number (a "swizzle"), so
    that neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
-#ifndef LAYER_HOPPER_CUH
-#define LAYER_HOPPER_CUH
+#pragma once
 
 #include <cuda.h>
 #include <stdint.h>
@@ -268,5 +267,3 @@ template <int COUNT> __device__ inline void keep_registers() {
 template <int COUNT> __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-
-#endif

@@ -14,8 +14,7 @@
    A load never waits: an address out of bounds is moved in bounds, and
    zero_out_of_bounds() replaces the value by 0 when it is used. So all loads of a thread are in
    flight before it waits for the first. */
-#ifndef LAYER_OPERAND_CUH
-#define LAYER_OPERAND_CUH
+#pragma once
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
@@ -143,5 +142,3 @@ template <Reading AS> struct Pixels {
     pixels_to_floats(raw.bytes, out);
   }
 };
-
-#endif

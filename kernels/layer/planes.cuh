@@ -1,6 +1,5 @@
 /* Planes of bf16 terms (kernels.h) as kernels write them. */
-#ifndef LAYER_PLANES_CUH
-#define LAYER_PLANES_CUH
+#pragma once
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
@@ -65,5 +64,3 @@ __device__ inline void store_terms(const Terms &t, int row, int column, const Qu
     }
   }
 }
-
-#endif

@@ -16,8 +16,7 @@
    tile's side of one k (ACROSS_K); ldmatrix transposes the latter. The words of 16 bytes of a line
    change places, by exclusive or with bits of the line's number (a "swizzle"), so that the eight
    lines that ldmatrix reads at a time lie in different banks. */
-#ifndef LAYER_WIDE_MMA_CUH
-#define LAYER_WIDE_MMA_CUH
+#pragma once
 
 #include "copies.cuh"
 #include "layer/wide_products.cuh"
@@ -304,5 +303,3 @@ __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
 }
 
 } // namespace wide::mma
-
-#endif

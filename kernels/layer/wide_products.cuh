@@ -19,8 +19,7 @@
                    else it may be called out of bounds, and loads any values
      store()       finishes and stores them, in bounds
      store_last()  the last column of C, where LAST_APART: it does not lie with the others */
-#ifndef LAYER_WIDE_PRODUCTS_CUH
-#define LAYER_WIDE_PRODUCTS_CUH
+#pragma once
 
 #include "layer/planes.cuh"
 
@@ -250,5 +249,3 @@ static inline cudaError_t ask_gpu(Gpu *gpu) {
 }
 
 } // namespace wide
-
-#endif

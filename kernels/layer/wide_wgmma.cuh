@@ -30,8 +30,7 @@
    - Where tiles are too few for all multiprocessors, each block of a cluster sums a part of the k
      of one tile (split-K). Then each adds a part of the tile from the shared memory of all, in
      their order, and finishes it. */
-#ifndef LAYER_WIDE_WGMMA_CUH
-#define LAYER_WIDE_WGMMA_CUH
+#pragma once
 
 #include "layer/hopper.cuh"
 #include "layer/wide_products.cuh"
@@ -487,5 +486,3 @@ template <int TERMS, class Schedule>
 constexpr int WIDE_SHARED_BYTES = sizeof(Ring<TERMS, Schedule>) + 1024;
 
 } // namespace wide::wgmma
-
-#endif

@@ -14,8 +14,7 @@
    (docs/accuracy.md). Simard's displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the
    standard deviation; ours by a point's / sqrt(3) times 0.48, the root of the sum of the squared
    weights: 0.97 pixels. */
-#ifndef AUGMENT_H
-#define AUGMENT_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -221,5 +220,3 @@ AUGMENT_FUNCTION void augment_row(AugmentStrengths strengths, uint64_t key, uint
     control[p] = augment_control(strengths, key, row, side, p);
   augment_picture(&map, control, pixels, copy, side);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* One message, written where a failure is understood and printed by main alone. */
-#ifndef ERROR_H
-#define ERROR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ typedef struct {
    can end in `return error_set(error, ...)`. A message that is too long is cut. It may quote a
    hostile file: control characters are written out, as text_printable does. */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

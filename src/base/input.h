@@ -1,7 +1,6 @@
 /* Files that are read from front to back. Reading one that waits for its writer, a FIFO or a
    terminal, ends after a signal that asks for the end. */
-#ifndef INPUT_H
-#define INPUT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,5 +13,3 @@ FILE *input_open(const char *path);
 /* Waits until the descriptor can be read. False after a signal, or once *abandoned, which may be
    NULL. */
 bool input_wait(int file, const atomic_bool *abandoned);
-
-#endif

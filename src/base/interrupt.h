@@ -4,8 +4,7 @@
    The first signal only makes interrupt_pending() true. Code that waits or works for longer than a
    moment looks there, and unwinds as after a failure. A second signal ends the process at once. A
    signal that was ignored when the program started (nohup) stays ignored. */
-#ifndef INTERRUPT_H
-#define INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void interrupt_clean_by(void (*clean)(void));
 
 /* The number of the signal that came, or 0. May be called by any thread. */
 int interrupt_pending(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The memory that this process may take. */
-#ifndef MEMORY_H
-#define MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ static inline uint64_t memory_limit(void) {
 /* Refuses, before they are taken, more than `most` bytes for `what`, a plural: "WHAT need 26.10 GB
    of memory, but may take only 4.00 GB". Sets error->too_large then. */
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error);
-
-#endif

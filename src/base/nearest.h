@@ -1,6 +1,5 @@
 /* Finds the known word that is nearest to a mistyped one, for "did you mean". */
-#ifndef NEAREST_H
-#define NEAREST_H
+#pragma once
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -36,5 +35,3 @@ bool nearest_append_option(const char *given, const struct option *known, Error 
 /* Appends the file of the same folder whose name is nearest to that of `path`, which does not
    exist. Returns false if none is near. */
 bool nearest_append_file(const char *path, Error *error);
-
-#endif

@@ -9,8 +9,7 @@
                from 1 (Kingma and Ba 2015, algorithm 1)
      adamw     the same with g' = g, and w loses rate decay w beside (Loshchilov and Hutter 2019;
                the rate scales the decay, as in PyTorch) */
-#ifndef OPTIMIZER_H
-#define OPTIMIZER_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ OPTIMIZER_FUNCTION float optimizer_average_keeps(float decay, uint32_t updates) 
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
   return decay < at_first ? decay : at_first;
 }
-
-#endif

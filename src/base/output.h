@@ -13,8 +13,7 @@
    them wait for their reader, but after a signal (interrupt.h) not for long, because whoever reads
    a pipe or a terminal may have stopped. The C library alone would lose output there: it drops what
    does not fit into a descriptor that a shell or a parent process made non-blocking. */
-#ifndef OUTPUT_H
-#define OUTPUT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -109,5 +108,3 @@ void standard_output_open(void);
 
 /* Writes out what was printed. False if that, or anything printed before, could not be written. */
 bool standard_output_flush(Error *error);
-
-#endif

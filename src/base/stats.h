@@ -1,6 +1,5 @@
 /* The median and the range of measured times. */
-#ifndef STATS_H
-#define STATS_H
+#pragma once
 
 typedef struct {
   double median, low, high;
@@ -8,5 +7,3 @@ typedef struct {
 
 /* Sorts the values, (count) from 1 on. */
 Stats stats_of(double *values, int count);
-
-#endif

@@ -1,6 +1,5 @@
 /* Text that others wrote: names of files and what stands in them. */
-#ifndef TEXT_H
-#define TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ void text_print_wrapped(FILE *file, const char *text, int column, int indent, in
 
 /* Sets path[size] to the file `name` in the folder of this program. */
 bool text_beside_program(char *path, size_t size, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* Threads that the system may refuse: RLIMIT_NPROC, a control group's pids.max, memory for stacks.
  */
-#ifndef THREADS_H
-#define THREADS_H
+#pragma once
 
 #include "base/error.h"
 
@@ -10,5 +9,3 @@
    OpenMP ends the process if it cannot start a thread, so this tries with threads of its own first.
    False if there cannot be so many; *error then says how many there can be. */
 bool threads_start(int *count, Error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parts of mlp-bench. Whatever is measured, by mlp-bench or by scripts/compare_peers.py,
    becomes a line of a record. */
-#ifndef BENCH_H
-#define BENCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -112,5 +111,3 @@ typedef struct {
 } BenchRun;
 
 bool bench_run(const char *train, const char *test, int epochs, BenchRun *run, Error *error);
-
-#endif

@@ -4,8 +4,7 @@
    chrome://tracing show: a process per level, slices (complete events, "X") on its tracks, and flow
    arrows ("s" to "f") from a launch to its kernel and from a sender of mail to its receiver. Every
    level begins at 0, with its first launch. */
-#ifndef TRACE_H
-#define TRACE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -86,5 +85,3 @@ void trace_kernel_name(const char *demangled, char *name, size_t size);
 /* Records a range of 64 steps of 784-300-100-10 at batch 64, on random rows, at every level:
    cuda/record.c. */
 bool trace_record(Trace *trace, const char *command, Error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The kinds of options: an OptionKind for each type of field. */
-#ifndef OPTION_KINDS_H
-#define OPTION_KINDS_H
+#pragma once
 
 #include "cli/option_table.h"
 
@@ -33,5 +32,3 @@ typedef struct {
 
 /* The share that an option_share_or_path is, NAN if it is the name of a file. */
 double option_share(const char *text);
-
-#endif

@@ -22,8 +22,7 @@
      if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
 
    option_kinds.h has the kinds; a program may have one of its own. */
-#ifndef OPTION_TABLE_H
-#define OPTION_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -126,5 +125,3 @@ void option_table_files(const OptionTable *table, const void *options, OptionFil
 
 /* Refuses options by which one file would be written and read, or written twice. */
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error);
-
-#endif

@@ -4,8 +4,7 @@
    configuration file (INI, read by inih), the built-in defaults and `--help` all come from it,
    so they cannot disagree. A configuration file has a section for each group of `--help`; its
    keys are the long names. The command line wins over the file, wherever --config stands. */
-#ifndef OPTIONS_H
-#define OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ bool options_can_be_saved(const Options *options, Error *error);
 /* Copies the template of the man page (roff with the macros of man(7)) or of the bash completion,
    with what the table says in place of its marks. options_manual.c */
 void options_fill_template(FILE *template, FILE *file);
-
-#endif

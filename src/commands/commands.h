@@ -1,7 +1,6 @@
 /* The commands of mlp-train: it trains a network, looks for a learning rate, or predicts
    with a saved network. */
-#ifndef COMMANDS_H
-#define COMMANDS_H
+#pragma once
 
 #include "base/interrupt.h"
 #include "cli/options.h"
@@ -104,5 +103,3 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                           .mistakes = options->mistakes,
                           .confusion = options->confusion};
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Whole lines of CSV to rows of bytes, by libcsv: the part of dataset.h that knows no threads and
    no files. A chunk of text is parsed alone, so that many can be parsed at once; lines count from 0
    within it, since only whoever puts the chunks in order knows how many lines went before. */
-#ifndef CSV_CHUNK_H
-#define CSV_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ static inline bool chunk_failed(const Chunk *chunk) {
    columns bytes and one more. An error in the text becomes the chunk's fault. A row that is not
    wanted is skipped up to its line feed and becomes zeros. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);
-
-#endif

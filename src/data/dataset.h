@@ -10,8 +10,7 @@
    The first line is a header if its first field begins with anything but a digit, a sign or a
    point, or if a field is the name of the label's column; so a bad number there is an error, not a
    header. Header or row, every row must have as many fields as the first line. */
-#ifndef DATASET_H
-#define DATASET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ double dataset_progress(const DatasetReader *reader);
 
 /* Stops the threads, frees everything. NULL is allowed. */
 void dataset_close(DatasetReader *reader);
-
-#endif

@@ -7,8 +7,7 @@
 
    Only operations that IEEE 754 rounds one way (+ - * / sqrt) are used, and no fused
    multiply-add: the same digit on every machine. */
-#ifndef DIGITS_H
-#define DIGITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ typedef enum { DIGITS_TRAIN, DIGITS_TEST } DigitsSeries;
 /* Draws digit `row` of a series: pixels (28, 28), 0 paper to 255 ink. Returns its label, 0 to 9,
    each as likely as any. A function of the arguments alone. */
 int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels[DIGITS_PIXELS]);
-
-#endif

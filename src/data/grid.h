@@ -1,7 +1,6 @@
 /* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All
    take time proportional to the grid, whatever the radius, and return false without memory. */
-#ifndef GRID_H
-#define GRID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
    pixels; neighbours touch at sides or corners (Rosenfeld and Pfaltz, "Sequential operations in
    digital picture processing", 1966). labels: (height, width), 0 elsewhere. *count: of regions. */
 bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count);
-
-#endif

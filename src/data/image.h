@@ -1,6 +1,5 @@
 /* A picture file as levels of grey, upright, and no larger than it takes to find digits in it. */
-#ifndef IMAGE_H
-#define IMAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void image_free(Image *image); /* one of zeros is allowed */
    for digital still cameras: Exif Version 2.3", 2010, section 4.6.4; the structure is that of TIFF
    6.0, 1992). Reads no byte outside, in time proportional to `length` at most. */
 int exif_orientation(const uint8_t *bytes, size_t length);
-
-#endif

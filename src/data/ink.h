@@ -1,7 +1,6 @@
 /* Ink in a picture: how far each pixel stands out from the ground around it, whatever the light,
    the paper's rules and the desk beside it. */
-#ifndef INK_H
-#define INK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ typedef struct {
    nothing stands out: then *none is set. The caller frees what ink_free takes. */
 bool ink_find(const Image *image, Ink *ink, bool *none);
 void ink_free(Ink *ink); /* one of zeros is allowed */
-
-#endif

@@ -1,6 +1,5 @@
 /* The digits in a picture: found, put in order, sized and centred as MNIST's are. */
-#ifndef PHOTOGRAPH_H
-#define PHOTOGRAPH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ typedef struct {
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error);
 void photograph_free(Photograph *photograph); /* one of zeros is allowed */
-
-#endif

@@ -1,6 +1,5 @@
 /* A set of rows of a file. */
-#ifndef ROW_SET_H
-#define ROW_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ static inline void row_set_add(RowSet *set, uint64_t row) {
 static inline bool row_set_has(const RowSet *set, uint64_t row) {
   return set->bits[row / 8] >> row % 8 & 1;
 }
-
-#endif

@@ -5,8 +5,7 @@
    A regular file must stay as it was when it was opened. It is looked at after every read, and
    what was read after a change is not handed out. Of an archive that fails, what was unpacked in
    the same call is not handed out either; damage shows at the latest at the end of its member. */
-#ifndef SOURCE_H
-#define SOURCE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ bool source_can_repeat(const char *path);
 
 /* True if `path` names the file or pipe that is open. */
 bool source_is(const Source *source, const char *path);
-
-#endif

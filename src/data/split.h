@@ -7,8 +7,7 @@
    section 8.3). So of n rows of a class n * share are held out, at most one more or less, and the
    choice depends on seed, share and labels alone: a pass over the file needs no memory of the one
    before. */
-#ifndef SPLIT_H
-#define SPLIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ bool split_takes(Split *split, int label);
 
 /* Returns an upper bound of how many rows are taken, of at most `rows`. */
 uint64_t split_most(const Split *split, uint64_t rows);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the emulator's own sources share: lanes and their blocks, memory and its accesses. */
-#ifndef EMULATOR_CORE_H
-#define EMULATOR_CORE_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -160,5 +159,3 @@ std::string me();
 } // namespace emulated
 
 #define PC ((uintptr_t)__builtin_return_address(0))
-
-#endif

@@ -1,7 +1,6 @@
 /* CUDA C++ for the emulator: qualifiers, indices, vectors, and the functions of warps and blocks.
    The compiler includes it before a kernel file. */
-#ifndef EMULATOR_DEVICE_H
-#define EMULATOR_DEVICE_H
+#pragma once
 
 #include <limits.h>
 #include <math.h>
@@ -417,5 +416,3 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
 }
 
 #include "emulator/ptx.h"
-
-#endif

@@ -10,8 +10,7 @@
    those to the same place. There are no caches and there is no time: a missing fence stays unseen.
 
    Not for several threads at once. */
-#ifndef EMULATOR_H
-#define EMULATOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,4 @@ EmulatorCounts emulator_counts(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,6 +1,5 @@
 /* What device.h and ptx.h ask of the emulator. */
-#ifndef EMULATOR_RUNTIME_H
-#define EMULATOR_RUNTIME_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ void emulator_load_mail(const void *at, void *packet);
 /* Runs function(copy of the arguments) in every thread, to the end. */
 cudaError_t emulator_run(const void *kernel, dim3 grid, dim3 block, size_t shared,
                          void (*function)(void *arguments), const void *arguments, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The device that --device asks for. */
-#ifndef DEVICE_H
-#define DEVICE_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -20,5 +19,3 @@ Engine *device_open(void *context, const EngineConfig *config, Error *error);
    begun can be begun again: then what is opened from now on is the CPU, and the reason is the
    failure. Else false, and *error says what does without a GPU if that was what failed. */
 bool device_fall_back(Device *device, bool able, Error *error);
-
-#endif

@@ -7,8 +7,7 @@
    in the order in which they were called; predict, collect and read wait for all of it. Every call
    returns false with *error set on failure; an error of queued work is reported by a later call, at
    the latest by collect. */
-#ifndef ENGINE_H
-#define ENGINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -170,5 +169,3 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 /* True if there is a CUDA device that can run what this program has for it; otherwise false with
    the reason. Slow the first time: it initialises the driver. */
 bool engine_cuda_available(Error *reason);
-
-#endif

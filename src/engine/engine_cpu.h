@@ -1,7 +1,6 @@
 /* The CPU engine inside: engine_cpu.c has its memory and the calls of engine.h, engine_cpu_steps.c
    the arithmetic of a step, engine_cpu_optimizer.c that of an update by another rule than sgd. */
-#ifndef ENGINE_CPU_H
-#define ENGINE_CPU_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -108,5 +107,3 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
 /* Computes average = keeps average + (1 - keeps) values, count of them; both begin on a cache line.
  */
 void cpu_average(float *average, const float *values, size_t count, float keeps);
-
-#endif

@@ -7,8 +7,7 @@
    held in registers until it is finished. Terms are added in order of j, so a tile's bits depend
    neither on its width nor on which thread computes it. `index` lets a panel leave out terms
    that are 0 in all its rows: four fifths of MNIST's pixels are. */
-#ifndef GEMM_CPU_H
-#define GEMM_CPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ typedef struct {
 
 /* The kernels that this machine can run, fastest first: i from 0; NULL past the last. */
 const GemmKernels *gemm_kernels(int i);
-
-#endif

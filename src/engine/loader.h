@@ -1,7 +1,6 @@
 /* The double-buffered loader: while the device copies and trains on one staging buffer, the next
    rows are parsed into the other. */
-#ifndef LOADER_H
-#define LOADER_H
+#pragma once
 
 #include "data/dataset.h"
 #include "engine/engine.h"
@@ -32,5 +31,3 @@ typedef struct {
    differ. */
 bool loader_feed(Engine *engine, DatasetReader *reader, const LoaderPlan *plan, uint64_t *rows,
                  Error *error);
-
-#endif

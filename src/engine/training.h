@@ -1,7 +1,6 @@
 /* The settings of training: one struct from the option to the kernel. An option of cli/options.c
    writes its value straight into a field here, in the type and the unit that an engine takes. */
-#ifndef TRAINING_H
-#define TRAINING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ static inline PixelFactor training_pixel_factor(const Training *training) {
   const bool is_default = max == 255 && std == 1 && p->mean == 0;
   return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
 }
-
-#endif

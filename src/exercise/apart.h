@@ -1,6 +1,5 @@
 /* Runs what may crash, hang or exit in a process of its own. */
-#ifndef APART_H
-#define APART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void apart_release(void *memory, size_t bytes);
 /* "it was ended by SIGFPE (Floating point exception)", "it called exit(3)", "it had not returned
    after 20 s". */
 void apart_describe(const Apart *apart, double limit, char *text, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
    emulator (src/emulator). A problem is one of the four tasks on one shape. Each function runs in a
    process of its own, which sees what it is given and nothing else; what is expected of it is
    worked out afterwards, elsewhere. */
-#ifndef EXERCISE_H
-#define EXERCISE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -198,5 +197,3 @@ typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
 /* Writes the points and why: as Gradescope's results.json, or as plain JSON. docs/teaching. */
 bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
                     uint64_t seed, const ExerciseScore scores[TASKS], Error *error);
-
-#endif

@@ -3,8 +3,7 @@
    Matrices are row-major, shapes stand as (rows, columns); in and out are a layer's widths. No
    two arguments may overlap unless the comment says so. Nothing here is fast or checks its
    arguments; a failed allocation aborts the test program. */
-#ifndef REFERENCE_H
-#define REFERENCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -117,5 +116,3 @@ double reference_relative_error(const float *out, const double *ref, size_t coun
 
 /* The largest |out - ref|; INFINITY if anything is NaN or infinite. */
 double reference_max_error(const float *out, const double *ref, size_t count);
-
-#endif

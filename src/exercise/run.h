@@ -1,6 +1,5 @@
 /* A problem on the device, and what gpu.c or emulated.c does with it. */
-#ifndef EXERCISE_RUN_H
-#define EXERCISE_RUN_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -34,5 +33,3 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 /* What a call does is counted between a start and an end. */
 void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start);
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parts of mlp-lab: what it does with the topics of kernels/lab/lab.h. What needs the CUDA
    Toolkit is in cuda/; sizes, checks, reports and what was recorded do without. */
-#ifndef LAB_HARNESS_H
-#define LAB_HARNESS_H
+#pragma once
 
 #include "base/error.h"
 #include "base/stats.h"
@@ -256,5 +255,3 @@ bool lab_start(Error *error) LAB_CUDA;
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) LAB_CUDA;
 /* `mlp-lab device` */
 bool lab_device(Error *error) LAB_CUDA;
-
-#endif

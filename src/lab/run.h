@@ -1,7 +1,6 @@
 /* What cuda/run.c, which checks rungs, asks of a GPU (cuda/times.c) and of the emulator
    (emulated/counts.c). */
-#ifndef LAB_RUN_H
-#define LAB_RUN_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -21,5 +20,3 @@ void lab_watch(const LabStand *s, LabRow *row, bool starts);
 cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy);
 /* Times a row. `once`: the seconds of the run that was checked. */
 bool lab_time(const LabStand *s, LabRow *row, double once, Error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Curves that are collected, then drawn; the colours of all charts of measurements. */
-#ifndef CHART_H
-#define CHART_H
+#pragma once
 
 #include "measure/table.h"
 #include "plot/line_chart.h"
@@ -31,5 +30,3 @@ void curves_add(CurveSet *set, const char *name, double x, double y);
 /* Draws the panels, whose axes and marks the caller has set, as a PNG. */
 bool curves_draw(Curves *curves, const char *title, const char *subtitle, const char *path,
                  Error *error);
-
-#endif

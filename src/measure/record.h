@@ -17,8 +17,7 @@
 
    Kinds of mlp-lab: lab-machine, lab-topic, lab-rung, lab-problem, and lab for a rung at a point.
    Lines of scripts/scaling.sh have no kind: who, network, precision, batch, ranks, rows, ms. */
-#ifndef RECORD_H
-#define RECORD_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -88,5 +87,3 @@ Lines lines_of(const Record *record, const char *kind);
 bool file_create(const char *path, FILE **file, Error *error);
 /* Closes it unless it is NULL. Returns good, or false if it cannot be written. */
 bool file_close(const char *path, FILE *file, bool good, Error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The one printer of tables, as plain text or as Markdown. A table is data: a row is a line of a
    record, a column names a key of it or has a function. */
-#ifndef TABLE_H
-#define TABLE_H
+#pragma once
 
 #include "measure/record.h"
 
@@ -40,5 +39,3 @@ typedef struct {
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);
 void table_heading(FILE *file, bool markdown, const char *text); /* of a section */
-
-#endif

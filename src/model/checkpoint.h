@@ -12,8 +12,7 @@
    prefix that all names share, none being one. Layers come in the order of their numbers, which
    may have gaps. So the state dict of an nn.Sequential (0.weight, 2.weight) or of a module with
    fc1, fc2, ... can be loaded; ReLU between them is taken for granted. */
-#ifndef CHECKPOINT_H
-#define CHECKPOINT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
 
 /* A checkpoint of zeros is allowed, and is what is left. */
 void checkpoint_free(Checkpoint *checkpoint);
-
-#endif

@@ -1,6 +1,5 @@
 /* The fields in the __metadata__ of a checkpoint's file. */
-#ifndef CHECKPOINT_FORMAT_H
-#define CHECKPOINT_FORMAT_H
+#pragma once
 
 #include <math.h>
 
@@ -30,5 +29,3 @@ static const Field fields[] = {
 };
 #undef FIELD
 enum { FIELDS = sizeof fields / sizeof *fields };
-
-#endif

@@ -1,6 +1,5 @@
 /* Learning rates over the epochs of a run. */
-#ifndef LR_SCHEDULE_H
-#define LR_SCHEDULE_H
+#pragma once
 
 #include <math.h>
 
@@ -40,5 +39,3 @@ static inline double lr_schedule_rate(const LrSchedule *schedule, int epoch) {
   if (epoch < schedule->warmup) factor *= (double)(epoch + 1) / (schedule->warmup + 1);
   return schedule->rate * factor;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Results of a network: its epochs, and its predictions compared with the truth. */
-#ifndef METRICS_H
-#define METRICS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -54,5 +53,3 @@ void softmax(const float *logits, int classes, double *probabilities);
    to 16 classes stand in the confusion matrix; with more, the ten most frequent confusions follow.
  */
 void metrics_print(const Metrics *metrics, FILE *file);
-
-#endif

@@ -3,8 +3,7 @@
    Layer l (0-based) maps size[l] values to size[l+1]: y = x W^T + b, W (out, in) row-major as
    PyTorch's nn.Linear keeps it, ReLU after every layer but the last. Each tensor starts on
    NETWORK_ALIGN floats; the padding between is zero and stays zero. */
-#ifndef NETWORK_H
-#define NETWORK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void network_describe(const Network *network, char text[NETWORK_TEXT]);
    "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,
    the same bits on every machine. */
 void network_initialise(const Network *network, uint64_t seed, float *parameters);
-
-#endif

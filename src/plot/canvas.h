@@ -2,8 +2,7 @@
 
    Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be
    fractions; what lies outside is not drawn. Edges of lines and letters are smoothed. */
-#ifndef CANVAS_H
-#define CANVAS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ double canvas_text_width(double height, const char *text);
 
 /* Replaces the file `path` by the picture as a PNG. */
 bool canvas_save(const Canvas *picture, const char *path, Error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* A chart of values as dots over a logarithmic axis, a row for each. Bars would say nothing: an
    axis of logarithms has no zero for them to begin at. */
-#ifndef DOT_CHART_H
-#define DOT_CHART_H
+#pragma once
 
 #include "plot/canvas.h"
 
@@ -28,5 +27,3 @@ void dot_chart_add(DotChart *chart, const char *label, double value, Colour colo
 /* Replaces the file `path` by the chart as a PNG. Fails on a value that is not above 0, without
    memory, or if the file cannot be written. */
 bool dot_chart_draw(const DotChart *chart, const char *path, Error *error);
-
-#endif

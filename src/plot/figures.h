@@ -2,8 +2,7 @@
 
    Every function returns false with *error set when there is no memory or the file cannot be
    written. */
-#ifndef FIGURES_H
-#define FIGURES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ enum { FIGURES_MAX_NUMBERS = 30 };
 /* Draws the confusion matrix, truth down, predictions across: the colour tells the share of the
    truth's rows. Up to FIGURES_MAX_NUMBERS classes have their counts written. */
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
-
-#endif

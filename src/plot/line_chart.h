@@ -1,7 +1,6 @@
 /* Line charts: panels one below the other, each with a few curves over axes of its own, linear or
    logarithmic. */
-#ifndef LINE_CHART_H
-#define LINE_CHART_H
+#pragma once
 
 #include "plot/page.h"
 
@@ -29,5 +28,3 @@ typedef struct {
 /* Replaces the file `path` by the chart as a PNG. Fails on a panel without a single point, without
    memory, or if the file cannot be written. */
 bool line_chart_draw(const LineChart *chart, const char *path, Error *error);
-
-#endif

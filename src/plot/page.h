@@ -1,8 +1,7 @@
 /* The page that every figure is drawn on: its palette, its type, its margins, its legend and its
    axes. A figure is marks on a page: text, lines, rectangles and images, which canvas.h turns into
    pixels. */
-#ifndef PAGE_H
-#define PAGE_H
+#pragma once
 
 #include "plot/canvas.h"
 
@@ -113,5 +112,3 @@ Grid tile_grid(int left, int top, int width, int columns, int side, int lines);
 /* Draws image i of them, `pixels` (side, side), and its lines. */
 void page_tile(Canvas *page, const Grid *grid, int i, const uint8_t *pixels, int side,
                const Key *lines, int count);
-
-#endif

@@ -1,7 +1,6 @@
 /* A picture of pictures: each with a box around every digit that was found in it, and beside it the
    digits as the network saw them, with its answers. */
-#ifndef SEEN_H
-#define SEEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ bool seen_add(Seen *seen, const SeenPicture *picture, Error *error);
 /* Replaces the file `path` by a PNG of all pictures added. Fails without memory, or if the file
    cannot be written. */
 bool seen_save(const Seen *seen, const char *path, Error *error);
-
-#endif

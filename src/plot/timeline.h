@@ -1,8 +1,7 @@
 /* A chart of what ran when: rows, one above the other, on one axis of time. A row has lanes, a lane
    has slices. A row too long for the axis is drawn as its first part and its last, with a break
    between them that says so. */
-#ifndef TIMELINE_H
-#define TIMELINE_H
+#pragma once
 
 #include "plot/page.h"
 
@@ -41,5 +40,3 @@ typedef struct {
 /* Replaces the file `path` by the chart as a PNG. Fails without memory, or if the file cannot be
    written. */
 bool timeline_draw(const Timeline *chart, const char *path, Error *error);
-
-#endif

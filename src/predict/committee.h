@@ -1,7 +1,6 @@
 /* Several trained networks that predict together: their probabilities are averaged (a committee, or
    ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). */
-#ifndef COMMITTEE_H
-#define COMMITTEE_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -11,5 +10,3 @@
    the first one. config is the first member's. It has only the calls staging, upload, predict, read
    and close; the others are NULL. Owns the members from now on, also where it fails: NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
-
-#endif

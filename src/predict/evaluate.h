@@ -1,6 +1,5 @@
 /* Evaluates a network on every row of a file, and draws what came of it. */
-#ifndef EVALUATE_H
-#define EVALUATE_H
+#pragma once
 
 #include "engine/engine.h"
 #include "model/metrics.h"
@@ -22,5 +21,3 @@ bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *err
    labels, then draws the pictures. The engine's dataset is written over. *metrics is opened here;
    the caller closes it where this returns true. */
 bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metrics, Error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The answers of a trained network to the digits in pictures. */
-#ifndef PREDICT_PICTURES_H
-#define PREDICT_PICTURES_H
+#pragma once
 
 #include <stdio.h>
 
@@ -28,5 +27,3 @@ typedef struct {
    cannot be answered stops no other: then this returns false in the end, the last such picture's
    error in *error and those before it given to `failed`. What is not a picture's fault ends all. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);
-
-#endif

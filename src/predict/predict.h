@@ -1,8 +1,7 @@
 /* The predictions of a trained network for a file of rows; for pictures: pictures.h.
 
    Rows stream through the engine's two staging buffers: dataset rows from 0 on are written over. */
-#ifndef PREDICT_H
-#define PREDICT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *output, b
    number, from 1, or its picture's `name` if that is not NULL. pixels: (inputs). */
 bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
                           const char *name, uint64_t number, Error *error);
-
-#endif

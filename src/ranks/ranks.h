@@ -7,8 +7,7 @@
    All ranks call the functions that communicate in the same order. Such a call fails, and says who
    is missing, where another rank of this host has ended or where a signal came and the others do
    not come within some seconds; then nothing is left but ranks_abort. */
-#ifndef RANKS_H
-#define RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
    failed for the same reason, were given a second to say so, and to end this process. Who is
    missing only the first rank says that is left on a host. */
 bool ranks_may_speak(const Ranks *ranks);
-
-#endif

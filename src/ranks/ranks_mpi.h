@@ -1,6 +1,5 @@
 /* The functions of libmlp-ranks.so: MPI behind plain C. Errors of MPI itself end all ranks. */
-#ifndef RANKS_MPI_H
-#define RANKS_MPI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ typedef struct {
 
 /* The library's one symbol. */
 const RanksMpi *ranks_mpi(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* The learning-rate range test: an epoch in which the learning rate grows, and the training loss at
    every rate (Smith, "Cyclical learning rates for training neural networks", 2017). Where the loss
    falls the network learns; where it rises again the rate is too high. */
-#ifndef RATE_TEST_H
-#define RATE_TEST_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -24,5 +23,3 @@ typedef struct {
    rate by. */
 TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateTest *test,
                             Error *error);
-
-#endif

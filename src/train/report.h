@@ -3,8 +3,7 @@
 
    Every function but report_failure and report_progress returns false with *error set when
    standard output cannot be written. */
-#ifndef REPORT_H
-#define REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ __attribute__((format(printf, 3, 4))) bool report_result(Report *report, Error *
 
 /* `mlp-train: sentence` on standard error. */
 void report_failure(Report *report, const Error *error);
-
-#endif

@@ -15,8 +15,7 @@
 
    Every function but train_log_open returns false with *error set when the file cannot be written.
  */
-#ifndef TRAIN_LOG_H
-#define TRAIN_LOG_H
+#pragma once
 
 #include "base/error.h"
 #include "model/metrics.h"
@@ -47,5 +46,3 @@ bool train_log_test(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Frees the log even if it fails. NULL is allowed. */
 bool train_log_close(TrainLog *log, Error *error);
-
-#endif

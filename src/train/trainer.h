@@ -9,8 +9,7 @@
    permutation of all of them. Streaming, every epoch reads both files through two staging buffers
    of the dataset; from the second epoch on, the rows of a staging buffer are permuted among
    themselves. */
-#ifndef TRAINER_H
-#define TRAINER_H
+#pragma once
 
 #include "data/dataset.h"
 #include "data/source.h"
@@ -134,5 +133,3 @@ bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Erro
 
 /* The option, without its dashes, that names the rows to judge by. */
 const char *trainer_judge_option(const Trainer *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own
  * making. */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ static const char *fuzz_file(const void *bytes, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* Options come to the same after they were printed as a file and read back. */
-#ifndef SAME_OPTIONS_H
-#define SAME_OPTIONS_H
+#pragma once
 
 #include <string.h>
 
@@ -49,5 +48,3 @@ static void require_same_read_back(const Options *options) {
   REQUIRE(are_same(options, &again));
   free(text);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Checkpoints and their files, for the tests of checkpoint.c: written, forged and read by hand,
    without its reader and without JSON. The folder is that of folder.h. */
-#ifndef CHECKPOINT_FILES_H
-#define CHECKPOINT_FILES_H
+#pragma once
 
 #include "model/checkpoint.h"
 #include "support/folder.h"
@@ -51,5 +50,3 @@ Checkpoint must_load(const char *path);
 void assert_refuses_to_load(const char *path, const char *message);
 /* Of the sample: the sentence is "cannot", that verb (save or write), the path and `message`. */
 void assert_refuses_to_save(const char *verb, const char *path, const char *message);
-
-#endif

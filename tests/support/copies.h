@@ -1,6 +1,5 @@
 /* The parts of a topic of the lab whose problem is to copy a plane of floats. */
-#ifndef COPIES_H
-#define COPIES_H
+#pragma once
 
 #include "lab/harness.h"
 
@@ -21,5 +20,3 @@ static void the_input(const LabRange *range) {
     range->allowed[i] = 0;
   }
 }
-
-#endif

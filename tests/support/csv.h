@@ -1,7 +1,6 @@
 /* CSV files for the tests of the reader: written, drawn at random, read whole into a table. The
    file is x.csv in the folder of folder.h. */
-#ifndef TESTS_CSV_H
-#define TESTS_CSV_H
+#pragma once
 
 #include "data/dataset.h"
 #include "support/folder.h"
@@ -92,5 +91,3 @@ void assert_read(int threads, size_t ahead, size_t block);
 
 /* `text` as a gzip member of its own, behind what `archive` holds. */
 void append_member(Text *archive, const char *text, size_t length);
-
-#endif

@@ -1,7 +1,6 @@
 /* The head of a test that wants a GPU: without one it is skipped, and a call that fails says why.
  */
-#ifndef TESTS_CUDA_H
-#define TESTS_CUDA_H
+#pragma once
 
 #include "engine/engine.h"
 #include "support/test.h"
@@ -42,6 +41,4 @@ static inline void check_cuda(cudaError_t got, cudaError_t expected, const char 
   TEST(name) {                                                                                     \
     needs_gpu();                                                                                   \
   }
-#endif
-
 #endif

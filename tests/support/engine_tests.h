@@ -2,8 +2,7 @@
    engine driven through engine.h alone. For tests only: an error fails the running cmocka test.
 
    TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
-#ifndef ENGINE_TESTS_H
-#define ENGINE_TESTS_H
+#pragma once
 
 #include "support/cuda.h"
 
@@ -154,5 +153,3 @@ Reference run_reference(const Case *c, EngineConfig config, const Data *d);
 /* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
    went. NULL for `start`: zeros. */
 double way_error(const float *out, const double *expected, const double *start, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* The parts of level epoch that a test plants faults in: its barriers and its mail. */
-#ifndef EPOCH_PARTS_H
-#define EPOCH_PARTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -32,6 +31,4 @@ EpochBuffers epoch_buffers(const EpochPlan *plan, int which);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* A trial of level epoch's kernel on the emulator: some training steps on a random network and
    random rows, under one schedule after the other, each judged against float64 and, bit by bit,
    against the first one. */
-#ifndef EPOCH_TRIAL_H
-#define EPOCH_TRIAL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ const EpochPlan *epoch_trial_plan(const EpochTrial *trial);
 /* Trains as `how` says (its mail is the trial's): NULL if all went well, or what did not, in lines,
    until the next call. */
 const char *epoch_trial_run(EpochTrial *trial, Emulator how);
-
-#endif

@@ -1,6 +1,5 @@
 /* The question that the stand-in of the CUDA runtime asks of fault.c. */
-#ifndef FAULT_H
-#define FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,5 +9,3 @@ void *fault_malloc(size_t size);
 
 /* Returns true if this call of a function of the CUDA runtime is to fail. */
 bool fault_cuda(const char *name, const void *caller);
-
-#endif

@@ -1,7 +1,6 @@
 /* A folder for the files of a test program. For tests only: what goes wrong here fails the running
    cmocka test. */
-#ifndef FOLDER_H
-#define FOLDER_H
+#pragma once
 
 #include "support/test.h"
 
@@ -41,5 +40,3 @@ int files_in_folder(void);
 
 /* The file is a PNG of that size. */
 void assert_png(const char *path, int width, int height);
-
-#endif

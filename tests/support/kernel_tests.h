@@ -8,8 +8,7 @@
 
    TEST_QUICK in the environment is for compute-sanitizer: all but small shapes are left out, and
    so are cuBLAS and the guard zones, for memcheck finds the first byte out of bounds. */
-#ifndef KERNEL_TESTS_H
-#define KERNEL_TESTS_H
+#pragma once
 
 #include "support/cuda.h"
 
@@ -229,7 +228,5 @@ LayerUpdate gradient_of(const Layer *l);
 /* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
    launch may update, no two alike. */
 void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES]));
-
-#endif
 
 #endif

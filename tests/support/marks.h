@@ -2,8 +2,7 @@
    of a test program that includes this. A text is as wide as 0.6 of its height a letter. Saving
    asserts that the page has a title, that no mark comes near its edges, and that no two texts
    overlap. */
-#ifndef MARKS_H
-#define MARKS_H
+#pragma once
 
 #include <math.h>
 
@@ -148,5 +147,3 @@ bool canvas_save(const Canvas *p, const char *path, Error *cause) {
   }
   return !strstr(path, "no-such-folder") || error_set(cause, "cannot write %s", path);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Pictures of digits as a telephone takes them: a page, its light, what is printed on it, and the
    desk beside it. For tests only. Each is a function of its arguments, the same on every machine.
  */
-#ifndef PHOTOGRAPHS_H
-#define PHOTOGRAPHS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ enum { PHOTOGRAPH_WIDTH = 640, PHOTOGRAPH_HEIGHT = 480, PHOTOGRAPH_DIGITS = 8 };
    pen, places and noise; tilt: of the lines, in degrees clockwise. */
 void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digits, int count,
                      float tilt, uint8_t *level);
-
-#endif

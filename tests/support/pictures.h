@@ -1,7 +1,6 @@
 /* Grey pictures with drawn digits, for the tests of image.c and photograph.c, and the file that
    holds them: x in the folder of folder.h. For tests only. */
-#ifndef PICTURES_H
-#define PICTURES_H
+#pragma once
 
 #include "base/error.h"
 #include "data/digits.h"
@@ -55,5 +54,3 @@ void through_png(Grey *g, uint8_t *pixels);
 
 /* The mean difference of two rows, in levels. */
 double difference(const uint8_t *a, const uint8_t *b);
-
-#endif

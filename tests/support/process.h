@@ -1,7 +1,6 @@
 /* Programs and scripts as processes. For tests only: what goes wrong
    here fails the running cmocka test. */
-#ifndef PROCESS_H
-#define PROCESS_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -28,4 +27,3 @@ Ended process_do(int (*work)(void *context, Error *error), void *context);
 
 /* Characters of the longest line of a text. */
 size_t process_longest_line(const char *text);
-#endif

@@ -1,6 +1,5 @@
 /* stb's reader of PNG files, whole. What gcc 14 says of it once it is inlined is not ours. */
-#ifndef STB_PNG_H
-#define STB_PNG_H
+#pragma once
 
 #pragma GCC diagnostic push
 #ifndef __clang__ /* knows no such warning */
@@ -10,5 +9,3 @@
 #define STBI_ONLY_PNG
 #include <stb/stb_image.h>
 #pragma GCC diagnostic pop
-
-#endif

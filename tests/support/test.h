@@ -4,8 +4,7 @@
 
    The tests of a program run in the order of its file. Its main is the library's, unless it has one
    of its own, which ends in `return tests_run();`. */
-#ifndef TEST_H
-#define TEST_H
+#pragma once
 
 #include <errno.h>
 #include <setjmp.h>
@@ -78,5 +77,3 @@ void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown
 /* Runs the registered tests, or those that match TEST_FILTER and not TEST_SKIP of the environment
    (* and ? stand for any text and character). Returns how many failed. */
 int tests_run(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* The tests of the trainer share tiny files, a spy in front of the CPU engine that records
    what the trainer asks of it, and runs that record what the trainer reports. */
-#ifndef TRAINER_TESTS_H
-#define TRAINER_TESTS_H
+#pragma once
 
 #include "support/folder.h"
 #include "train/trainer.h"
@@ -81,5 +80,3 @@ void must_fail(const TrainerConfig *config, Run run, const char *says);
 /* Every epoch used so many rows, and its figures are possible. */
 void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows);
 void assert_same_weights(const Run *a, const Run *b);
-
-#endif

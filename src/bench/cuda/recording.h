@@ -1,7 +1,6 @@
 /* What a recording is made of: what CUPTI tells (activity.c), the events that a level's share of it
    becomes (range.c), and the stages of the epoch kernel's teams, from its stamps (stages.c). */
-#ifndef RECORDING_H
-#define RECORDING_H
+#pragma once
 
 #include "bench/trace.h"
 #include "epoch/stamps.h"
@@ -46,5 +45,3 @@ void stages_add(const Stages *stages, int from, int to);
 
 /* Returns the time of a step of the first block in us, the mean of steps [from, to). */
 double stages_us(const Stages *stages, int from, int to);
-
-#endif

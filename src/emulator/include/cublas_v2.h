@@ -1,6 +1,5 @@
 /* Of cuBLAS one product, by plain loops. */
-#ifndef EMULATOR_CUBLAS_H
-#define EMULATOR_CUBLAS_H
+#pragma once
 #include <cuda_runtime_api.h>
 typedef struct cublasContext *cublasHandle_t;
 typedef enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED } cublasStatus_t;
@@ -50,5 +49,4 @@ enum { CUBLAS_GEMM_DEFAULT };
 EMULATOR_NO_LIBRARY(cublasSaxpy)
 EMULATOR_NO_LIBRARY(cublasSgeam)
 EMULATOR_NO_LIBRARY(cublasGemmEx)
-#endif
 #endif

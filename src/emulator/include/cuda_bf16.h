@@ -1,6 +1,5 @@
 /* bf16 for the emulator: 16 bits, the upper half of a float. */
-#ifndef EMULATOR_CUDA_BF16_H
-#define EMULATOR_CUDA_BF16_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct __nv_bfloat16 {
     return value;
   }
 };
-
-#endif

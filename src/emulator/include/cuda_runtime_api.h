@@ -1,7 +1,6 @@
 /* As much of CUDA's runtime as launchers and their tests use: memory is the host's, and a launch
    has ended when it returns. */
-#ifndef EMULATOR_CUDA_RUNTIME_API_H
-#define EMULATOR_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -68,5 +67,4 @@ const char *cudaGetErrorString(cudaError_t error);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

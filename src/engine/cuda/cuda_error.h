@@ -1,6 +1,5 @@
 /* Failures of the CUDA runtime as sentences. */
-#ifndef CUDA_ERROR_H
-#define CUDA_ERROR_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -11,5 +10,3 @@
    failed, `what` being as in "training" or "copying rows", and what can be done; error->of_gpu is
    true. The runtime forgets the failure, if it can. */
 bool cuda_done(cudaError_t status, const char *what, Error *error);
-
-#endif

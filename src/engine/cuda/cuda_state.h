@@ -1,8 +1,7 @@
 /* The CUDA engine inside: engine_cuda.c has the calls of engine.h, cuda_memory.c its memory,
    engine_cuda_choose.c decides on a level of fusion, engine_cuda_steps.c makes a step of it.
    levels.c, level_wide.c and level_exercise.c have the levels. */
-#ifndef CUDA_STATE_H
-#define CUDA_STATE_H
+#pragma once
 
 #include "engine/cuda/cuda_error.h"
 #include "engine/engine.h"
@@ -226,5 +225,3 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
 
 /* Destroys the graphs of level step. */
 void steps_forget(CudaEngine *e);
-
-#endif

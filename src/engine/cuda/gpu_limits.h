@@ -1,6 +1,5 @@
 /* The limits of the GPU that planning goes by. */
-#ifndef GPU_LIMITS_H
-#define GPU_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool gpu_limits_read(GpuLimits *limits, Error *error);
 
    False with one sentence if a value is none of these. */
 bool gpu_limits_lower(GpuLimits *limits, Error *error);
-
-#endif

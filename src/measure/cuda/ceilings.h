@@ -1,6 +1,5 @@
 /* What a GPU can do at most, as rungs: the rates that others are compared with. */
-#ifndef CEILINGS_H
-#define CEILINGS_H
+#pragma once
 
 #include "measure/cuda/rung.h"
 
@@ -24,5 +23,3 @@ typedef bool CeilingUse(void *context, Ceiling which, double value, Error *error
 
 /* Measures ceilings first to end - 1 in their order. */
 bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error);
-
-#endif

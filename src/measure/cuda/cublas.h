@@ -1,6 +1,5 @@
 /* Checks calls of cuBLAS. */
-#ifndef MEASURE_CUBLAS_H
-#define MEASURE_CUBLAS_H
+#pragma once
 
 #include <cublas_v2.h>
 
@@ -10,5 +9,3 @@ static inline bool cublas_done(cublasStatus_t status, const char *what, Error *e
   if (status == CUBLAS_STATUS_SUCCESS) return true;
   return error_set(error, "%s failed in cuBLAS: %s", what, cublasGetStatusString(status));
 }
-
-#endif

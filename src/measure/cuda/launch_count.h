@@ -1,6 +1,5 @@
 /* Counts and watches what the host launches: how, launch_count.c tells. */
-#ifndef LAUNCH_COUNT_H
-#define LAUNCH_COUNT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ uint64_t launch_count(void);
    launches. NULL: nobody is. */
 typedef void LaunchWatch(const char *function, bool after);
 void launch_watch(LaunchWatch *watch);
-
-#endif

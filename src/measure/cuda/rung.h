@@ -1,7 +1,6 @@
 /* A rung: work of a GPU that is measured and compared with other work. It is timed by the GPU's own
    clock, the same way whether it is a level's kernel, a library's or a lesson's. */
-#ifndef RUNG_H
-#define RUNG_H
+#pragma once
 
 #include <stddef.h>
 
@@ -43,5 +42,3 @@ typedef struct {
 bool gpu_start(Error *error);
 /* Starts the GPU and describes it. */
 bool gpu_machine(GpuMachine *machine, Error *error);
-
-#endif
