@@ -258,8 +258,8 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                       .rung = lab->rung,
                       .guarded = true,
                       .seed = 1};
-  const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? topic->size_count : 0;
-  for (int i = -1; i < sizes; i++) {
+  const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 0;
+  for (int i = -1; i < sizes && (i < 0 || topic->sizes[i].dim[0]); i++) {
     const LabSize size = i >= 0                   ? topic->sizes[i]
                          : lab->size              ? lab->parsed
                          : lab->on == ON_EMULATED ? lab_small_size(topic)

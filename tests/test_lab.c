@@ -49,7 +49,7 @@ static void check_problem(const LabTopic *t, int problem) {
   RULE(p->name, is_word(p->name) || (t->problem_count == 1 && !*p->name));
   for (int i = 0; i < problem; i++) RULE(p->name, strcmp(t->problems[i].name, p->name) != 0);
   RULE(p->name, p->out != LAB_NOTHING);
-  for (int i = -1; i < t->size_count; i++) {
+  for (int i = -1; i < LAB_SIZES && (i < 0 || t->sizes[i].dim[0]); i++) {
     const LabSize size = i < 0 ? t->size : t->sizes[i];
     RULE(lab_size_text(t, size).text, !t->refuse || !t->refuse(problem, size));
     RULE(p->name, lab_bytes(t, problem, size) > 0 && lab_count(t, size, -1) > 0);

@@ -100,20 +100,11 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = orbit(y, parameters.c[1], ROUNDS - first);
 }
 
-template <class Kernel, class... More>
-cudaError_t queue(const LabCall *call, Kernel kernel, More... more) {
+template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_map(call, kernel, lab_grid(call, BLOCK), BLOCK, call->size.dim[0], parameters,
-                 more...);
-}
-
-template <int EACH, int COUNT> cudaError_t launch_branches(const LabCall *call) {
-  return queue(call, branches<EACH, COUNT>, 0);
-}
-
-template <bool DIVERGENT> cudaError_t launch_loops(const LabCall *call) {
-  return queue(call, two_loops<DIVERGENT>);
+  return lab_map(call, KERNEL, lab_grid(call, BLOCK), BLOCK, call->size.dim[0], parameters,
+                 MORE...);
 }
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
@@ -122,20 +113,21 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exa
    ROUNDS + ROUNDS instead of ROUNDS. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: what the others are measured against",
-     launch_branches<1, 1>, lab_value<1>},
+     launch<branches<1, 1>, 0>, lab_value<1>},
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
-     launch_branches<1, 2>, lab_value<2>},
+     launch<branches<1, 2>, 0>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     launch_branches<1, 32>, lab_value<32>},
+     launch<branches<1, 32>, 0>, lab_value<32>},
     {"lane-8",
      "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
-     launch_branches<8, 4>, lab_value<4>},
+     launch<branches<8, 4>, 0>, lab_value<4>},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
-     launch_branches<32, PATHS>, lab_value<1>},
-    {"loops", "The work in two loops, half each in every lane", launch_loops<false>, lab_value<1>},
+     launch<branches<32, PATHS>, 0>, lab_value<1>},
+    {"loops", "The work in two loops, half each in every lane", launch<two_loops<false>>,
+     lab_value<1>},
     {"loops-divergent",
      "The same two loops, split differently in each lane: the longest lane decides in both",
-     launch_loops<true>, lab_value<2>}};
+     launch<two_loops<true>>, lab_value<2>}};
 
 } // namespace
 

@@ -1,5 +1,4 @@
 /* The ladder of the histogram: many values, few counters, and every thread wants the same ones.
-   `mlp-lab histogram`
 
    Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32. A value
    outside [0, 1), or a NaN, is counted in no bin. n values read 4 n bytes, and that is the floor:
@@ -545,8 +544,6 @@ const LabRung rungs[] = {
     {"cub", "cub::DeviceHistogram::HistogramEven", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};
 
-const LabSize sizes[] = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}};
-
 } // namespace
 
 const LabTopic lab_histogram = {"histogram",
@@ -555,7 +552,7 @@ const LabTopic lab_histogram = {"histogram",
                                 LAB_GB_PER_S,
                                 LAB_LADDER,
                                 .size = {{1 << 28, 256, 1}},
-                                LAB_ROWS(size, sizes),
+                                .sizes = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
                                 .tested = {{1000000, MOST_BINS, 1}},
                                 .refuse = refuse_all,
                                 .count = count_of,

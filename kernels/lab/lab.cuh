@@ -28,7 +28,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   LabRecord *r = call->record;
   if (r && !r->kernel) {
     r->kernel = (const void *)kernel;
-    r->block[0] = block.x, r->block[1] = block.y, r->block[2] = block.z;
+    r->threads = block.x * block.y * block.z;
     r->shared = shared;
   }
   if (shared > 48 * 1024) { /* more than that must be asked for */

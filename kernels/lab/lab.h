@@ -23,7 +23,7 @@ typedef struct CUevent_st *cudaEvent_t;
 extern "C" {
 #endif
 
-enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_EVENTS = 16 };
+enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 7 };
 
 /* The sizes of a problem, outermost first, each at least 1; a dimension that a topic does not have
    is 1. */
@@ -74,8 +74,8 @@ void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 /* The first kernel of a call that is not a helper, as lab_launch (lab.cuh) records it. */
 typedef struct {
   const void *kernel; /* NULL: none yet */
-  unsigned block[3];
-  size_t shared; /* dynamic, bytes per block */
+  unsigned threads;   /* per block */
+  size_t shared;      /* dynamic, bytes per block */
 } LabRecord;
 
 /* The arguments of a rung's functions; only its launcher sees what follows gpu. Arrays start on
@@ -96,7 +96,7 @@ typedef struct {
   const void *h_in[LAB_INPUTS];
   void *h_out;
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
-  cudaEvent_t events[LAB_EVENTS];    /* without timing */
+  cudaEvent_t event;                 /* without timing */
 } LabCall;
 
 typedef enum {
@@ -144,10 +144,10 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  LabSize size;         /* of the ladder as it is shown */
-  const LabSize *sizes; /* more, at which the last rung and the libraries are timed as well */
-  int size_count;
-  LabSize tested; /* random tests go from 1 to this in each dimension */
+  LabSize size;             /* of the ladder as it is shown */
+  LabSize sizes[LAB_SIZES]; /* more, at which the last rung and the libraries are timed as well; 0:
+                               none */
+  LabSize tested;           /* random tests go from 1 to this in each dimension */
   /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
   const char *(*refuse)(int problem, LabSize size);
   /* Elements of input `array`; -1: of the output. NULL: one for each point of the size. */

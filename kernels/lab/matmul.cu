@@ -318,8 +318,7 @@ const LabRung rungs[] = {
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
      launch_matmul_mma, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     {"stages",
-     "cp.async and a ring of four stages: three slabs are on their way while one is "
-     "multiplied",
+     "cp.async and a ring of four stages: three slabs are on their way while one is multiplied",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     hopper(BF16, {"tma",
                   "The copy engine brings slabs for four requests of one thread, swizzled, and an "
@@ -372,8 +371,6 @@ const LabProblem problems[] = {problem<float, 1, 0>("float32"),
                                problem<__nv_bfloat16, 2, 2>("bf16"),
                                problem<float, 7, 8 + (1 << 15) + (1 << 4)>("tf32")};
 
-const LabSize sizes[] = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}};
-
 } // namespace
 
 extern "C" const LabTopic lab_matmul = {
@@ -383,7 +380,7 @@ extern "C" const LabTopic lab_matmul = {
     LAB_GFLOP_PER_S,
     LAB_LADDER,
     .size = {{4096, 4096, 4096}},
-    LAB_ROWS(size, sizes),
+    .sizes = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}},
     .tested = {{400, 400, 200}},
     .refuse = refuse,
     .count = count,

@@ -492,8 +492,6 @@ const LabRung rungs[] = {
     {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
      launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product}};
 
-const LabSize sizes[] = {{{4096, 300, 1}}, {{65536, 16, 1}}};
-
 } // namespace
 
 const LabTopic lab_pairwise = {"pairwise",
@@ -502,7 +500,7 @@ const LabTopic lab_pairwise = {"pairwise",
                                LAB_GFLOP_PER_S,
                                LAB_LADDER,
                                .size = {{16384, 300, 1}},
-                               LAB_ROWS(size, sizes),
+                               .sizes = {{{4096, 300, 1}}, {{65536, 16, 1}}},
                                .tested = {{300, 70, 1}},
                                .refuse = refuse,
                                .count = count,

@@ -1,4 +1,4 @@
-/* The ladder of the sum: many values, one number. `mlp-lab reduce`
+/* The ladder of the sum: many values, one number.
 
    A sum of n values reads 4 n bytes and adds n - 1 times: at a quarter of an addition per byte,
    memory decides, and the floor is 4 n bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000
@@ -319,8 +319,6 @@ const LabRung rungs[] = {
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};
 
-const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
-
 } // namespace
 
 const LabTopic lab_reduce = {"reduce",
@@ -329,7 +327,7 @@ const LabTopic lab_reduce = {"reduce",
                              LAB_GB_PER_S,
                              LAB_LADDER,
                              .size = {{1 << 28, 1, 1}},
-                             LAB_ROWS(size, sizes),
+                             .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
                              .tested = {{1000000, 1, 1}},
                              .count = count_of,
                              .predicted_name = "shared wavefronts / 32 values",

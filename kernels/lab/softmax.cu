@@ -379,8 +379,7 @@ const LabRung rungs[] = {
      "enough for a narrow one",
      launch_registers<Twice>, lab_value<1>},
     {"online",
-     "Largest value and sum travel as a pair that can be rescaled: one reduction, one "
-     "barrier",
+     "Largest value and sum travel as a pair that can be rescaled: one reduction, one barrier",
      launch_registers<Once>, lab_value<1>},
     {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
      .refuse = refuse_cudnn, .allowed = allow_library}};
@@ -389,10 +388,6 @@ const LabProblem problems[] = {
     {LAB_FLOATS,
      /* A subtraction, an exponential, two additions or comparisons, a product. */
      lab_each<5>, reference, fill}};
-
-const LabSize sizes[] = {{{1 << 20, 128, 1}},  {{1 << 18, 512, 1}},  {{1 << 16, 2048, 1}},
-                         {{1 << 15, 4096, 1}}, {{1 << 14, 8192, 1}}, {{1 << 13, 16384, 1}},
-                         {{1 << 12, 32768, 1}}};
 
 const char *refuse(int, LabSize size) {
   if (size.dim[1] > MAX_WIDTH) return "rows are at most 32768 values wide";
@@ -407,7 +402,13 @@ const LabTopic lab_softmax = {"softmax",
                               LAB_GB_PER_S,
                               LAB_LADDER,
                               .size = {{1 << 17, 1 << 10, 1}},
-                              LAB_ROWS(size, sizes),
+                              .sizes = {{{1 << 20, 128, 1}},
+                                        {{1 << 18, 512, 1}},
+                                        {{1 << 16, 2048, 1}},
+                                        {{1 << 15, 4096, 1}},
+                                        {{1 << 14, 8192, 1}},
+                                        {{1 << 13, 16384, 1}},
+                                        {{1 << 12, 32768, 1}}},
                               .tested = {{40, MAX_WIDTH, 1}},
                               .refuse = refuse,
                               .predicted_name = "sectors, x least",

@@ -108,8 +108,8 @@ struct Queue {
   /* `later` goes on when `earlier` has done what is queued on it by now. One event serves all: a
      wait is for the latest record at the time it is queued, whatever is recorded afterwards. */
   void after(cudaStream_t later, cudaStream_t earlier) {
-    note(cudaEventRecord(call->events[0], earlier));
-    note(cudaStreamWaitEvent(later, call->events[0], 0));
+    note(cudaEventRecord(call->event, earlier));
+    note(cudaStreamWaitEvent(later, call->event, 0));
   }
 
   /* The other streams begin after call->stream, and it ends after them. */

@@ -214,8 +214,7 @@ const LabRung rungs[] = {
      "more than such loads did",
      launch<element_a_thread, ELEMENT_ROWS, ELEMENT_COLUMNS, ELEMENT_COLUMNS, ELEMENT_ROWS>},
     {"tile-32",
-     "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want "
-     "one bank",
+     "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want one bank",
      launch_tile<32, 0, 32>, lab_value<32>},
     {"tile-16", "A smaller tile: fewer lanes per bank, but half a line of memory per row",
      launch_tile<16, 0, 16>, lab_value<8>},
@@ -224,8 +223,7 @@ const LabRung rungs[] = {
      "block of 1024 threads that waits for itself",
      launch_tile<32, 1, 32>, lab_value<1>},
     {"four-a-thread",
-     "Four elements per thread: smaller blocks, four loads in flight before one is "
-     "waited for",
+     "Four elements per thread: smaller blocks, four loads in flight before one is waited for",
      launch_tile<32, 1, 8>, lab_value<1>},
     {"words",
      "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
@@ -233,9 +231,6 @@ const LabRung rungs[] = {
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
      .kind = LAB_LIBRARY, .refuse = refuse_cublas_geam}};
-
-const LabSize sizes[] = {
-    {{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}};
 
 } // namespace
 
@@ -246,7 +241,7 @@ const LabTopic lab_transpose = {
     LAB_GB_PER_S,
     LAB_LADDER,
     .size = {{8192, 8192, 1}},
-    LAB_ROWS(size, sizes),
+    .sizes = {{{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}},
     .tested = {{300, 300, 1}},
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",

@@ -7,8 +7,7 @@
    add and saxpy 3.22 GB, 1.09 ms. All that a kernel can do wrong is to ask for the bytes badly.
    What counts is which bytes the 32 lanes of a warp ask for in ONE instruction: memory moves in
    sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a whole. So
-   neighbouring lanes must take neighbouring elements, the opposite of what a loop on a CPU teaches.
- */
+   neighbouring lanes must take neighbouring elements, the opposite of a habit of CPUs. */
 #include <climits>
 #include <cmath>
 
@@ -225,16 +224,14 @@ const LabRung rungs[] = {
      "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
      launch_element, lab_value<4>},
     {"unchecked",
-     "Without the bounds check nothing gets faster: the comparison was hidden behind "
-     "the memory",
+     "Without the bounds check nothing gets faster: the comparison was hidden behind the memory",
      launch_unchecked, lab_value<4>},
     {"segment",
      "One contiguous segment per thread, the habit of the CPU, spreads each request over "
      "32 sectors",
      launch_segment<1>, lab_value<32>},
     {"segment-unrolled",
-     "Unrolling puts more loads in flight, but the pattern stays and so does most of "
-     "the loss",
+     "Unrolling puts more loads in flight, but the pattern stays and so does most of the loss",
      launch_segment<TOGETHER>, lab_value<32>},
     {"grid-stride",
      "Several elements per thread, but a whole grid apart: one grid for every length, "
@@ -251,8 +248,6 @@ const LabRung rungs[] = {
     {"cublas-saxpy", "cublasSaxpy, in place: the same bytes, but y is lost", launch_cublas_saxpy,
      .kind = LAB_PART, .refuse = refuse_cublas_saxpy}};
 
-const LabSize sizes[] = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}};
-
 } // namespace
 
 const LabTopic lab_vector = {
@@ -262,7 +257,7 @@ const LabTopic lab_vector = {
     LAB_GB_PER_S,
     LAB_LADDER,
     .size = {{1 << 28, 1, 1}},
-    LAB_ROWS(size, sizes),
+    .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
     .tested = {{100000, 1, 1}},
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",

@@ -104,8 +104,7 @@ static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
   if (device_bytes(a, a->copies) > left) a->copies = 1;
   if (once <= left) return true;
   error_set(error,
-            "%s at %s needs %.1f GB on the GPU, which has %.1f GB free: give a "
-            "smaller --size",
+            "%s at %s needs %.1f GB on the GPU, which has %.1f GB free: give a smaller --size",
             a->topic->name, lab_size_text(a->topic, a->call.size).text, (double)once / 1e9,
             (double)left / 1e9);
   error->too_large = true;

@@ -146,9 +146,7 @@ static cudaError_t open_streams(LabStand *s) {
   TRY(cudaStreamCreateWithFlags(&call->stream, cudaStreamNonBlocking));
   for (int i = 0; i < LAB_STREAMS; i++)
     TRY(cudaStreamCreateWithFlags(&call->streams[i], cudaStreamNonBlocking));
-  for (int i = 0; i < LAB_EVENTS; i++)
-    TRY(cudaEventCreateWithFlags(&call->events[i], cudaEventDisableTiming));
-  return cudaSuccess;
+  return cudaEventCreateWithFlags(&call->event, cudaEventDisableTiming);
 }
 
 static bool open_stand(LabStand *s, const LabTable *table, Error *error) {
@@ -161,8 +159,7 @@ static bool open_stand(LabStand *s, const LabTable *table, Error *error) {
 
 static void close_stand(LabStand *s) {
   const LabCall *call = &s->arrays.call;
-  for (int i = 0; i < LAB_EVENTS; i++)
-    if (call->events[i]) cudaEventDestroy(call->events[i]);
+  if (call->event) cudaEventDestroy(call->event);
   for (int i = 0; i < LAB_STREAMS; i++)
     if (call->streams[i]) cudaStreamDestroy(call->streams[i]);
   if (call->stream) cudaStreamDestroy(call->stream);

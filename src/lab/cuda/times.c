@@ -52,7 +52,7 @@ cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *o) {
   TRY(cudaGetDevice(&device));
   if (gpu.warpSize == 0) TRY(cudaGetDeviceProperties(&gpu, device));
   TRY(cudaFuncGetAttributes(&kernel, record->kernel));
-  o->threads = (int)(record->block[0] * record->block[1] * record->block[2]);
+  o->threads = (int)record->threads;
   o->registers = kernel.numRegs;
   o->shared = kernel.sharedSizeBytes + record->shared;
   TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&o->blocks, record->kernel, o->threads,
