@@ -93,7 +93,8 @@ static const OptionRow rows[] = {
                  "the trace"),
     FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
                  "digest of the sources, for the record"),
-    OPTION_HELP};
+    OPTION_HELP,
+    OPTION_VERSION};
 
 static const OptionTable table = {
     "mlp-bench",
