@@ -166,14 +166,10 @@ int main(int count, char **given) {
   char command[512];
   text_command_line(command, sizeof command, count, given);
   const OptionsResult result = parse(count, given, &arguments, &error);
-  if (result == OPTIONS_USAGE) return option_table_end(&table, result, given[0], &error);
-  bool good = true;
-  if (result == OPTIONS_HELP)
-    option_table_help(&table, stdout);
-  else
-    good =
-        (arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error);
-  if (good && standard_output_flush(&error)) return 0;
+  if (result != OPTIONS_RUN) return option_table_end(&table, result, given[0], &error);
+  if ((arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error) &&
+      standard_output_flush(&error))
+    return 0;
   if (error.unread) return 128 + SIGPIPE;
   fprintf(stderr, "mlp-bench: %s\n", error.text);
   return 1;
