@@ -294,7 +294,6 @@ install: all                ## put programs, manual, completion, configs and doc
 	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR)
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
-	install -D scripts/idx_to_csv '$(TREE)/bin/mlp-idx-to-csv'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
 	for name in $(PROGRAMS); do \
 	  install -D -m 644 $(BUILD)/$$name.bash '$(COMPLETIONS)'/$$name || exit; \
@@ -303,7 +302,7 @@ install: all                ## put programs, manual, completion, configs and doc
 	scripts/install_docs.sh '$(TREE)/share/doc/mlp-train'
 
 uninstall:                  ## remove what install put there
-	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-lab-emulator mlp-train-fetch mlp-idx-to-csv)
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-lab-emulator mlp-train-fetch)
 	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
 	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train' '$(TREE)/lib/mlp-train'
 
@@ -495,7 +494,7 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/split.c src/data/source.c
+$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/idx.c src/data/split.c src/data/source.c
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: $(addprefix src/cli/,option_kinds.c option_table.c options.c \
                                         options_file.c)
 $(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
@@ -542,7 +541,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.sh $(FLOORS)
-	@shellcheck -x scripts/*.sh scripts/idx_to_csv tests/fuzz/run.sh tests/support/*.sh .ci/run
+	@shellcheck -x scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -isrc/emulator src tests

@@ -9,11 +9,10 @@
 # Exit code 0, or 1 with the reason; a CSV file is never half written.
 set -euo pipefail
 
-self=${0##*/} here=${0%/*}
+self=${0##*/}
 self=${self%.sh}
-data=${DATA_DIR:-data} idx_to_csv=$here/idx_to_csv
+data=${DATA_DIR:-data}
 if [ "$self" = mlp-train-fetch ]; then
-  idx_to_csv=$here/mlp-idx-to-csv
   data=${DATA_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/mlp-train}
   mkdir -p "$data"
 fi
@@ -112,8 +111,10 @@ trap 'exit 1' INT TERM HUP
 
 if [ -n "${MNIST_SOURCE-}" ]; then take_from_folder; else download; fi
 while read -r set csv; do
-  "$idx_to_csv" "$work/$set-images-idx3-ubyte" "$work/$set-labels-idx1-ubyte" >"$work/$csv" ||
-    fail "cannot write to $work/$csv"
+  # od prints a picture a line, and paste puts its label before.
+  paste -d '' <(od -An -v -tu1 -w1 -j8 "$work/$set-labels-idx1-ubyte" | tr -d ' ') \
+              <(od -An -v -tu1 -w784 -j16 "$work/$set-images-idx3-ubyte" | tr -s ' ' ,) \
+              >"$work/$csv" || fail "cannot write to $work/$csv"
   is_whole "$work/$csv" "$csv" || fail "$csv came out wrong: is $data full?"
 done <<<$'train mnist_train.csv\nt10k mnist_test.csv'
 mv "$work"/mnist_*.csv "$data"

@@ -115,13 +115,13 @@ static const OptionRow table[] = {
       RANGE(1, ENSEMBLE_MAX)),
 
   ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, ALL, RESUME_ROWS,
-      "CSV to train on",
+      "CSV or IDX file to train on",
       READS("csv")),
   ROW(NULL, "test", "FILE", "data/mnist_test.csv", option_path_or_none, test, ALL, RESUME_FREE,
-      "CSV to test on after each epoch, or at the end with --validation; or none",
+      "CSV or IDX to test on after each epoch, or at the end with --validation; or none",
       READS("csv")),
   ROW(NULL, "validation", "FILE", "0", option_share_or_path, validation, ALL, RESUME_ROWS,
-      "CSV to judge by after each epoch instead of --test, or a share of the training rows to "
+      "CSV or IDX to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
       READS_OR_SHARE("csv", 0.9)),
   ROW(NULL, "label-column", "C", "", option_name, label_column, ALL, RESUME_ROWS,
@@ -188,7 +188,7 @@ static const OptionRow table[] = {
   ROW(NULL, "evaluate", NULL, NULL, option_yes_no, evaluate, ALL, ONE_RUN,
       "evaluate the loaded network on --test"),
   ROW(NULL, "predict", "FILE", NULL, option_path, predict, ALL, ONE_RUN,
-      "predict the class of each row of a CSV file, with or without labels",
+      "predict the class of each row of a file, with or without labels",
       READS("csv")),
   ROW(NULL, "output", "FILE", NULL, option_path, output, FOR_PREDICT, ONE_RUN,
       "write the predictions to FILE [standard output]",
@@ -227,7 +227,7 @@ const OptionTable options_table = {
              "       mlp-train --load FILE --evaluate\n"
              "       mlp-train --load FILE --predict FILE [--output FILE]\n"
              "       mlp-train --load FILE --classify PICTURE...\n"
-             "Trains a multilayer perceptron on rows of pixels in a CSV file, or evaluates a\n"
+             "Trains a multilayer perceptron on rows of pixels in a file, or evaluates a\n"
              "saved one and predicts with it. Defaults are in [brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
              "the options as keys; configs/mnist.conf holds the defaults. It is trusted as the\n"

@@ -51,7 +51,6 @@ static const struct {
      "a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
     {"PK\x03", "a ZIP archive or .npz: unzip it, and give the CSV file that is in it"},
     {"\x89PN", "a PNG picture: --classify reads pictures"},
-    {"\0\0\x08", "an IDX file: scripts/idx_to_csv IMAGES LABELS makes CSV of it and its labels"},
 };
 
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "data/csv_chunk.h"
+#include "data/idx.h"
 #include "data/split.h"
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
@@ -46,6 +47,7 @@ struct DatasetReader {
 
   /* Owned by the thread whose turn it is. */
   Source source;
+  Idx idx;             /* of an IDX file, which has pictures for lines */
   uint64_t lines_read; /* of rows, where only some are wanted */
   size_t tail_length;  /* the beginning of a line, to be read on by the next turn */
   char tail[CHUNK_BYTES];
@@ -84,6 +86,18 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   worker->chunk->first = reader->lines_read;
   for (size_t i = 0; reader->config.wanted && i < cut; i++) reader->lines_read += text[i] == '\n';
   return cut;
+}
+
+/* Fills the worker's chunk from an IDX file. */
+static void take_pictures(DatasetReader *reader, Worker *worker) {
+  Chunk *chunk = worker->chunk;
+  const size_t length = reader->tail_length;
+  memcpy(chunk->pixels, reader->tail, length);
+  reader->tail_length = 0;
+  chunk->rows = idx_read(&reader->idx, &reader->source, chunk->pixels, length, chunk->labels,
+                         reader->chunk_rows);
+  chunk->cut_off = *reader->source.error.text != '\0';
+  chunk->offset = reader->source.offset;
 }
 
 static size_t chunk_bytes(const DatasetReader *reader) {
@@ -139,14 +153,19 @@ static void *work(void *context) {
   pthread_mutex_lock(&reader->mutex);
   while (begin_turn(worker)) {
     pthread_mutex_unlock(&reader->mutex);
-    const size_t length = take_lines(reader, worker);
+    const bool pictures = reader->idx.rows > 0;
+    size_t length = 0;
+    if (pictures)
+      take_pictures(reader, worker);
+    else
+      length = take_lines(reader, worker);
     const bool last = reader->source.ended || chunk_failed(worker->chunk);
     pthread_mutex_lock(&reader->mutex);
     reader->reading = false;
     reader->ended = reader->ended || last;
     pthread_cond_signal(&reader->turn);
     pthread_mutex_unlock(&reader->mutex);
-    chunk_parse(&worker->parser, worker->chunk, worker->text, length);
+    if (!pictures) chunk_parse(&worker->parser, worker->chunk, worker->text, length);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
     reader->unparsed--;
@@ -211,11 +230,27 @@ static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Err
   return !reader->columns.labelled || find_label(reader, first, error);
 }
 
+static bool open_pictures(DatasetReader *reader, Error *error) {
+  CsvColumns *columns = &reader->columns;
+  reader->idx.classes = columns->classes;
+  if (*reader->config.label)
+    return error_set(error, "%s is an IDX file: --label-column is for CSV files",
+                     reader->source.name);
+  if (!idx_open(&reader->idx, &reader->source, reader->tail, reader->tail_length,
+                (size_t)reader->config.inputs, DATASET_MAX_COLUMNS - 1, error))
+    return false;
+  columns->inputs = reader->idx.inputs;
+  columns->columns = columns->inputs + 1;
+  drop(reader, IDX_HEADER);
+  return true;
+}
+
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
 static bool read_first_line(DatasetReader *reader, Error *error) {
   const char *name = reader->source.name, *tail = reader->tail, *label = reader->config.label;
   reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
+  if (idx_is(tail, reader->tail_length)) return open_pictures(reader, error);
   if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
   if (reader->tail_length == 0) return error_set(error, "%s is empty", name);
 
@@ -302,7 +337,9 @@ static bool start(DatasetReader *reader, Error *error) {
   size_t threads = (size_t)c->threads, useful = (size_t)(reader->source.size / CHUNK_BYTES + 1);
   if (knows_length(reader) && threads > useful) threads = useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
-  reader->chunk_rows = CHUNK_BYTES / (2 * reader->columns.columns) + 1;
+  const bool pictures = reader->idx.rows > 0;
+  reader->chunk_rows =
+      CHUNK_BYTES / (pictures ? reader->idx.inputs : 2 * reader->columns.columns) + 1;
   /* Without a bound of rows half of the memory is the bound, and the other half is for where the
      rows go: a small archive may hold rows without end. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
@@ -328,7 +365,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   reader->columns.classes = config->classes;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
-  reader->source.file = -1;
+  reader->source.file = reader->idx.labels.file = -1;
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
   pthread_cond_init(&reader->ready, NULL);
@@ -366,6 +403,7 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
+  idx_close(&reader->idx);
   free(reader);
 }
 
@@ -381,6 +419,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 
 /* Returns the bound before any split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
+  if (knows_length(reader) && reader->idx.rows > 0) return reader->idx.rows;
   if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
   pthread_mutex_lock(&reader->mutex);
   bool all, full = false; /* no worker can go on before somebody reads */

@@ -17,7 +17,6 @@ case_ 'everything is installed'
 (cd "$root" && find . -type f ! -name '*.conf' ! -path '*/docs/*' -printf '%m %p\n') | sort -k 2 >list
 diff list - <<'END'
 755 ./usr/bin/mlp-digits
-755 ./usr/bin/mlp-idx-to-csv
 755 ./usr/bin/mlp-lab
 755 ./usr/bin/mlp-lab-emulator
 755 ./usr/bin/mlp-train

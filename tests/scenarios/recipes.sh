@@ -1,10 +1,9 @@
-# Other data sets, as docs/recipes.md tells: IDX files, plain and packed, become CSV, and networks of
-# as many classes as EMNIST has train on it.
-idx=$TOP/scripts/idx_to_csv
+# Other data sets, as docs/recipes.md tells: IDX files, plain and packed, are read as CSV is, and
+# networks of as many classes as EMNIST has train on them.
 
-# write_idx COUNT CLASSES: the files images, of 4 rows of 3 pixels, and labels; plain.csv and
-# lying.csv are what they become. The class of picture i is i % CLASSES; its pixels are the class
-# in binary, bright and dark, and i at the end.
+# write_idx COUNT CLASSES: the files images, of 4 rows of 3 pixels, labels, and plain.csv, which says
+# the same. The class of picture i is i % CLASSES; its pixels are the class in binary, bright and
+# dark, and i at the end.
 write_idx() {
   awk -v count="$1" -v classes="$2" '
     function number(n) { return sprintf("\\x00\\x00\\x%02x\\x%02x", n / 256, n % 256) }
@@ -12,60 +11,90 @@ write_idx() {
       printf "%s", "\\x00\\x00\\x08\\x03" number(count) number(4) number(3) >"images.text"
       printf "%s", "\\x00\\x00\\x08\\x01" number(count) >"labels.text"
       for (i = 0; i < count; i++) {
-        label = i % classes
+        plain = label = i % classes
         printf "\\x%02x", label >"labels.text"
         for (p = 0; p < 12; p++) {
-          pixel[p] = p == 11 ? i % 256 : int(label / 2 ^ (p % 6)) % 2 * 255
-          printf "\\x%02x", pixel[p] >"images.text"
-        }
-        plain = lying = label
-        for (p = 0; p < 12; p++) {
-          plain = plain "," pixel[p]
-          lying = lying "," pixel[p % 4 * 3 + int(p / 4)]
+          pixel = p == 11 ? i % 256 : int(label / 2 ^ (p % 6)) % 2 * 255
+          printf "\\x%02x", pixel >"images.text"
+          plain = plain "," pixel
         }
         print plain >"plain.csv"
-        print lying >"lying.csv"
       }
     }'
   printf %b "$(<images.text)" >images
   printf %b "$(<labels.text)" >labels
 }
+N='--device cpu --threads 2 --hidden 8 --quiet'
 
-case_ 'IDX becomes CSV'
-write_idx 100 47
-"$idx" images labels | cmp - plain.csv
-"$idx" --transpose images labels | cmp - lying.csv
-gzip -k images labels
-"$idx" images.gz labels.gz | cmp - plain.csv
+case_ 'IDX files are rows'
+write_idx 40000 47 # two chunks of a reader
+cp images some-images-idx3-ubyte
+gzip -c labels >some-labels-idx1-ubyte.gz
+gzip -c images >packed-images.gz
+cp labels packed-labels
+for file in plain.csv images some-images-idx3-ubyte packed-images.gz; do
+  ok $N --classes 47 --epochs 1 --train $file --validation 0.1 --save saved.st
+  network saved.st >"$file.network"
+  same "$file.network" plain.csv.network
+  ok --device cpu --load saved.st --predict $file
+  same out "$([ $file = plain.csv ] && cp out wanted; echo wanted)"
+done
+"$MLP" --device cpu --load saved.st --predict - <packed-images.gz | cmp - wanted
+ok --device cpu --load saved.st --evaluate --test images
+cp out answers
+ok --device cpu --load saved.st --evaluate --test plain.csv
+same out answers
 
 case_ 'wrong IDX files are named'
 write_idx 19 10
 mv labels few
 write_idx 20 10
-head -c 99 images >short
-: >empty
-while IFS='|' read -r code text words; do
-  status=0
-  "$idx" $words >out 2>err || status=$?
-  [ "$status" = "$code" ]
-  said "$text"
-  [ ! -s out ]
+mkdir one two
+cp images one/x-images
+cp few one/x-labels
+cp images other
+head -c 99 images >short-images
+gzip -c short-images >packed-images.gz
+cp images two/long-images
+printf x >>two/long-images
+gzip two/long-images
+cp labels two/long-labels
+cp images two/cut-images
+head -c 15 labels >two/cut-labels
+cp images two/bad-images
+cp images two/bad-labels
+cp images two/none-images-idx3-ubyte.gz
+printf '\0\0\10\3\0\0\0\0\0\0\0\2\0\0\0\2' >two/empty-images
+printf '\0\0\10\3\0\0\0\1\377\377\377\377\377\377\377\377' >two/huge-images
+printf '\0\0\10\3' >two/head-images
+cp labels short-labels
+cp labels packed-labels
+while IFS='|' read -r text words; do
+  run $N --epochs 1 --test none $words
+  [ "$status" = 1 ] || die "$words: $status"
+  said "mlp-train: $text"
+  [ "$(wc -l <err)" = 1 ] || die "$(<err)"
 done <<'END'
-1|cannot read none|none labels
-1|labels is not an IDX file of pictures|labels images
-1|images is not an IDX file of labels|images images
-1|images has 20 pictures, few has 19 labels|images few
-1|short is not whole|short labels
-1|empty is not an IDX file of pictures|empty labels
-2|usage: idx_to_csv [--transpose] IMAGES LABELS|images
-2|usage: |--help
+labels is an IDX file of labels, but not of pictures|--train labels
+two/head-images is an IDX file, but not of pictures|--train two/head-images
+one/x-images has 20 pictures, but one/x-labels has 19 labels|--train one/x-images
+other is an IDX file: its name must have "images" in it|--train other
+two/none-images-idx3-ubyte.gz has no labels beside it: there is no two/none-labels-idx1-ubyte.gz|--train two/none-images-idx3-ubyte.gz
+short-images is damaged: 20 pictures take 256 bytes, but it has 99|--train short-images
+packed-images.gz is damaged: it does not end behind picture 20|--train packed-images.gz
+two/long-images.gz is damaged: it does not end behind picture 20|--train two/long-images.gz
+two/cut-labels is cut off|--train two/cut-images
+two/bad-labels is not an IDX file of labels|--train two/bad-images
+two/empty-images has no pictures|--train two/empty-images
+two/huge-images has pictures of 4294967295 x 4294967295 pixels, but a row is 1 to 4096|--train two/huge-images
+labels: label 10 is 9, not from 0 to 8|--train images --classes 9
+images is an IDX file: --label-column is for CSV files|--train images --label-column 1
 END
 
 case_ 'many classes train'
 for classes in 47 62; do # as EMNIST has: balanced, and by class
   write_idx 2000 $classes
-  "$idx" images labels >train.csv
-  ok --device cpu --threads 1 --train train.csv --classes $classes --validation 0.2 --epochs 30 \
+  ok --device cpu --threads 1 --train images --classes $classes --validation 0.2 --epochs 30 \
     --hidden 64 --quiet
   awk '$1 == "epoch" && $2 == "30/30" { accuracy = $6 } END { exit !(accuracy + 0 >= 95) }' out ||
     die "$classes classes: $(cat out)"
