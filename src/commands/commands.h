@@ -19,7 +19,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
 
 /* Parts of it: the options of the trainer, and the lines before the first epoch. */
 TrainerConfig trainer_config(const Options *options);
-bool say_start(Trainer *trainer, const Device *device, Report *report, Error *error);
+void say_start(const Trainer *trainer, const Device *device, Report *report);
 
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);
@@ -75,11 +75,11 @@ enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 bool run_files_derived(const Options *options, int index, char *path);
 
 /* Prints "wrote FILE" for a file that was written, and `what` behind it, unless it is "" or no
-   regular file. False when standard output cannot be written. run_files.c */
-bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error);
+   regular file. run_files.c */
+void run_files_say_wrote(Report *report, const char *path, const char *what);
 
 /* Prints that line for each picture of an evaluation. run_files.c */
-bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error);
+void run_files_say_drew(Report *report, const EvaluateConfig *drawn);
 
 /* A TrainerEvents.stop of one process, whatever its context: a signal ends the run. */
 static inline bool stop_on_signal(void *context) {

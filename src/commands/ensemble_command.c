@@ -84,9 +84,10 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
 static bool say_network(const Ensemble *e, int network, Error *error) {
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
-  return report_note(e->report, error, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
-                     seed_of(e, network), judge_of(e), e->result[network][1], judge_of(e),
-                     100 * e->result[network][0], *path ? "  wrote " : "", path);
+  report_note(e->report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
+              seed_of(e, network), judge_of(e), e->result[network][1], judge_of(e),
+              100 * e->result[network][0], *path ? "  wrote " : "", path);
+  return report_good(e->report, error);
 }
 
 static bool train_network(Ensemble *e, int network, Error *error) {
@@ -103,9 +104,10 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   }
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
-  const bool starts = trainer && (network > 0 || say_start(trainer, &e->device, e->report, error));
-  const TrainerResult result =
-      starts ? trainer_run(trainer, &events, &totals, error) : TRAINER_FAILED;
+  if (trainer && network == 0) say_start(trainer, &e->device, e->report);
+  const TrainerResult result = trainer && report_good(e->report, error)
+                                   ? trainer_run(trainer, &events, &totals, error)
+                                   : TRAINER_FAILED;
   if (result == TRAINER_STOPPED)
     error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
   const bool good = result == TRAINER_DONE && judge(e, trainer->engine, network, error) &&
@@ -135,10 +137,10 @@ static bool say_all(const Ensemble *e, Error *error) {
     correct += best == e->labels[r];
   }
   const double deviation = e->count > 1 ? sqrt(squares / (e->count - 1)) : 0;
-  return report_result(
-      e->report, error,
-      "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%", e->count,
-      judge_of(e), 100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
+  report_result(
+      e->report, "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
+      e->count, judge_of(e), 100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
+  return report_good(e->report, error);
 }
 
 static bool train_all(Ensemble *e, Error *error) {

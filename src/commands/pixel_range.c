@@ -45,24 +45,23 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
 }
 
 /* What is wrong with the file is left to its next reader. */
-static bool look_if_dim(const Options *o, Report *report, Error *error) {
+static void look_if_dim(const Options *o, Report *report) {
   static const uint64_t looks[] = {FEW, UINT64_MAX};
   Error ignored;
   int largest = 0;
-  if (!source_can_repeat(o->train)) return true;
+  if (!source_can_repeat(o->train)) return;
   for (int i = 0; i < 2; i++)
-    if (!read_largest(o, looks[i], &largest, &ignored) || largest == 0 || largest > DIM)
-      return true;
-  return report_note(report, error, "pixels   the largest is %d: --pixel-max auto", largest);
+    if (!read_largest(o, looks[i], &largest, &ignored) || largest == 0 || largest > DIM) return;
+  report_note(report, "pixels   the largest is %d: --pixel-max auto", largest);
 }
 
 bool pixel_range_find(Options *options, Report *report, Error *error) {
   int largest = 0;
-  if (options->training.pixels.max == MOST) return look_if_dim(options, report, error);
+  if (options->training.pixels.max == MOST) look_if_dim(options, report);
   if (options->training.pixels.max != OPTIONS_AUTO) return true;
   if (!read_largest(options, UINT64_MAX, &largest, error)) return false;
   if (largest == 0) largest = MOST;
   options->training.pixels.max = (float)largest;
-  if (largest == MOST) return true;
-  return report_note(report, error, "pixels   0 to %d: --pixel-max %d", largest, largest);
+  if (largest < MOST) report_note(report, "pixels   0 to %d: --pixel-max %d", largest, largest);
+  return true;
 }

@@ -80,7 +80,8 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   metrics_print(&metrics, stdout);
   metrics_close(&metrics);
-  return run_files_say_drew(report, &config, error) && standard_output_flush(error);
+  run_files_say_drew(report, &config);
+  return report_good(report, error);
 }
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
@@ -90,7 +91,8 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
   dataset_close(reader);
-  return good && run_files_say_wrote(report, o->output, "", error) && standard_output_flush(error);
+  if (good) run_files_say_wrote(report, o->output, "");
+  return good && report_good(report, error);
 }
 
 /* A PictureFailed. */
@@ -107,10 +109,11 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
                              .file = stdout,
                              .failed = say,
                              .context = report};
-  return (!*o->show || atomic_file_probe(o->show, error)) &&
-         predict_pictures(engine, &pictures, error) &&
-         (o->json || run_files_say_wrote(report, o->show, "", error)) &&
-         standard_output_flush(error);
+  if ((*o->show && !atomic_file_probe(o->show, error)) ||
+      !predict_pictures(engine, &pictures, error))
+    return false;
+  if (!o->json) run_files_say_wrote(report, o->show, "");
+  return report_good(report, error);
 }
 
 static bool run(const Options *o, Device *device, Report *report, Error *error) {

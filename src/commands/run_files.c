@@ -245,16 +245,16 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 
 /* ---- what was written --------------------------------------------------------------------- */
 
-bool run_files_say_wrote(Report *report, const char *path, const char *what, Error *error) {
+void run_files_say_wrote(Report *report, const char *path, const char *what) {
   char name[4 * DERIVED_PATH]; /* written out */
   FileTarget target;
-  if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return true;
+  if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return;
   text_printable(name, sizeof name, path);
-  return report_note(report, error, "wrote    %s%s", name, what);
+  report_note(report, "wrote    %s%s", name, what);
 }
 
-bool run_files_say_drew(Report *report, const EvaluateConfig *drawn, Error *error) {
-  return run_files_say_wrote(report, drawn->weights, "", error) &&
-         run_files_say_wrote(report, drawn->mistakes, "", error) &&
-         run_files_say_wrote(report, drawn->confusion, "", error);
+void run_files_say_drew(Report *report, const EvaluateConfig *drawn) {
+  run_files_say_wrote(report, drawn->weights, "");
+  run_files_say_wrote(report, drawn->mistakes, "");
+  run_files_say_wrote(report, drawn->confusion, "");
 }

@@ -58,13 +58,14 @@ static void go_on_without(Run *run, const Error *error) {
   run->lacks_output = true;
 }
 
-/* Takes what a function of report.h returned. False where nobody would get anything of the run. */
-static bool printed(Run *run, bool good, const Error *error) {
-  if (good || run->mute) return true;
-  if (!*run->save && !run->log && !run_files_draws(run->options)) return false;
+/* False where standard output cannot be written, and nobody would get anything of the run. */
+static bool is_wanted(Run *run, Error *error) {
+  const Report *report = run->report;
+  if (!report->failed || run->mute) return true;
+  if (!*run->save && !run->log && !run_files_draws(run->options)) return report_good(report, error);
   run->mute = true;
-  run->unread = error->unread; /* as `| head` does: no message */
-  if (!run->unread) go_on_without(run, error);
+  run->unread = report->error.unread; /* as `| head` does: no message */
+  if (!run->unread) go_on_without(run, &report->error);
   return true;
 }
 
@@ -96,7 +97,8 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   run->results[run->count++] = *result;
-  if (!printed(run, report_epoch(run->report, result, is_last, error), error)) return false;
+  report_epoch(run->report, result, is_last);
+  if (!is_wanted(run, error)) return false;
   if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
   const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   return !*run->save || (judged && !is_best) || save_network(run, is_best, error);
@@ -159,9 +161,9 @@ static bool write_header(Run *run, Error *error) {
   return train_log_header(run->log, fields, used, error);
 }
 
-bool say_start(Trainer *trainer, const Device *device, Report *report, Error *error) {
-  return report_start(report, trainer, device->reason.text,
-                      options_fusions[trainer->engine->config.training.fusion], error);
+void say_start(const Trainer *trainer, const Device *device, Report *report) {
+  report_start(report, trainer, device->reason.text,
+               options_fusions[trainer->engine->config.training.fusion]);
 }
 
 static bool prepare(Run *run, Error *error) {
@@ -188,7 +190,7 @@ static bool open_trainer(Run *run, Error *error) {
 /* ---- after -------------------------------------------------------------------------------- */
 
 /* Prints and logs the test loss of a network that validation rows judged. */
-static bool say_test(Run *run, const Metrics *metrics, Error *error) {
+static void say_test(Run *run, const Metrics *metrics) {
   const Checkpoint *at = &run->trainer->position;
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
@@ -196,46 +198,40 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
                               .test_loss = metrics->loss / rows,
                               .test_accuracy = (double)metrics->correct / rows,
                               .test_rows = metrics->rows};
-  if (run->log) logged(run, train_log_test(run->log, &result, error), error);
-  return printed(
-      run,
-      report_test(run->report, result.test_loss, result.test_accuracy, result.test_rows, error),
-      error);
-}
-
-/* what: behind the file's name, see run_files_say_wrote. */
-static bool say_wrote(Run *run, const char *path, const char *what, Error *error) {
-  return printed(run, run_files_say_wrote(run->report, path, what, error), error);
+  Error error;
+  if (run->log) logged(run, train_log_test(run->log, &result, &error), &error);
+  report_test(run->report, &result);
 }
 
 /* Tests the network if that was left for the end, draws its pictures, and says so. */
-static bool test_and_draw(Run *run, Error *error) {
+static void test_and_draw(Run *run) {
   const Options *o = run->options;
   const bool tests = run->evaluate.rows.path && run->config.test &&
                      (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
-  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return true;
-  if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) {
-    go_on_without(run, error);
-    return true;
+  Error error;
+  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return;
+  if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, &error)) {
+    go_on_without(run, &error);
+    return;
   }
-  const bool good = !tests || say_test(run, &metrics, error);
+  if (tests) say_test(run, &metrics);
   metrics_close(&metrics);
-  return good && printed(run, run_files_say_drew(run->report, &run->evaluate, error), error);
+  run_files_say_drew(run->report, &run->evaluate);
 }
 
 /* The network and the log are written by then. A run that is resumed may have had its best epoch
    before. */
-static bool say_what_was_written(Run *run, Error *error) {
+static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   char last[64] = "", best[64];
   if (*run->best)
     snprintf(last, sizeof last, ": the network after epoch %d, for --resume", at->epoch);
   snprintf(best, sizeof best, ": that after epoch %d, the best, %.2f%%", at->best_epoch,
            100 * at->best_accuracy);
-  return say_wrote(run, run->save, last, error) &&
-         (!run->best_saved || say_wrote(run, run->best, best, error)) &&
-         (!run->log || say_wrote(run, run->options->log, "", error));
+  run_files_say_wrote(run->report, run->save, last);
+  if (run->best_saved) run_files_say_wrote(run->report, run->best, best);
+  if (run->log) run_files_say_wrote(run->report, run->options->log, "");
 }
 
 /* Sets the last words of a run that was interrupted, which is not a failure. */
@@ -269,7 +265,8 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .patience = 1,
                                 .context = run};
   RunTotals totals;
-  if (!printed(run, say_start(run->trainer, &run->device, run->report, error), error)) return false;
+  say_start(run->trainer, &run->device, run->report);
+  if (!is_wanted(run, error)) return false;
   if (run->log) logged(run, write_header(run, error), error);
   const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);
   if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
@@ -286,14 +283,11 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   }
   const Checkpoint *at = &run->trainer->position;
   const int later = at->epoch - at->best_epoch;
-  if (at->epoch < run->options->epochs &&
-      !printed(run,
-               report_note(run->report, error,
-                           "stopped  epoch %d is still the best, %d epoch%s later", at->best_epoch,
-                           later, later == 1 ? "" : "s"),
-               error))
-    return false;
-  if (!test_and_draw(run, error)) return false;
+  if (at->epoch < run->options->epochs)
+    report_note(run->report, "stopped  epoch %d is still the best, %d epoch%s later",
+                at->best_epoch, later, later == 1 ? "" : "s");
+  test_and_draw(run);
+  if (!is_wanted(run, error)) return false;
   if (run->lacks_output && interrupt_pending()) {
     *signal = interrupt_pending();
     say_interrupted(run, true, error);
@@ -303,11 +297,12 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   if (*plot && run->count > 0) {
     if (!plot_curves(run->results, run->count, plot, error))
       go_on_without(run, error);
-    else if (!say_wrote(run, plot, "", error))
-      return false;
+    else
+      run_files_say_wrote(run->report, plot, "");
   }
-  if (!say_what_was_written(run, error)) return false;
-  return printed(run, report_totals(run->report, &totals, seconds_now() - began, error), error);
+  say_what_was_written(run);
+  report_totals(run->report, &totals, seconds_now() - began);
+  return is_wanted(run, error);
 }
 
 /* Trains; if the GPU fails and the device was left to us, the CPU goes on. */

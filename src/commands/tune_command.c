@@ -31,18 +31,16 @@ static void retype(const Options *o, const char *rate, char *command, size_t siz
   add_word(command, size, rate);
 }
 
-static bool say(const Options *o, const RateTest *test, Report *report, Error *error) {
+static void say(const Options *o, const RateTest *test, Report *report) {
   char command[4 * OPTIONS_PATH], rate[32];
   snprintf(rate, sizeof rate, "%.2g", test->best);
   retype(o, rate, command, sizeof command);
-  return report_note(report, error, "tune     %llu steps at %d rates from %.2g to %.2g%s",
-                     (unsigned long long)test->steps, test->count, test->rate[0],
-                     test->rate[test->count - 1],
-                     test->diverged ? ", where the loss diverged" : "") &&
-         report_note(report, error, "tune     from a rate of %s on the loss falls no further",
-                     rate) &&
-         run_files_say_wrote(report, o->tune, "", error) &&
-         report_note(report, error, "try      %s", command);
+  report_note(report, "tune     %llu steps at %d rates from %.2g to %.2g%s",
+              (unsigned long long)test->steps, test->count, test->rate[0],
+              test->rate[test->count - 1], test->diverged ? ", where the loss diverged" : "");
+  report_note(report, "tune     from a rate of %s on the loss falls no further", rate);
+  run_files_say_wrote(report, o->tune, "");
+  report_note(report, "try      %s", command);
 }
 
 static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {
@@ -52,7 +50,9 @@ static bool tune(const Options *o, Trainer *trainer, Report *report, Error *erro
   if (result == TRAINER_STOPPED) return error_set(error, "interrupted");
   if (result == TRAINER_FAILED) return false;
   const RateCurve curve = {test.rate, test.loss, test.smooth, test.count, test.best};
-  return plot_rates(&curve, o->tune, error) && say(o, &test, report, error);
+  if (!plot_rates(&curve, o->tune, error)) return false;
+  say(o, &test, report);
+  return report_good(report, error);
 }
 
 bool tune_command(const Options *options, Report *report, Error *error) {
@@ -66,8 +66,8 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   const TrainerConfig config = trainer_config(&o);
   if (!atomic_file_probe(o.tune, error)) return false;
   Trainer *trainer = trainer_open(&config, device_open, &device, error);
-  const bool good =
-      trainer && say_start(trainer, &device, report, error) && tune(&o, trainer, report, error);
+  if (trainer) say_start(trainer, &device, report);
+  const bool good = trainer && report_good(report, error) && tune(&o, trainer, report, error);
   trainer_close(trainer);
   return good;
 }

@@ -23,14 +23,20 @@ static void clear_progress(Report *report) {
   report->percent = -1;
 }
 
-bool report_result(Report *report, Error *error, const char *format, ...) {
+bool report_good(const Report *report, Error *error) {
+  if (report->failed) *error = report->error;
+  return !report->failed && standard_output_flush(error);
+}
+
+void report_result(Report *report, const char *format, ...) {
+  if (report->failed) return;
   clear_progress(report);
   va_list arguments;
   va_start(arguments, format);
   vprintf(format, arguments);
   va_end(arguments);
   putchar('\n');
-  return standard_output_flush(error);
+  report->failed = !standard_output_flush(&report->error);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------ */
@@ -109,59 +115,53 @@ static void describe_files(const TrainerConfig *c, char *text, size_t size) {
            c->test ? " and " : " no test file", c->test ? other : "");
 }
 
-bool report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion,
-                  Error *error) {
+void report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
   char memory[32] = "", network[NETWORK_TEXT], files[3 * 4096];
   report->has_heading = false;
   report->epoch = 0;
-  if (report->quiet) return true;
+  if (report->quiet) return;
   if (engine->memory)
     snprintf(memory, sizeof memory, ", %.1f GiB", (double)engine->memory / (1 << 30));
   describe_files(&trainer->config, files, sizeof files);
   network_describe(n, network);
-  return report_result(report, error, "device   %s%s%s%s%s", engine->device, memory,
-                       *reason ? " (" : "", reason, *reason ? ")" : "") &&
-         report_result(report, error, "network  %s, %zu parameters", network, n->parameters) &&
-         report_result(report, error, "fusion   %s: %s", fusion, engine->reason) &&
-         report_result(report, error, "data     %s, %s", files,
-                       trainer->resident ? "resident" : "streamed every epoch") &&
-         (trainer->position.epoch == 0 ||
-          report_result(report, error, "resumed  after epoch %d", trainer->position.epoch));
+  report_result(report, "device   %s%s%s%s%s", engine->device, memory, *reason ? " (" : "", reason,
+                *reason ? ")" : "");
+  report_result(report, "network  %s, %zu parameters", network, n->parameters);
+  report_result(report, "fusion   %s: %s", fusion, engine->reason);
+  report_result(report, "data     %s, %s", files,
+                trainer->resident ? "resident" : "streamed every epoch");
+  if (trainer->position.epoch > 0)
+    report_result(report, "resumed  after epoch %d", trainer->position.epoch);
 }
 
 /* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows
    alone. Up to 999999 epochs a line has at most 80 characters. */
-static bool print_heading(Report *report, const EpochResult *r, Error *error) {
-  if (report->has_heading) return true;
+void report_epoch(Report *report, const EpochResult *r, bool is_last) {
+  const Text epoch = epoch_text(r->epoch, r->epochs);
+  if (report->quiet && !is_last) return;
+  if (!report->has_heading)
+    report_result(
+        report, "%*s    loss     acc  %s   train    eval  img/s", (int)strlen(epoch.text), "",
+        r->judged_by == JUDGED_BY_VALIDATION ? " val-loss   val-acc" : "test-loss  test-acc");
   report->has_heading = true;
-  return report_result(report, error, "%*s    loss     acc  %s   train    eval  img/s",
-                       (int)strlen(epoch_text(r->epoch, r->epochs).text), "",
-                       r->judged_by == JUDGED_BY_VALIDATION ? " val-loss   val-acc"
-                                                            : "test-loss  test-acc");
+  report_result(report, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s", epoch.text,
+                loss_text(r->train_loss).text, percentage(r->train_accuracy).text,
+                loss_text(r->test_loss).text, percentage(r->test_accuracy).text,
+                duration(r->train_seconds).text, duration(r->test_seconds).text,
+                rate((double)(r->train_rows - r->rows_before) / r->train_seconds).text);
 }
 
-bool report_epoch(Report *report, const EpochResult *r, bool is_last, Error *error) {
-  if (report->quiet && !is_last) return true;
-  return print_heading(report, r, error) &&
-         report_result(report, error, "%s  %6s  %6s  %9s  %8s  %6s  %6s  %5s",
-                       epoch_text(r->epoch, r->epochs).text, loss_text(r->train_loss).text,
-                       percentage(r->train_accuracy).text, loss_text(r->test_loss).text,
-                       percentage(r->test_accuracy).text, duration(r->train_seconds).text,
-                       duration(r->test_seconds).text,
-                       rate((double)(r->train_rows - r->rows_before) / r->train_seconds).text);
+void report_totals(Report *report, const RunTotals *totals, double process) {
+  report_note(report, "total    load %s  train %s  eval %s  process %s",
+              duration(totals->load).text, duration(totals->train).text,
+              duration(totals->test).text, duration(process).text);
 }
 
-bool report_totals(Report *report, const RunTotals *totals, double process, Error *error) {
-  return report_note(report, error, "total    load %s  train %s  eval %s  process %s",
-                     duration(totals->load).text, duration(totals->train).text,
-                     duration(totals->test).text, duration(process).text);
-}
-
-bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error) {
-  return report_result(report, error, "test     loss %s  acc %s  of %" PRIu64 " rows",
-                       loss_text(loss).text, percentage(accuracy).text, rows);
+void report_test(Report *report, const EpochResult *r) {
+  report_result(report, "test     loss %s  acc %s  of %" PRIu64 " rows",
+                loss_text(r->test_loss).text, percentage(r->test_accuracy).text, r->test_rows);
 }
 
 /* ---- progress and failure ----------------------------------------------------------------- */

@@ -1,8 +1,6 @@
 /* The output of mlp-train: plain lines on standard output, each flushed as soon as it is whole,
-   errors on standard error, and on a terminal a progress bar that the next line replaces.
-
-   Every function but report_failure and report_progress returns false with *error set when
-   standard output cannot be written. */
+   errors on standard error, and on a terminal a progress bar that the next line replaces. Once
+   standard output cannot be written nothing more is printed, and report_good says why. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,14 +17,18 @@ typedef struct {
   int epoch;        /* of the last bar, 0: none yet */
   double since;     /* when that epoch's first bar was shown, in seconds_now */
   double from;      /* and how much was done then, 0 to 1 */
+  bool failed;      /* standard output cannot be written: */
+  Error error;      /* why */
 } Report;
 
 Report report_open(bool quiet);
 
+/* True if everything that was printed, by whomever, could be written. */
+bool report_good(const Report *report, Error *error);
+
 /* The lines before the first epoch. reason: why not another device, "" for none; fusion: the name
    of the level in use. */
-bool report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion,
-                  Error *error);
+void report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion);
 
 /* A row per epoch, below a heading that is printed once:
 
@@ -34,23 +36,22 @@ bool report_start(Report *report, const Trainer *trainer, const char *reason, co
    epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M
 
    With validation rows the heading says val-loss and val-acc. */
-bool report_epoch(Report *report, const EpochResult *result, bool is_last, Error *error);
+void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
 /* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
    known yet), and how long the rest of the epoch will take at the pace since its first call. */
 void report_progress(Report *report, int epoch, int epochs, double done, double loss);
 
-bool report_totals(Report *report, const RunTotals *totals, double process, Error *error);
+void report_totals(Report *report, const RunTotals *totals, double process);
 
-/* Prints the test loss and accuracy after the last epoch of a run that validation rows judged. */
-bool report_test(Report *report, double loss, double accuracy, uint64_t rows, Error *error);
+/* The test loss and accuracy after the last epoch of a run that validation rows judged. */
+void report_test(Report *report, const EpochResult *result);
 
 /* A line that is printed even when quiet; its format is printf's. */
-__attribute__((format(printf, 3, 4))) bool report_result(Report *report, Error *error,
-                                                         const char *format, ...);
+void report_result(Report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Any other line (report, error, format, ...). */
-#define report_note(report, ...) ((report)->quiet || report_result(report, __VA_ARGS__))
+/* Any other line (report, format, ...). */
+#define report_note(report, ...) ((report)->quiet ? (void)0 : report_result(report, __VA_ARGS__))
 
 /* `mlp-train: sentence` on standard error. */
 void report_failure(Report *report, const Error *error);
