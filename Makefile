@@ -185,7 +185,7 @@ endif
 all: $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and their manual
 	@:
 
-tests: $(TESTS)             ## build the tests
+tests: $(TESTS) $(BUILD)/mlp-scaling ## build the tests
 	@:
 
 # The targets that a user types set up the machine before anything is compiled, then build on

@@ -106,19 +106,15 @@ static const OptionTable table = {
     "", rows, sizeof rows / sizeof *rows};
 
 static OptionsResult parse(int count, char **given, Arguments *a, Error *error) {
-  int first;
   *a = (Arguments){.plan = {.run_epochs = RUN_EPOCHS, .wide_epochs = WIDE_EPOCHS}};
-  option_table_default(&table, a);
-  const OptionsResult result = option_table_parse(&table, count, given, a, &first, error);
+  const OptionsResult result = option_table_read(&table, count, given, a, error);
   if (result != OPTIONS_RUN) return result;
-  if (first < count)
-    error_set(error, "unexpected argument '%s'", given[first]);
-  else if ((a->trace || a->timeline) && (a->json || a->markdown || a->plot))
+  if ((a->trace || a->timeline) && (a->json || a->markdown || a->plot))
     error_set(error, "--trace and --timeline time nothing, so there is nothing for --json, "
                      "--markdown or --plot: run mlp-bench twice");
   else if (a->trace && a->from)
     error_set(error, "--trace records: it has no use for --from");
-  else if (option_table_check_files(&table, a, error))
+  else
     return OPTIONS_RUN;
   return OPTIONS_USAGE;
 }

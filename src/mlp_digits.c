@@ -113,13 +113,7 @@ int main(int argc, char **argv) {
   Options options;
   Error error;
   char path[2][PATH_MAX];
-  int first = 0;
-  option_table_default(&table, &options);
-  OptionsResult result = option_table_parse(&table, argc, argv, &options, &first, &error);
-  if (result == OPTIONS_RUN && first < argc) {
-    error_set(&error, "unexpected argument '%s'", argv[first]);
-    result = OPTIONS_USAGE;
-  }
+  OptionsResult result = option_table_read(&table, argc, argv, &options, &error);
   if (result == OPTIONS_RUN && !name_files(&options, path, &error)) result = OPTIONS_USAGE;
   if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   interrupt_catch(true);

@@ -1,14 +1,13 @@
-/* Not a program for users: makes the table and the picture of scripts/scaling.sh from its lines.
-
-     mlp-scaling LINES.json TABLES.md PICTURE.png
-
-   A line is a JSON object: what was timed (who, network, precision, batch, ranks) and the median
+/* Not a program for users: makes the table and the picture of scripts/scaling.sh from its lines. A
+   line is a JSON object: what was timed (who, network, precision, batch, ranks) and the median
    milliseconds of an epoch (ms) over `rows` rows, or the reason why there are none. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/output.h"
+#include "cli/option_kinds.h"
 #include "measure/chart.h"
 #include "measure/table.h"
 
@@ -194,18 +193,43 @@ static bool draw(Scaling *s, const char *path, Error *error) {
   return curves_draw(&all, "Scaling", s->title, path, error);
 }
 
-int main(int argc, char **argv) {
-  Scaling scaling = {.counts = 0};
-  Error error;
-  if (argc != 4) {
-    fputs("usage: mlp-scaling LINES.json TABLES.md PICTURE.png\n", stderr);
-    return 2;
+/* ---- the command line ----------------------------------------------------------------------- */
+
+typedef struct {
+  const char *from, *markdown, *plot;
+} Arguments;
+
+#define FILE_ROW(word, member, role, text)                                                         \
+  {                                                                                                \
+    .name = (word), .argument = "FILE", .help = (text), .kind = &option_word,                      \
+    .field = offsetof(Arguments, member), .file = (role)                                           \
   }
-  bool good = read_scaling(&scaling, argv[1], &error) && print_tables(&scaling, argv[2], &error) &&
-              draw(&scaling, argv[3], &error);
+static const OptionRow rows[] = {
+    FILE_ROW("from", from, FILE_INPUT, "read these measurements, one JSON object per line"),
+    FILE_ROW("markdown", markdown, FILE_OUTPUT, "write the tables as Markdown"),
+    FILE_ROW("plot", plot, FILE_OUTPUT, "draw the curves as a PNG"), OPTION_HELP, OPTION_VERSION};
+
+static const OptionTable table = {
+    "mlp-scaling",
+    "Usage: mlp-scaling --from FILE --markdown FILE --plot FILE\n"
+    "Makes tables and curves of what scripts/scaling.sh has measured.\n\n",
+    "", rows, sizeof rows / sizeof *rows};
+
+int main(int argc, char **argv) {
+  standard_output_open();
+  Scaling scaling = {.counts = 0};
+  Arguments arguments = {0};
+  Error error;
+  OptionsResult result = option_table_read(&table, argc, argv, &arguments, &error);
+  if (result == OPTIONS_RUN && !(arguments.from && arguments.markdown && arguments.plot)) {
+    error_set(&error, "--from, --markdown and --plot are needed, all three");
+    result = OPTIONS_USAGE;
+  }
+  if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
+  const bool good = read_scaling(&scaling, arguments.from, &error) &&
+                    print_tables(&scaling, arguments.markdown, &error) &&
+                    draw(&scaling, arguments.plot, &error);
   free(scaling.points.of);
-  good = record_close(&scaling.lines, good, &error);
-  if (good) return 0;
-  fprintf(stderr, "mlp-scaling: %s\n", error.text);
-  return 1;
+  if (!record_close(&scaling.lines, good, &error)) result = OPTIONS_FAILURE;
+  return option_table_end(&table, result, argv[0], &error);
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -147,17 +146,6 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (options->ensemble) return ensemble_command(options, ranks, report, error);
   return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,
                        error);
-}
-
-/* Refuses a stack that is too small for this program or, as OpenMP takes the same limit, its
-   threads. Runs before main, whose frame alone might not fit. */
-__attribute__((constructor)) static void check_stack(void) {
-  enum { LEAST = 1 << 20 }; /* bytes: more than twice what tests take */
-  struct rlimit stack;
-  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
-  fprintf(stderr, "mlp-train: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
-          (unsigned long long)stack.rlim_cur / 1024, LEAST / 1024);
-  _exit(1);
 }
 
 int main(int argc, char **argv) {

@@ -160,7 +160,7 @@ IN_FOLDER(without_momentum_there_is_none_in_the_file) {
 IN_FOLDER(headers_are_padded_to_eight_bytes) {
   for (size_t less = 0; less < 8; less++) {
     size_t start;
-    strcpy(sample.options, "12345678" + less);
+    strcpy(sample.options, &"12345678"[less]);
     must_save(&sample, model);
     Content content = read_content(model);
     free(header_of(content, &start));

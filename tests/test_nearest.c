@@ -44,21 +44,3 @@ TEST_WITH(test_files, folder_open, folder_close) {
   assert_false(nearest_append_file("/no/such/folder/train.csv", &error));
   assert_string_equal(error.text, expected);
 }
-
-TEST(test_options) {
-  static const struct option accepted[] = {{"seed", required_argument, NULL, 's'},
-                                           {"train-rows", required_argument, NULL, 'r'},
-                                           {NULL, 0, NULL, 0}};
-  static const char *const cases[][2] = {
-      {"--sead", "x: did you mean '--seed'?"},
-      {"--train-row5=3", "x: did you mean '--train-rows'?"},
-      {"--other", "x"},
-      {"-", "x"},
-  };
-  foreach (option, cases) {
-    Error error;
-    error_set(&error, "x");
-    assert_false(nearest_append_option((*option)[0], accepted, &error));
-    assert_string_equal(error.text, (*option)[1]);
-  }
-}

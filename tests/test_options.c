@@ -222,6 +222,8 @@ TEST(wrong_usage_is_named) {
   } bad[] = {
       {"--bogus", "unknown option '--bogus'"},
       {"--bogus=3", "unknown option '--bogus=3'"},
+      {"--sead", "unknown option '--sead': did you mean '--seed'?"},
+      {"--wieghts=3", "unknown option '--wieghts=3': did you mean '--weights'?"},
       {"-qz", "unknown option '-z'"},
       {"--epochs", "--epochs needs an argument"},
       {"-e", "--epochs needs an argument"},

@@ -47,16 +47,6 @@ bool nearest_append(const Nearest *nearest, const char *before, Error *error) {
   return false;
 }
 
-bool nearest_append_option(const char *given, const struct option *known, Error *error) {
-  const char *name = given + strspn(given, "-");
-  char word[NEAREST_LENGTH + 1];
-  Nearest nearest;
-  snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
-  nearest_start(&nearest, word);
-  for (; known->name; known++) nearest_try(&nearest, known->name);
-  return nearest_append(&nearest, "--", error);
-}
-
 bool nearest_append_file(const char *path, Error *error) {
   const char *slash = strrchr(path, '/');
   char folder[4096];

@@ -1,7 +1,6 @@
 /* Finds the known word that is nearest to a mistyped one, for "did you mean". */
 #pragma once
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,10 +26,6 @@ void nearest_try(Nearest *nearest, const char *known);
 /* Appends ": did you mean 'BEFOREword'?" to the message, or nothing if no word is near. Returns
    false, as error_set does. */
 bool nearest_append(const Nearest *nearest, const char *before, Error *error);
-
-/* Appends the long option that `given`, "--name" or "--name=value", may have meant. `known` ends
-   with a row of zeros, as getopt_long takes it. */
-bool nearest_append_option(const char *given, const struct option *known, Error *error);
 
 /* Appends the file of the same folder whose name is nearest to that of `path`, which does not
    exist. Returns false if none is near. */

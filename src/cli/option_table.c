@@ -1,12 +1,27 @@
 /* The command line, the help and the files of a table of options. */
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "cli/option_table.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "base/text.h"
+
+/* Refuses a stack that is too small for a program or, as OpenMP takes the same limit, its threads.
+   Runs before main, whose frame alone might not fit. */
+__attribute__((constructor)) static void check_stack(void) {
+  enum { LEAST = 1 << 20 }; /* bytes: more than twice what tests take */
+  struct rlimit stack;
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
+  fprintf(stderr, "%s: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
+          program_invocation_short_name, (unsigned long long)stack.rlim_cur / 1024, LEAST / 1024);
+  _exit(1);
+}
 
 void option_table_default(const OptionTable *table, void *options) {
   for (size_t i = 0; i < table->count; i++) {
@@ -38,8 +53,8 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
 
 /* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
    0 for an unknown long name. */
-static OptionsResult wrong_usage(const OptionRow *row, bool missing, const char *given,
-                                 const struct option *names, Error *error) {
+static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
+                                 const char *given, Error *error) {
   if (row && missing)
     error_set(error, "--%s needs an argument", row->name);
   else if (row)
@@ -48,7 +63,13 @@ static OptionsResult wrong_usage(const OptionRow *row, bool missing, const char 
     error_set(error, "unknown option '-%c'", optopt);
   else {
     error_set(error, "unknown option '%s'", given);
-    nearest_append_option(given, names, error);
+    char word[NEAREST_LENGTH + 1];
+    const char *name = given + strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+    Nearest nearest;
+    nearest_start(&nearest, word);
+    for (size_t i = 0; i < table->count; i++) nearest_try(&nearest, table->rows[i].name);
+    nearest_append(&nearest, "--", error);
   }
   return OPTIONS_USAGE;
 }
@@ -70,13 +91,25 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
   optind = 0; /* start anew */
   for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
     if (code == '?' || code == ':')
-      return wrong_usage(row_of(table, optopt), code == ':', argv[optind - 1], names, error);
+      return wrong_usage(table, row_of(table, optopt), code == ':', argv[optind - 1], error);
     const OptionRow *row = row_of(table, code);
     if (!row->kind) return strcmp(row->name, "help") == 0 ? OPTIONS_HELP : OPTIONS_VERSION;
     if (!row->kind->set(row, row->argument ? optarg : "yes", options, error)) return OPTIONS_USAGE;
   }
   *first = optind;
   return OPTIONS_RUN;
+}
+
+OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
+                                Error *error) {
+  int first;
+  option_table_default(table, options);
+  const OptionsResult result = option_table_parse(table, argc, argv, options, &first, error);
+  if (result == OPTIONS_RUN && first < argc)
+    error_set(error, "unexpected argument '%s'", argv[first]);
+  else if (result != OPTIONS_RUN || option_table_check_files(table, options, error))
+    return result;
+  return OPTIONS_USAGE;
 }
 
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,

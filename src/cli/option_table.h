@@ -15,10 +15,9 @@
        OPTION_HELP, OPTION_VERSION};
      static const OptionTable table = {"mlp-lab", usage, "", rows, sizeof rows / sizeof *rows};
 
-     option_table_default(&table, &arguments);
-     result = option_table_parse(&table, argc, argv, &arguments, &first, &error);
-     if (result == OPTIONS_RUN) ... what argv[first] and the words behind it mean, what does not go
-       together, option_table_check_files; result = OPTIONS_USAGE where *error says what is wrong
+     result = option_table_read(&table, argc, argv, &arguments, &error);
+     if (result == OPTIONS_RUN) ... what does not go together: result = OPTIONS_USAGE, and *error
+       says what is wrong
      if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
 
    option_kinds.h has the kinds; a program may have one of its own. */
@@ -96,6 +95,11 @@ void option_table_default(const OptionTable *table, void *options);
    getopt_long does: *first is the index of the first word that is no option. */
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error);
+
+/* The same for a program that takes options alone, from their defaults on. Refuses other words, and
+   options by which one file would be written and read, or written twice. */
+OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
+                                Error *error);
 
 /* True if the option has another value in one struct than in the other. */
 bool option_differs(const OptionRow *row, const void *options, const void *others);

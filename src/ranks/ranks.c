@@ -182,7 +182,8 @@ static char state_of(const Ranks *ranks, int r) {
   if (file) fclose(file);
   text[size] = '\0';
   const char *name_end = strrchr(text, ')');
-  return name_end && strlen(name_end) > 2 ? name_end[2] : '\0';
+  if (!name_end || strlen(name_end) < 3) return '\0';
+  return name_end[2];
 }
 
 static bool has_ended(const Ranks *ranks, int r) {

@@ -4,6 +4,7 @@
 # has NAME: the words are about this program now; skips the case if it is not built.
 has() {
   MLP=$PROGRAMS/$1
+  [ -x "$MLP" ] || MLP=$PROGRAMS/build/$1
   [ -x "$MLP" ] || {
     skip_ "$1 is not built"
     return 1
@@ -12,6 +13,7 @@ has() {
 
 # shows_help: of a width that any terminal has; and its version.
 shows_help() {
+  sanitized || (ulimit -s 1000 && refuses 1 'a stack of 1000 KiB is too small: ')
   ok --version
   printed 1 "^${MLP##*/} [0-9]+\.[0-9]+\.[0-9]+$"
   printed 1 ''
@@ -99,6 +101,22 @@ run mlp-bench twice|--trace a --json b
 no use for --from|--trace a --from b
 are the same file|--trace a --timeline ./a
 END
+fi
+
+case_ 'mlp-scaling'
+if has mlp-scaling; then
+  shows_help
+  refusals 2 <<'END'
+unknown option '--json'|--json a
+unexpected argument 'a'|a b c
+--from, --markdown and --plot are needed, all three|--from a --plot b
+are the same file|--from lab-h100.json --markdown lab-h100.json --plot b
+END
+  refuses 1 'cannot open none.json' --from none.json --markdown a --plot b
+  ok --from "$TOP"/docs/results/scaling-cpu.json --markdown scaling.md --plot scaling.png
+  same scaling.md "$TOP"/docs/results/scaling-cpu.md
+  is_png scaling.png
+  rm scaling.md scaling.png
 fi
 
 case_ 'no file was made'
