@@ -115,7 +115,8 @@ static int clean_up(void **state) {
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 static DatasetReader *open_reader(const Engine *engine, const char *path) {
-  DatasetReader *reader = predict_open(engine, path, NULL, 2, &error);
+  const DatasetConfig rows = {.path = path, .threads = 2, .inputs = PIXELS};
+  DatasetReader *reader = predict_open(engine, rows, &error);
   OK(reader != NULL);
   return reader;
 }

@@ -98,6 +98,7 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                                    .threads = options->training.threads,
                                    .label = options->label_column,
                                    .hold_out = hold_out,
+                                   .held_out = true,
                                    .seed = options->training.seed},
                           .weights = options->weights,
                           .mistakes = options->mistakes,

@@ -2,8 +2,6 @@
    a word where the pixels are far below 255. */
 #include <stdlib.h>
 
-#include <omp.h>
-
 #include "commands/commands.h"
 #include "data/dataset.h"
 
@@ -12,15 +10,13 @@ enum { FEW = 64, DIM = 64 }; /* rows that show if pixels are at most so bright *
 
 /* Sets *largest to the largest pixel of `rows` rows, or of a few more. 0: they are black. */
 static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *error) {
-  const int threads = rows < ROWS           ? 1
-                      : o->training.threads ? o->training.threads
-                                            : omp_get_num_procs();
-  DatasetReader *reader = dataset_open(&(DatasetConfig){.path = o->train,
-                                                        .classes = o->classes,
-                                                        .threads = threads,
-                                                        .label = o->label_column,
-                                                        .ahead = (size_t)2 * ROWS},
-                                       error);
+  DatasetReader *reader =
+      dataset_open(&(DatasetConfig){.path = o->train,
+                                    .classes = o->classes,
+                                    .threads = rows < ROWS ? 1 : o->training.threads,
+                                    .label = o->label_column,
+                                    .ahead = (size_t)2 * ROWS},
+                   error);
   if (!reader) return false;
   if (dataset_source(reader)->once) {
     dataset_close(reader);

@@ -62,10 +62,10 @@ static Engine *open_networks(const Options *o, Device *device, Error *error) {
     engine[count] = open_network(o, load->path[count], device, error);
     if (!engine[count]) break;
     const Network *a = &engine[0]->config.network, *b = &engine[count++]->config.network;
-    const int inputs = a->size[0], classes = a->size[a->layers];
-    good = (inputs == b->size[0] && classes == b->size[b->layers]) ||
+    const int inputs = a->size[0], classes = network_classes(a);
+    good = (inputs == b->size[0] && classes == network_classes(b)) ||
            error_set(error, "%s has %d inputs and %d classes, but %s has %d and %d",
-                     load->path[count - 1], b->size[0], b->size[b->layers], load->path[0], inputs,
+                     load->path[count - 1], b->size[0], network_classes(b), load->path[0], inputs,
                      classes);
     if (good && count == load->count)
       return count == 1 ? engine[0] : committee_open(engine, count, error);
@@ -85,8 +85,11 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
 }
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
-  const int threads = engine->config.training.threads;
-  DatasetReader *reader = predict_open(engine, o->predict, o->label_column, threads, error);
+  const DatasetConfig rows = {.path = o->predict,
+                              .threads = o->training.threads,
+                              .label = o->label_column,
+                              .inputs = engine->config.network.size[0]};
+  DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const bool good =
       predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);

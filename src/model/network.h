@@ -27,6 +27,10 @@ typedef struct {
   size_t parameters;                 /* trainable values, padding not counted */
 } Network;
 
+static inline int network_classes(const Network *network) {
+  return network->size[network->layers];
+}
+
 typedef struct {
   int count; /* 0: no hidden layer */
   int size[NETWORK_MAX_LAYERS - 1];

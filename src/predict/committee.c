@@ -17,8 +17,7 @@ typedef struct {
 } Committee;
 
 static int classes_of(const Committee *c) {
-  const Network *n = &c->engine.config.network;
-  return n->size[n->layers];
+  return network_classes(&c->engine.config.network);
 }
 
 /* Lends the first member's buffer. */

@@ -1,7 +1,6 @@
 #include "predict/evaluate.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,24 +55,18 @@ static bool draw_weights(Engine *engine, const char *path, Error *error) {
 /* Reads the file into scores and gallery. */
 static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
-  const Network *network = &engine->config.network;
-  DatasetConfig rows = c->rows;
-  rows.classes = network->size[network->layers];
-  rows.ahead = 2 * (size_t)engine->config.staging_rows;
-  rows.held_out = true;
-  if (rows.threads == 0) rows.threads = omp_get_num_procs();
-  DatasetReader *reader = dataset_open(&rows, error);
+  DatasetReader *reader = predict_open(engine, c->rows, error);
   if (!reader) return false;
-  const int inputs = dataset_inputs(reader), wanted = network->size[0];
+  const int inputs = dataset_inputs(reader), wanted = engine->config.network.size[0];
   const bool good =
       inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
       : inputs == wanted - 1
           ? error_set(error,
                       "%s has no label column: its rows are the %d pixels that the network takes; "
                       "--predict %s needs no labels",
-                      rows.path, wanted, rows.path)
-          : error_set(error, "%s has %d pixels a row, but the network takes %d", rows.path, inputs,
-                      wanted);
+                      c->rows.path, wanted, c->rows.path)
+          : error_set(error, "%s has %d pixels a row, but the network takes %d", c->rows.path,
+                      inputs, wanted);
   dataset_close(reader);
   return good;
 }
@@ -91,8 +84,7 @@ bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
 
 bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Error *error) {
   const Network *network = &engine->config.network;
-  if (!evaluate_can(engine, c, error) ||
-      !metrics_open(metrics, network->size[network->layers], error))
+  if (!evaluate_can(engine, c, error) || !metrics_open(metrics, network_classes(network), error))
     return false;
   Gallery g = {.config = c,
                .metrics = metrics,

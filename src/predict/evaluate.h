@@ -7,8 +7,8 @@
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
-  DatasetConfig rows; /* with labels; path NULL: none, so only weights are drawn. The network has
-                         their classes; threads 0: one per core */
+  DatasetConfig
+      rows; /* with labels; path NULL: none, so only weights are drawn. See predict_open */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
   void *context;                              /* of each */

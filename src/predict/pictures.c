@@ -68,17 +68,13 @@ static int write_box(char *text, size_t size, const PhotographBox *box) {
 /* "  7 99.62%  2  0.31%  3  0.05%". */
 static void write_likeliest(const double *probabilities, int classes, FILE *file) {
   const int digits = snprintf(NULL, 0, "%d", classes - 1);
-  int before = -1; /* the class written last */
+  bool written[NETWORK_MAX_CLASSES] = {false};
   for (int i = 0; i < LIKELIEST && i < classes; i++) {
     int best = -1;
-    for (int c = 0; c < classes; c++) {
-      const bool written =
-          before >= 0 && (probabilities[c] > probabilities[before] ||
-                          (c <= before && probabilities[c] == probabilities[before]));
-      if (!written && (best < 0 || probabilities[c] > probabilities[best])) best = c;
-    }
+    for (int c = 0; c < classes; c++)
+      if (!written[c] && (best < 0 || probabilities[c] > probabilities[best])) best = c;
     fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
-    before = best;
+    written[best] = true;
   }
 }
 

@@ -10,19 +10,10 @@
 #include "base/output.h"
 #include "engine/loader.h"
 
-static int classes_of(const Engine *engine) {
-  return engine->config.network.size[engine->config.network.layers];
-}
-
-DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
-                            Error *error) {
-  return dataset_open(&(DatasetConfig){.path = path,
-                                       .classes = classes_of(engine),
-                                       .threads = threads,
-                                       .label = label,
-                                       .inputs = engine->config.network.size[0],
-                                       .ahead = 2 * (size_t)engine->config.staging_rows},
-                      error);
+DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error) {
+  rows.classes = network_classes(&engine->config.network);
+  rows.ahead = 2 * (size_t)engine->config.staging_rows;
+  return dataset_open(&rows, error);
 }
 
 /* ---- logits that overflow ----------------------------------------------------------------- */
@@ -64,7 +55,7 @@ static int layer_that_overflows(const EngineConfig *config, const float *paramet
 bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
                           const char *name, uint64_t number, Error *error) {
   const Network *n = &engine->config.network;
-  if (all_finite(logits, (size_t)n->size[n->layers])) return true;
+  if (all_finite(logits, (size_t)network_classes(n))) return true;
   const size_t widest = NETWORK_MAX_HIDDEN; /* of all layers, inputs and classes as well */
   float *parameters = malloc((n->floats + 2 * widest) * sizeof *parameters);
   if (!parameters) return error_set(error, "out of memory looking for the layer that overflows");
@@ -93,7 +84,7 @@ typedef struct {
 static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Pass *pass = context;
   Engine *engine = pass->engine;
-  const size_t classes = (size_t)classes_of(engine);
+  const size_t classes = (size_t)network_classes(&engine->config.network);
   StagingBuffer staging;
   for (uint64_t done = 0, count; done < rows; done += count) {
     count = engine_piece(engine, rows - done, 1);
@@ -115,7 +106,8 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
 
 bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
                   Error *error) {
-  const size_t logits = (size_t)engine->config.staging_rows * (size_t)classes_of(engine);
+  const size_t classes = (size_t)network_classes(&engine->config.network),
+               logits = (size_t)engine->config.staging_rows * classes;
   Pass pass = {.engine = engine,
                .logits = malloc(logits * sizeof *pass.logits),
                .use = use,
@@ -154,7 +146,7 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
 bool predict_to_csv(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                     Error *error) {
   Predictions predictions = {.output = {.file = stdout, .path = "to standard output"},
-                             .classes = classes_of(engine),
+                             .classes = network_classes(&engine->config.network),
                              .probabilities = probabilities};
   AtomicFile *output = &predictions.output;
   if (strcmp(path, "-") != 0 && !atomic_file_open(output, path, error)) return false;

@@ -9,10 +9,9 @@
 #include "engine/engine.h"
 #include "model/metrics.h"
 
-/* Opens a file for predict_to_csv: rows as wide as the network's inputs, with a label before them
-   or without. label: as DatasetConfig has it; threads: parsers. */
-DatasetReader *predict_open(const Engine *engine, const char *path, const char *label, int threads,
-                            Error *error);
+/* Opens a file of rows that the network is to be asked about; its classes, and how far it is read
+   ahead, are the engine's. */
+DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits
    (classes) of the network, all valid during the call alone. Returns false to stop, with

@@ -21,45 +21,29 @@ struct TrainLog {
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
-typedef struct {
-  const char *name;
-  double value; /* NAN: there is none */
-} Column;
-
-enum { COLUMNS = 15, LEARNING_RATE = 6, COLUMNS_TEXT = 256 };
+static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
+                              "learning_rate,train_seconds,test_seconds,train_rows,test_rows,"
+                              "val_loss,val_accuracy,val_seconds,val_rows";
+enum { COLUMNS = 15, LEARNING_RATE = 6 };
 
 static double count_of(uint64_t rows) {
   return rows > 0 ? (double)rows : NAN;
 }
 
-/* The rows that judge an epoch fill the columns of test rows or those of validation rows. */
-static void list_columns(const EpochResult *r, Column columns[COLUMNS]) {
-  const bool test = r->judged_by == JUDGED_BY_TEST, val = r->judged_by == JUDGED_BY_VALIDATION;
-  const double judge_rows = count_of(r->test_rows);
-  const Column all[COLUMNS] = {{"epoch", r->epoch},
-                               {"epochs", r->epochs},
-                               {"train_loss", r->train_loss},
-                               {"train_accuracy", r->train_accuracy},
-                               {"test_loss", test ? r->test_loss : NAN},
-                               {"test_accuracy", test ? r->test_accuracy : NAN},
-                               {"learning_rate", r->learning_rate},
-                               {"train_seconds", r->train_seconds},
-                               {"test_seconds", test ? r->test_seconds : NAN},
-                               {"train_rows", count_of(r->train_rows)},
-                               {"test_rows", test ? judge_rows : NAN},
-                               {"val_loss", val ? r->test_loss : NAN},
-                               {"val_accuracy", val ? r->test_accuracy : NAN},
-                               {"val_seconds", val ? r->test_seconds : NAN},
-                               {"val_rows", val ? judge_rows : NAN}};
-  memcpy(columns, all, sizeof all);
-}
-
-/* "epoch,epochs,...", to text[COLUMNS_TEXT]. */
-static void name_columns(char *text) {
-  Column columns[COLUMNS];
-  list_columns(&(EpochResult){0}, columns);
-  *text = '\0';
-  for (int i = 0; i < COLUMNS; i++) strcat(strcat(text, i ? "," : ""), columns[i].name);
+/* Sets the numbers of a line, NAN where there is none. The rows that judge an epoch fill the
+   columns of test rows or those of validation rows. */
+static void list_values(const EpochResult *r, double values[COLUMNS]) {
+  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows */
+  const double none[JUDGED] = {NAN, NAN, NAN, NAN},
+               judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
+                                 count_of(r->test_rows)};
+  const double *test = r->judged_by == JUDGED_BY_TEST ? judged : none;
+  const double *val = r->judged_by == JUDGED_BY_VALIDATION ? judged : none;
+  const double all[COLUMNS] = {
+      r->epoch,         r->epochs,        r->train_loss, r->train_accuracy,       test[0], test[1],
+      r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
+      val[1],           val[2],           val[3]};
+  memcpy(values, all, sizeof all);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -70,9 +54,7 @@ static bool fail(const TrainLog *log, Error *error) {
 
 /* Finds out how the log that is to be continued ends, and whether it names our columns. */
 static bool read_old(TrainLog *log, Error *error) {
-  char columns[COLUMNS_TEXT];
   const char *rest = columns; /* of the line; NULL: it is another one */
-  name_columns(columns);
   FILE *file = fopen(log->path, "r");
   if (!file) return error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
   for (int c; (c = getc(file)) != EOF;) {
@@ -168,10 +150,8 @@ static void write_number(double value, bool is_float, const char *other, FILE *f
 /* The names of options are written as the other names are: lr_decay. */
 static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
                          Error *error) {
-  char columns[COLUMNS_TEXT];
   if (log->csv && log->has_columns) return true;
   log->has_columns = true;
-  name_columns(columns);
   fputs(log->csv ? columns : "{\"kind\": \"run\"", file);
   for (int i = 0; !log->csv && i < count; i++) {
     fputs(", \"", file);
@@ -190,7 +170,7 @@ static bool write_header(TrainLog *log, const TrainLogField *fields, int count, 
 static bool hold_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
   enum { ESCAPED = 6, AROUND = 16 }; /* a letter in JSON; what stands around name and value */
   const size_t used = log->held ? strlen(log->held) : 0;
-  size_t size = COLUMNS_TEXT; /* suffices */
+  size_t size = sizeof columns + AROUND; /* suffices */
   for (int i = 0; i < count; i++)
     size += ESCAPED * (strlen(fields[i].name) + strlen(fields[i].value)) + AROUND;
   char *held = realloc(log->held, used + size);
@@ -211,16 +191,19 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
 }
 
 static bool write_line(TrainLog *log, const char *kind, const EpochResult *result, Error *error) {
-  Column columns[COLUMNS];
-  list_columns(result, columns);
+  double values[COLUMNS];
+  const char *name = columns;
+  list_values(result, values);
   if (!open_regular(log, error)) return false;
   if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", kind);
   for (int i = 0; i < COLUMNS; i++) {
+    const int length = (int)strcspn(name, ",");
     if (!log->csv)
-      fprintf(log->file, ", \"%s\": ", columns[i].name);
+      fprintf(log->file, ", \"%.*s\": ", length, name);
     else if (i > 0)
       putc(',', log->file);
-    write_number(columns[i].value, i == LEARNING_RATE, log->csv ? "" : "null", log->file);
+    write_number(values[i], i == LEARNING_RATE, log->csv ? "" : "null", log->file);
+    name += length + 1;
   }
   if (!log->csv) putc('}', log->file);
   return end_line(log, log->file, error);
