@@ -73,26 +73,6 @@ static Content content_of(const char *place, const char *name) {
   return read_content(path);
 }
 
-/* Removes `from` to the end of its line; returns the new size. */
-static size_t cut(char *text, size_t size, char *from) {
-  const char *end = from + strcspn(from, "\n");
-  memmove(from, end, size + 1 - (size_t)(end - text));
-  return size - (size_t)(end - from);
-}
-
-/* Cuts off what no two runs have in common: times. In an epoch's row they follow the last %. */
-static size_t without_times(char *text, size_t size) {
-  static const char *const starts[] = {"    load ", ", \"train_seconds\""};
-  for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
-    for (char *found; (found = strstr(text, starts[s]));) size = cut(text, size, found);
-  for (char *row = text; (row = strstr(row, "\nepoch ")); row++) {
-    char *last = row + 1 + strcspn(row + 1, "\n");
-    while (last > row && *last != '%') last--;
-    if (last > row) size = cut(text, size, last + 1);
-  }
-  return size;
-}
-
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
 static bool is_text(const char *name) {
@@ -101,11 +81,7 @@ static bool is_text(const char *name) {
 
 /* How the file of one folder is like that of another. */
 static Likeness compare(const char *place, const char *other, const char *name) {
-  Content a = content_of(place, name), model = content_of(other, name);
-  if (is_text(name)) {
-    a.size = without_times((char *)a.bytes, a.size);
-    model.size = without_times((char *)model.bytes, model.size);
-  }
+  const Content a = content_of(place, name), model = content_of(other, name);
   const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
   const bool lines = a.size == 0 || a.bytes[a.size - 1] == '\n';
   free(a.bytes);

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/fault.h"
@@ -97,6 +98,13 @@ bool fault_cuda(const char *name, const void *caller) {
 }
 
 #define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
+
+/* Time stands still, so that runs print the same. */
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  (void)clock;
+  *now = (struct timespec){0};
+  return 0;
+}
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
