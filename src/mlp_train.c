@@ -38,7 +38,8 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
     from->best_epoch = 0;
   }
   const int waited = from->epoch - from->best_epoch;
-  if (now->early_stop && from->best_epoch && from->step == 0 && waited >= now->early_stop)
+  if (now->training.early_stop && from->best_epoch && from->step == 0 &&
+      waited >= now->training.early_stop)
     return error_set(error,
                      "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
                      "--early-stop goes on, or 0, which never stops",
@@ -62,7 +63,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   const Options saved = *options;
   const OptionsResult result = options_parse(argc, argv, options, error);
   if (result != OPTIONS_RUN) return result;
-  if (from->epoch >= options->epochs) {
+  if (from->epoch >= options->training.epochs) {
     error_set(error, "%s is already trained for %d epochs: give a higher --epochs", name,
               from->epoch);
     return OPTIONS_FAILURE;

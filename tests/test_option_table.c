@@ -20,8 +20,8 @@ TEST(mnist_conf_is_the_defaults) {
   memset(&from_file, 0, sizeof from_file);
   OK(options_read_file(&from_file, "configs/mnist.conf", &error));
   assert_memory_equal(&built_in, &from_file, sizeof built_in);
-  assert_int_equal(built_in.hidden.count, 2);
-  assert_int_equal(built_in.hidden.size[0], 300);
+  assert_int_equal(built_in.training.hidden.count, 2);
+  assert_int_equal(built_in.training.hidden.size[0], 300);
   assert_int_equal(built_in.training.batch, 64);
 }
 
@@ -44,9 +44,9 @@ TEST(literature_conf_is_plain_descent) {
   Options options;
   options_default(&options);
   OK(options_read_file(&options, "configs/literature.conf", &error));
-  assert_true(options.lr == 0.03f);
+  assert_true(options.training.schedule.rate == 0.03f);
   assert_true(options.training.rule.momentum == 0 && options.training.rule.weight_decay == 0 &&
-              options.lr_decay == 1);
+              options.training.schedule.decay == 1);
 }
 
 /* A key's line follows a comment's. Counts the keys, and sets seen[] for their rows. */
@@ -238,13 +238,13 @@ TEST(rates_follow_the_schedule) {
     LrScheduleKind kind;
     int warmup, epoch;
     double rate, error;
-  } rates[] = {{SCHEDULE_STEP, 0, 3, 0.5 * 0.512, 1e-15},
+  } rates[] = {{SCHEDULE_STEP, 0, 3, 0.5 * 0.421875, 1e-15},
                {SCHEDULE_CONSTANT, 0, 9, 0.5, 0},
                {SCHEDULE_COSINE, 0, 0, 0.5, 0},
                {SCHEDULE_COSINE, 0, 5, 0.25, 1e-15},
                {SCHEDULE_COSINE, 0, 9, 0.0122358709, 1e-9},
                {SCHEDULE_LINEAR, 0, 9, 0.05, 1e-15},
-               {SCHEDULE_STEP, 3, 1, 0.5 * 0.8 * 0.5, 1e-15},
+               {SCHEDULE_STEP, 3, 1, 0.5 * 0.75 * 0.5, 1e-15},
                {SCHEDULE_LINEAR, 3, 1, 0.5 * 0.9 * 0.5, 1e-15},
                {SCHEDULE_CONSTANT, 3, 0, 0.125, 1e-15},
                {SCHEDULE_CONSTANT, 3, 1, 0.25, 1e-15},
@@ -252,8 +252,8 @@ TEST(rates_follow_the_schedule) {
                {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15},
                {SCHEDULE_CONSTANT, 3, 4, 0.5, 1e-15}};
   foreach (r, rates) {
-    const LrSchedule schedule = {r->kind, 0.5, 0.8, 10, r->warmup};
-    assert_true(fabs(lr_schedule_rate(&schedule, r->epoch) - r->rate) <= r->error);
+    const LrSchedule schedule = {r->kind, 0.5f, 0.75f, r->warmup};
+    assert_true(fabs(lr_schedule_rate(&schedule, 10, r->epoch) - r->rate) <= r->error);
   }
 }
 

@@ -109,7 +109,8 @@ TEST(values_are_what_they_say) {
   accept("--hidden 7,16384,1 --augment rotate=15,scale=0.2,shift=0 --dropout 0.1 "
          "--device-memory 3 --test=b.csv",
          NULL);
-  assert_memory_equal(&options.hidden, &((HiddenSizes){3, {7, 16384, 1}}), sizeof(HiddenSizes));
+  assert_memory_equal(&options.training.hidden, &((HiddenSizes){3, {7, 16384, 1}}),
+                      sizeof(HiddenSizes));
   assert_true(augment_same(t->augment, (AugmentStrengths){{0, 15, 0.2f}}));
   assert_true(training_dropout(t, 1) == 0.1f && t->device_memory == 3000000);
   assert_string_equal(options_test_file(&options), "b.csv");
@@ -117,10 +118,12 @@ TEST(values_are_what_they_say) {
          "--seed 4294967295 --fusion layer --resident no --lr-schedule cosine "
          "--optimizer adamw",
          NULL);
-  assert_true(options.epochs == 3 && t->batch == 65536 && options.lr == 0.5f);
+  assert_true(options.training.epochs == 3 && t->batch == 65536 &&
+              options.training.schedule.rate == 0.5f);
   assert_true(t->rule.momentum == 0.25f && t->rule.weight_decay == 1e-4f);
   assert_true(t->seed == UINT32_MAX && t->fusion == FUSION_LAYER);
-  assert_true(options.resident == RESIDENT_NO && options.lr_schedule == SCHEDULE_COSINE);
+  assert_true(options.training.resident == RESIDENT_NO &&
+              options.training.schedule.kind == SCHEDULE_COSINE);
   assert_int_equal(t->rule.kind, OPTIMIZER_ADAMW);
   accept("--load m --predict x.csv --output y.csv --probabilities", NULL);
   assert_true(options.load.count == 1 && options.probabilities);
@@ -303,8 +306,8 @@ TEST(the_command_line_wins_wherever_config_stands) {
     snprintf(line, sizeof line, "%s --config %s %s", first ? "" : "--batch 5", config_path,
              first ? "--batch 5" : "");
     accept(line, NULL);
-    assert_true(options.training.batch == 5 && options.epochs == 3 && options.quiet);
-    assert_true(options.lr == 0.05f);
+    assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
+    assert_true(options.training.schedule.rate == 0.05f);
   }
 }
 
@@ -313,8 +316,8 @@ TEST(a_file_may_be_written_freely) {
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
   accept("--config", config_path);
   assert_int_equal(options.training.batch, 7);
-  assert_int_equal(options.epochs, 3);
-  assert_true(options.lr == 0.5f);
+  assert_int_equal(options.training.epochs, 3);
+  assert_true(options.training.schedule.rate == 0.5f);
   assert_string_equal(options.train, "a b.csv");
 }
 
@@ -342,11 +345,11 @@ TEST(every_number_reads_back) {
     char text[64], again[64];
     Error problem;
     assert_true(row->kind->set(row, *text_of, &options, &problem));
-    const float number = options.lr;
+    const float number = options.training.schedule.rate;
     row->kind->get(row, &options, text, sizeof text);
-    options.lr = -1;
+    options.training.schedule.rate = -1;
     assert_true(row->kind->set(row, text, &options, &problem));
-    assert_true(options.lr == number);
+    assert_true(options.training.schedule.rate == number);
     row->kind->get(row, &options, again, sizeof again);
     assert_string_equal(text, again);
   }

@@ -85,7 +85,7 @@ TEST(the_learning_rate_follows_its_schedule) {
   static const double factor[EPOCHS] = {1.0 / 3, 0.85355339059327 * 2 / 3, 0.5, 0.14644660940673};
   write_files(5, 5);
   TrainerConfig config = tiny_run(EPOCHS, RESIDENT_YES);
-  config.schedule = (LrSchedule){SCHEDULE_COSINE, 0.5, 0.25, EPOCHS, 2};
+  config.training.schedule = (LrSchedule){SCHEDULE_COSINE, 0.5f, 0.25f, 2};
   RUN run = must_train(&config, false);
   assert_int_equal(spy.trains, EPOCHS);
   for (int epoch = 0; epoch < EPOCHS; epoch++) {
@@ -208,7 +208,7 @@ TEST(auto_streams_when_the_dataset_does_not_fit) {
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
-  config.resident = RESIDENT_YES;
+  config.training.resident = RESIDENT_YES;
   must_fail(&config, (Run){.refused = 1}, "no memory for");
   assert_int_equal(spy.opened, 1);
 }
@@ -218,12 +218,12 @@ TEST(failures_stop_the_run) {
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   must_fail(&config, (Run){.fail = 2}, "failed by the test");
   assert_int_equal(spy.evaluations, 2);
-  config.schedule.rate = 100;
+  config.training.schedule.rate = 100;
   config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
-  config.epochs = MOST_EPOCHS;
+  config.training.epochs = MOST_EPOCHS;
   must_fail(&config, (Run){0}, "the training loss is not a finite number");
   config = tiny_run(1, RESIDENT_YES);
-  config.hidden.size[0] = 0;
+  config.training.hidden.size[0] = 0;
   must_fail(&config, (Run){0}, "hidden layer's size");
 }
 
@@ -232,7 +232,7 @@ TEST(a_loss_that_is_not_finite_is_soon_seen) {
   write_files(8200, 20);
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(2, resident);
-    config.schedule.rate = 100;
+    config.training.schedule.rate = 100;
     config.training.rule.weight_decay = 1;
     must_fail(&config, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
     assert_int_equal(spy.trains, 1);

@@ -42,7 +42,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
     assert_same_epochs(&whole, &rest, part.epochs);
     for (int i = 0; i < rest.epochs; i++)
       assert_int_equal(rest.epoch[i].rows_before, i == 0 ? part.saved.rows : 0);
-    assert_int_equal(rest.saved.epoch, config->epochs);
+    assert_int_equal(rest.saved.epoch, config->training.epochs);
     assert_int_equal(rest.saved.step, 0);
     assert_int_equal(rest.saved.rows, 0);
     assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
@@ -61,8 +61,8 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
     write_files(f->rows, 20);
     for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
       TrainerConfig config = tiny_run(3, resident);
-      config.schedule.kind = SCHEDULE_COSINE;
-      config.schedule.warmup = 1;
+      config.training.schedule.kind = SCHEDULE_COSINE;
+      config.training.schedule.warmup = 1;
       config.training.rule.weight_decay = 0.001f;
       config.training.augment = f->augment;
       int first;
@@ -89,7 +89,7 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
     assert_true(run_trainer(&config, &part));
     assert_int_equal(part.saved.epoch, 1);
     assert_in_range(part.saved.step, 1, r->rows / BATCH);
-    config.resident = other;
+    config.training.resident = other;
     RUN rest = {.from = &part.saved};
     assert_true(run_trainer(&config, &rest));
     assert_int_equal(rest.epochs, 2);
@@ -118,9 +118,9 @@ TEST(a_run_of_another_kind_is_refused) {
   must_fail(&config, (Run){.from = &part.saved},
             "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
   config.training.batch = BATCH;
-  config.hidden.size[0]++;
+  config.training.hidden.size[0]++;
   must_fail(&config, (Run){.from = &part.saved}, "old.safetensors holds a network of ");
-  config.hidden = (HiddenSizes){2, {5, 5}};
+  config.training.hidden = (HiddenSizes){2, {5, 5}};
   must_fail(&config, (Run){.from = &part.saved}, "ask for one of ");
 }
 
@@ -128,16 +128,16 @@ TEST(a_run_of_another_kind_is_refused) {
 TEST(it_stops_early_also_when_it_goes_on) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
-  config.schedule.rate = 0; /* the first epoch is the best, as are all */
-  config.early_stop = 3;
+  config.training.schedule.rate = 0; /* the first epoch is the best, as are all */
+  config.training.early_stop = 3;
   RUN run = {0};
   assert_true(run_trainer(&config, &run));
   assert_int_equal(run.saved.epoch, 4);
   assert_int_equal(run.saved.best_epoch, 1);
   checkpoint_free(&run.saved);
-  config.epochs = 2;
+  config.training.epochs = 2;
   run = must_train(&config, false);
-  config.epochs = MOST_EPOCHS;
+  config.training.epochs = MOST_EPOCHS;
   RUN rest = {.from = &run.saved};
   assert_true(run_trainer(&config, &rest));
   assert_int_equal(rest.saved.epoch, 4);

@@ -49,19 +49,19 @@ enum {
 
 /* clang-format off */
 static const OptionRow table[] = {
-  ROW("network", "hidden", "SIZES", "300,100", option_sizes, hidden, ALL, RESUME_FREE,
+  ROW("network", "hidden", "SIZES", "300,100", option_sizes, training.hidden, ALL, RESUME_FREE,
       "sizes of the hidden layers, or none"),
-  ROW(NULL, "classes", "N", "10", option_whole, classes, ALL, RESUME_FREE,
+  ROW(NULL, "classes", "N", "10", option_whole, training.classes, ALL, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
 
-  ROW("training", "epochs", "N", "10", option_whole, epochs, ALL, RESUME_FREE,
+  ROW("training", "epochs", "N", "10", option_whole, training.epochs, ALL, RESUME_FREE,
       "passes over the training file",
       RANGE(1, 1000000), SHORT('e')),
   ROW(NULL, "batch", "ROWS", "64", option_whole, training.batch, ALL, RESUME_EPOCH,
       "rows per training step",
       RANGE(1, 65536), SHORT('b')),
-  ROW(NULL, "lr", "RATE", "0.05", option_number, lr, ALL, RESUME_FREE,
+  ROW(NULL, "lr", "RATE", "0.05", option_number, training.schedule.rate, ALL, RESUME_FREE,
       "initial learning rate; adam and adamw want about 0.001",
       RANGE(0, 100), SHORT('l')),
   ROW(NULL, "optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
@@ -92,16 +92,16 @@ static const OptionRow table[] = {
   ROW(NULL, "ema", "D", "0", option_number, training.ema, NO_PLAIN_STEP, RESUME_FREE,
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
-  ROW(NULL, "lr-decay", "FACTOR", "0.8", option_number, lr_decay, ALL, RESUME_FREE,
+  ROW(NULL, "lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, ALL, RESUME_FREE,
       "multiplies the learning rate after each epoch",
       RANGE(0, 1)),
-  ROW(NULL, "lr-schedule", "KIND", "step", option_choice, lr_schedule, ALL, RESUME_FREE,
+  ROW(NULL, "lr-schedule", "KIND", "step", option_choice, training.schedule.kind, ALL, RESUME_FREE,
       "how the learning rate falls; step uses --lr-decay",
       CHOICES(schedules)),
-  ROW(NULL, "warmup", "EPOCHS", "0", option_whole, warmup, ALL, RESUME_FREE,
+  ROW(NULL, "warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, ALL, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  ROW(NULL, "early-stop", "N", "0", option_whole, early_stop, ALL & ~FOR_ENSEMBLE, RESUME_FREE,
+  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, ALL & ~FOR_ENSEMBLE, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
   ROW(NULL, "augment", "LIST", "none", option_strengths, training.augment, ALL, RESUME_EPOCH,
@@ -136,7 +136,7 @@ static const OptionRow table[] = {
   ROW(NULL, "std", "S", "1", option_number, training.pixels.std, ALL & ~AT_EPOCH, RESUME_SAME,
       "divisor of each pixel after that",
       RANGE(1e-6, 1e6)),
-  ROW(NULL, "resident", "WHEN", "auto", option_choice, resident, ALL, RESUME_EPOCH,
+  ROW(NULL, "resident", "WHEN", "auto", option_choice, training.resident, ALL, RESUME_EPOCH,
       "whether all rows stay on the device; else they are streamed every epoch",
       CHOICES(residencies)),
 
@@ -312,12 +312,12 @@ static bool check_command(const Options *o, unsigned command, Error *error) {
                          ? "--tune only looks for a learning rate: leave out --%s"
                          : "--ensemble trains and saves several new networks: leave out --%s",
                      other->name);
-  return command != FOR_TUNE || o->resident != RESIDENT_NO ||
+  return command != FOR_TUNE || o->training.resident != RESIDENT_NO ||
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
 }
 
 static bool check_dropout(const Options *o, Error *error) {
-  const int shares = o->training.dropout.count, layers = o->hidden.count;
+  const int shares = o->training.dropout.count, layers = o->training.hidden.count;
   if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
   return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
                    shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");

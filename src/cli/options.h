@@ -21,19 +21,11 @@ enum { ENSEMBLE_MAX = 1000 };
 
 /* A file's name is "" where none is given. */
 typedef struct {
-  HiddenSizes hidden;
-  int classes;
   Training training;
-  int epochs;
-  float lr, lr_decay;
-  LrScheduleKind lr_schedule;
-  int warmup;     /* epochs */
-  int early_stop; /* epochs without a better accuracy, 0: never */
-  int ensemble;   /* networks that differ in their seed, 0: one alone */
+  int ensemble; /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
-  Residency resident;
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],

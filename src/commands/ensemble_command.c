@@ -166,7 +166,7 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .report = report,
                 .device = {.choice = options->device},
                 .count = options->ensemble,
-                .classes = options->classes};
+                .classes = options->training.classes};
   const bool good = run_files_can_be_written(options, error) && train_all(&e, error);
   free(e.result);
   free(e.chances);

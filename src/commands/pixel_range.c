@@ -12,7 +12,7 @@ enum { FEW = 64, DIM = 64 }; /* rows that show if pixels are at most so bright *
 static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *error) {
   DatasetReader *reader =
       dataset_open(&(DatasetConfig){.path = o->train,
-                                    .classes = o->classes,
+                                    .classes = o->training.classes,
                                     .threads = rows < ROWS ? 1 : o->training.threads,
                                     .label = o->label_column,
                                     .ahead = (size_t)2 * ROWS},

@@ -112,9 +112,7 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
                              .file = stdout,
                              .failed = say,
                              .context = report};
-  if ((*o->show && !atomic_file_probe(o->show, error)) ||
-      !predict_pictures(engine, &pictures, error))
-    return false;
+  if (!predict_pictures(engine, &pictures, error)) return false;
   if (!o->json) run_files_say_wrote(report, o->show, "");
   return report_good(report, error);
 }
@@ -137,6 +135,7 @@ static bool can_repeat(const Options *o) {
 
 bool predict_command(const Options *o, Report *report, Error *error) {
   Device device = {.choice = o->device};
+  if (!run_files_can_be_written(o, error)) return false;
   return run(o, &device, report, error) ||
          (device_fall_back(&device, can_repeat(o), error) && run(o, &device, report, error));
 }

@@ -14,7 +14,7 @@ bool run_files_derived(const Options *o, int index, char *path) {
   const char *save = *o->save ? o->save : o->resume;
   const char *slash = strrchr(save, '/'), *point = strrchr(save, '.');
   *path = '\0';
-  if (!*save || index >= (o->ensemble ? o->ensemble : o->early_stop > 0)) return false;
+  if (!*save || index >= (o->ensemble ? o->ensemble : o->training.early_stop > 0)) return false;
   if (!point || (slash && point < slash)) point = save + strlen(save);
   if (o->ensemble)
     snprintf(path, DERIVED_PATH, "%.*s-%" PRIu64 "%s", (int)(point - save), save,
@@ -142,11 +142,11 @@ static bool rows_are_there(const Options *o, Error *error) {
   if (options_test_file(o)) return true;
   if (o->evaluate)
     return error_set(error, "--evaluate wants test rows: it cannot be combined with --test none");
-  const char *judged = *o->mistakes    ? "mistakes"
-                       : *o->confusion ? "confusion"
-                       : o->ensemble   ? "ensemble"
-                       : o->early_stop ? "early-stop"
-                                       : NULL;
+  const char *judged = *o->mistakes             ? "mistakes"
+                       : *o->confusion          ? "confusion"
+                       : o->ensemble            ? "ensemble"
+                       : o->training.early_stop ? "early-stop"
+                                                : NULL;
   return !judged || validates(o) || o->load.count > 0 ||
          error_set(error, "--%s wants rows to judge by: with --test none, add --validation 0.1",
                    judged);

@@ -31,7 +31,7 @@ typedef struct {
   char best[DERIVED_PATH]; /* where that of the best epoch is; "" for nowhere */
   int best_saved;          /* that epoch, 0: not yet */
   int saved;               /* the epoch after which that was, 0: not yet */
-  EpochResult *results;    /* (options->epochs) */
+  EpochResult *results;    /* (options->training.epochs) */
   int count;               /* of results */
   bool mute;               /* standard output cannot be written */
   bool unread;             /* because its reader closed the pipe */
@@ -93,7 +93,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Checkpoint *at = &run->trainer->position;
-  const int wait = run->options->early_stop;
+  const int wait = run->options->training.early_stop;
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   run->results[run->count++] = *result;
@@ -168,7 +168,7 @@ void say_start(const Trainer *trainer, const Device *device, Report *report) {
 
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
-  run->results = malloc((size_t)o->epochs * sizeof *run->results);
+  run->results = malloc((size_t)o->training.epochs * sizeof *run->results);
   if (!run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !test_exists(o, error) ||
       !file_exists(options_validation_file(o), error))
@@ -194,7 +194,7 @@ static void say_test(Run *run, const Metrics *metrics) {
   const Checkpoint *at = &run->trainer->position;
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
-                              .epochs = run->options->epochs,
+                              .epochs = run->options->training.epochs,
                               .test_loss = metrics->loss / rows,
                               .test_accuracy = (double)metrics->correct / rows,
                               .test_rows = metrics->rows};
@@ -283,7 +283,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   }
   const Checkpoint *at = &run->trainer->position;
   const int later = at->epoch - at->best_epoch;
-  if (at->epoch < run->options->epochs)
+  if (at->epoch < run->options->training.epochs)
     report_note(run->report, "stopped  epoch %d is still the best, %d epoch%s later",
                 at->best_epoch, later, later == 1 ? "" : "s");
   test_and_draw(run);
@@ -328,24 +328,17 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  return (TrainerConfig){
-      .train = o->train,
-      .test = options_test_file(o),
-      .validation = options_validation_file(o),
-      .label_column = o->label_column,
-      .hold_out = options_hold_out(o),
-      .rereads_test = *o->mistakes                          ? "mistakes"
-                      : *o->confusion                       ? "confusion"
-                      : o->ensemble                         ? "ensemble"
-                      : *o->weights && options_test_file(o) ? "weights"
-                                                            : NULL,
-      .training = o->training,
-      .hidden = o->hidden,
-      .classes = o->classes,
-      .epochs = o->epochs,
-      .schedule = {o->lr_schedule, (double)o->lr, (double)o->lr_decay, o->epochs, o->warmup},
-      .early_stop = o->early_stop,
-      .resident = o->resident};
+  return (TrainerConfig){.train = o->train,
+                         .test = options_test_file(o),
+                         .validation = options_validation_file(o),
+                         .label_column = o->label_column,
+                         .hold_out = options_hold_out(o),
+                         .rereads_test = *o->mistakes                          ? "mistakes"
+                                         : *o->confusion                       ? "confusion"
+                                         : o->ensemble                         ? "ensemble"
+                                         : *o->weights && options_test_file(o) ? "weights"
+                                                                               : NULL,
+                         .training = o->training};
 }
 
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/output.h"
 #include "base/text.h"
 #include "commands/commands.h"
 #include "plot/figures.h"
@@ -59,12 +58,12 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   Options o = *options; /* but for what the test does without */
   strcpy(o.test, "none");
   strcpy(o.validation, "0");
-  o.early_stop = 0;
+  o.training.early_stop = 0;
   o.training.augment = (AugmentStrengths){0};
-  o.resident = RESIDENT_YES;
+  o.training.resident = RESIDENT_YES;
   Device device = {.choice = o.device};
   const TrainerConfig config = trainer_config(&o);
-  if (!atomic_file_probe(o.tune, error)) return false;
+  if (!run_files_can_be_written(options, error)) return false;
   Trainer *trainer = trainer_open(&config, device_open, &device, error);
   if (trainer) say_start(trainer, &device, report);
   const bool good = trainer && report_good(report, error) && tune(&o, trainer, report, error);

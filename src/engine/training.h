@@ -7,6 +7,7 @@
 
 #include "base/augment.h"
 #include "base/optimizer.h"
+#include "model/lr_schedule.h"
 #include "model/network.h"
 
 typedef enum {
@@ -36,7 +37,19 @@ typedef struct {
   float share[NETWORK_MAX_LAYERS - 1];
 } DropoutShares;
 
+typedef enum {
+  RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
+                    for them all; what others use of either does not count */
+  RESIDENT_YES,
+  RESIDENT_NO /* every epoch reads the files anew */
+} Residency;
+
 typedef struct {
+  HiddenSizes hidden;
+  int classes, epochs;
+  LrSchedule schedule;
+  int early_stop; /* epochs without a better accuracy of the rows to judge by, 0: never */
+  Residency resident;
   int batch;             /* rows of a step, of all ranks together, from 1 */
   uint64_t seed;         /* of the first parameters, the order of rows and their augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */

@@ -12,20 +12,19 @@ typedef enum {
 
 typedef struct {
   LrScheduleKind kind;
-  double rate, decay;
-  int epochs; /* of the whole run */
+  float rate, decay;
   int warmup; /* epochs at the start in which the rate rises to what it would be */
 } LrSchedule;
 
-/* The learning rate of epoch `epoch`, from 0. The first of w warm-up epochs has 1 / (w + 1) of it
-   (Goyal et al., "Accurate, large minibatch SGD", 2017). */
-static inline double lr_schedule_rate(const LrSchedule *schedule, int epoch) {
+/* The learning rate of epoch `epoch`, from 0, of so many of the whole run. The first of w warm-up
+   epochs has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
-  const double done = (double)epoch / schedule->epochs;
+  const double done = (double)epoch / epochs;
   double factor = 1.0;
   switch (schedule->kind) {
   case SCHEDULE_STEP:
-    factor = pow(schedule->decay, epoch);
+    factor = pow((double)schedule->decay, epoch);
     break;
   case SCHEDULE_CONSTANT:
     break;
@@ -37,5 +36,5 @@ static inline double lr_schedule_rate(const LrSchedule *schedule, int epoch) {
     break;
   }
   if (epoch < schedule->warmup) factor *= (double)(epoch + 1) / (schedule->warmup + 1);
-  return schedule->rate * factor;
+  return (double)schedule->rate * factor;
 }

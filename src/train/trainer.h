@@ -18,13 +18,6 @@
 #include "model/lr_schedule.h"
 #include "model/metrics.h"
 
-typedef enum {
-  RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
-                    for them all; what others use of either does not count */
-  RESIDENT_YES,
-  RESIDENT_NO /* every epoch reads the files anew */
-} Residency;
-
 /* A run. Names of files are the caller's and outlive the trainer. */
 typedef struct {
   const char *train, *test; /* test NULL: none */
@@ -35,12 +28,6 @@ typedef struct {
   const char *rereads_test; /* the option that wants the test file, or else that to judge by, again
                                after training, NULL: none */
   Training training;
-  HiddenSizes hidden;
-  int classes;
-  int epochs;
-  LrSchedule schedule;
-  int early_stop; /* epochs without a better accuracy of the rows to judge by, 0: never */
-  Residency resident;
   const Checkpoint *from; /* the run to continue, NULL: a new one; the caller's until it is open */
   const char *from_name;  /* its file, for messages */
   Ranks *ranks; /* that run this trainer together, each its own, NULL: one process does. They make

@@ -15,7 +15,7 @@
 DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) {
   const TrainerConfig *c = &t->config;
   return dataset_open(&(DatasetConfig){.path = judges ? t->judge : c->train,
-                                       .classes = c->classes,
+                                       .classes = c->training.classes,
                                        .threads = c->training.threads,
                                        .label = c->label_column,
                                        .ahead = t->resident ? 0 : 2 * t->staging_rows,
@@ -41,7 +41,7 @@ static bool check_once(const Trainer *t, Error *error) {
   const bool train_once = dataset_source(t->train)->once,
              test_once = t->test && dataset_source(t->test)->once;
   const bool once = train_once || test_once;
-  if (once && !t->resident && c->epochs > 1)
+  if (once && !t->resident && c->training.epochs > 1)
     return error_set(error,
                      "--%s can be read only once, but --resident no reads it in every epoch: leave "
                      "it out, or train for one epoch",
@@ -95,7 +95,8 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const size_t inputs = (size_t)dataset_inputs(t->train),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
   uint64_t most = UINT32_MAX; /* as a TrainRange has it */
-  if (t->config.resident == RESIDENT_AUTO && memory / 2 / row < most) most = memory / 2 / row;
+  if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
+    most = memory / 2 / row;
   *rows = dataset_max_rows(t->train, most);
   if (*rows <= most && t->test) *rows += dataset_max_rows(t->test, most - *rows);
   if (*rows <= most) return true;
@@ -179,8 +180,8 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                          .ranks = c->ranks,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
-  if (!network_init(&config.network, dataset_inputs(t->train), c->hidden.size, c->hidden.count,
-                    c->classes, error))
+  if (!network_init(&config.network, dataset_inputs(t->train), c->training.hidden.size,
+                    c->training.hidden.count, c->training.classes, error))
     return false;
   if (!check_from(t, &config.network, error)) return false;
   if (resident && !all_good(c->ranks, count_rows(t, &config.dataset_rows, error), error))
@@ -218,13 +219,14 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->opened = seconds_now();
   /* The rest of an epoch has the order that it began with. */
   if (config->from && config->from->step > 0 && config->from->resident &&
-      config->resident == RESIDENT_AUTO)
-    t->config.resident = config->from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
-  if (open_all(t, t->config.resident != RESIDENT_NO, open, context, error)) return t;
+      config->training.resident == RESIDENT_AUTO)
+    t->config.training.resident =
+        config->from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
+  if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
   /* Rows that take more than the host or the device has are streamed, if nothing was wrong with the
      files, nor used up. */
-  const bool can_stream = t->config.resident == RESIDENT_AUTO && !t->engine && error->too_large &&
-                          t->train && !dataset_source(t->train)->once &&
+  const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
+                          error->too_large && t->train && !dataset_source(t->train)->once &&
                           (!t->judge || (t->test && !dataset_source(t->test)->once));
   if (can_stream && open_all(t, false, open, context, error)) return t;
   trainer_close(t);

@@ -35,7 +35,7 @@ typedef struct {
 
 static void show_progress(const Epoch *e, double done) {
   if (e->events->progress)
-    e->events->progress(e->events->context, e->epoch + 1, e->trainer->config.epochs, done);
+    e->events->progress(e->events->context, e->epoch + 1, e->trainer->config.training.epochs, done);
 }
 
 static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
@@ -304,7 +304,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
   totals->train += trained - start;
   totals->test += evaluated - loaded;
   *epoch = (EpochResult){.epoch = e->epoch + 1,
-                         .epochs = t->config.epochs,
+                         .epochs = t->config.training.epochs,
                          .train_loss = train->loss / (double)train->rows,
                          .train_accuracy = (double)train->correct / (double)train->rows,
                          .judged_by = t->judged_by,
@@ -338,11 +338,12 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
   Checkpoint *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
   *totals = (RunTotals){0};
-  while (position->epoch < c->epochs) {
+  while (position->epoch < c->training.epochs) {
     Epoch e = {.trainer = t,
                .events = events,
                .epoch = position->epoch,
-               .learning_rate = (float)lr_schedule_rate(&c->schedule, position->epoch)};
+               .learning_rate = (float)lr_schedule_rate(&c->training.schedule, c->training.epochs,
+                                                        position->epoch)};
     EpochResult epoch;
     bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!ranks_broadcast(c->ranks, &in_parts, sizeof in_parts, error)) return TRAINER_FAILED;
@@ -350,8 +351,9 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
     if (result != TRAINER_DONE) return result;
     advance(position, &epoch);
     if (events->epoch && !events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
-    if (c->early_stop && position->epoch - position->best_epoch >= c->early_stop) break;
-    if (position->epoch < c->epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;
+    if (c->training.early_stop && position->epoch - position->best_epoch >= c->training.early_stop)
+      break;
+    if (position->epoch < c->training.epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;
     before = epoch.train_seconds;
   }
   return TRAINER_DONE;

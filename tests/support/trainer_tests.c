@@ -122,12 +122,15 @@ TrainerConfig tiny_run(int epochs, Residency resident) {
       .train = train_path,
       .test = test_path,
       /* more threads would wait for each other longer than they work */
-      .training = {.batch = BATCH, .rule.momentum = 0.9f, .seed = 1, .threads = 1},
-      .hidden = {1, {5}},
-      .classes = CLASSES,
-      .epochs = epochs,
-      .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, epochs, 0},
-      .resident = resident,
+      .training = {.hidden = {1, {5}},
+                   .classes = CLASSES,
+                   .epochs = epochs,
+                   .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, 0},
+                   .resident = resident,
+                   .batch = BATCH,
+                   .rule.momentum = 0.9f,
+                   .seed = 1,
+                   .threads = 1},
   };
 }
 
@@ -160,7 +163,7 @@ bool run_trainer(const TrainerConfig *config, Run *run) {
 Run must_train(const TrainerConfig *config, bool shows_progress) {
   Run run = {.shows_progress = shows_progress};
   if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
-  assert_int_equal(run.epochs, config->epochs);
+  assert_int_equal(run.epochs, config->training.epochs);
   return run;
 }
 

@@ -66,11 +66,13 @@ static void run_trainer(Child *child) {
   RunTotals totals;
   const TrainerConfig config = {.train = child->train,
                                 .test = child->test,
-                                .training = {.batch = 64, .seed = 1, .rule.momentum = 0.9f},
-                                .hidden = {2, {300, 100}},
-                                .classes = 10,
-                                .epochs = run->count,
-                                .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, run->count, 0}};
+                                .training = {.hidden = {2, {300, 100}},
+                                             .classes = 10,
+                                             .epochs = run->count,
+                                             .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, 0},
+                                             .batch = 64,
+                                             .rule.momentum = 0.9f,
+                                             .seed = 1}};
   const double start = seconds_now();
   Trainer *trainer = trainer_open(&config, open_engine, NULL, &child->error);
   const double opened = seconds_now();
