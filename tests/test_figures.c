@@ -92,9 +92,12 @@ TEST(fewer_curves) {
 
 /* What is far above the first loss is left out; a line marks the rate. */
 TEST(rates) {
-  static const double rate[] = {0.01, 0.1, 1, 10}, loss[] = {2, 1, 0.5, 90},
-                      smooth[] = {2, 1, 1, 9};
-  OK(plot_rates(&(RateCurve){rate, loss, smooth, 4, 0.1}, path, &error));
+  static const RateTest test = {.rate = {0.01, 0.1, 1, 10},
+                                .loss = {2, 1, 0.5, 90},
+                                .smooth = {2, 1, 1, 9},
+                                .count = 4,
+                                .best = 0.1};
+  OK(plot_rates(&test, path, &error));
   assert_string_equal(chart, "From a learning rate of 0.1 on the loss falls no further\n"
                              "The rate grows from step to step within one epoch\n"
                              "that rate: learning rate, training loss, cross-entropy\n"

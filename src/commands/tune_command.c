@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "commands/commands.h"
-#include "plot/figures.h"
 #include "train/rate_test.h"
 
 /* Appends a word to a command, as a shell takes it. */
@@ -48,8 +47,7 @@ static bool tune(const Options *o, Trainer *trainer, Report *report, Error *erro
   const TrainerResult result = rate_test_run(trainer, &events, &test, error);
   if (result == TRAINER_STOPPED) return error_set(error, "interrupted");
   if (result == TRAINER_FAILED) return false;
-  const RateCurve curve = {test.rate, test.loss, test.smooth, test.count, test.best};
-  if (!plot_rates(&curve, o->tune, error)) return false;
+  if (!plot_rates(&test, o->tune, error)) return false;
   say(o, &test, report);
   return report_good(report, error);
 }

@@ -89,6 +89,11 @@ static inline bool training_drops(const Training *training) {
   return false;
 }
 
+/* The pixel that is 1 to the network. */
+static inline double training_white(const Training *training) {
+  return training->pixels.max > 0 ? (double)training->pixels.max : 255;
+}
+
 /* A PixelScale as p factor - offset. The defaults give 1 / 255 and 0, which the fast paths have as
    constants. */
 typedef struct {
@@ -98,7 +103,7 @@ typedef struct {
 
 static inline PixelFactor training_pixel_factor(const Training *training) {
   const PixelScale *p = &training->pixels;
-  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
+  const double max = training_white(training), std = p->std > 0 ? (double)p->std : 1;
   const bool is_default = max == 255 && std == 1 && p->mean == 0;
   return (PixelFactor){(float)(1 / (max * std)), (float)((double)p->mean / std), is_default};
 }

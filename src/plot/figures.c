@@ -89,7 +89,7 @@ bool plot_curves(const EpochResult *results, int count, const char *path, Error 
   return good;
 }
 
-bool plot_rates(const RateCurve *c, const char *path, Error *error) {
+bool plot_rates(const RateTest *c, const char *path, Error *error) {
   double *shown = malloc(2 * (size_t)c->count * sizeof *shown);
   if (!shown) return error_set(error, "no memory to draw %d learning rates", c->count);
   const double most = 1.2 * c->loss[0];

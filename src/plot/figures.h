@@ -14,15 +14,23 @@
    gap. Fails if nothing is finite. */
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error);
 
-/* A learning-rate range test: the loss at each rate, (count) each; the rates grow. */
-typedef struct {
-  const double *rate, *loss, *smooth;
-  int count;
-  double best; /* the rate that a line marks */
-} RateCurve;
+enum { RATES_MOST = 100 }; /* each as many times the one before */
 
-/* Draws the losses over the rates; those far above the first one are left out. */
-bool plot_rates(const RateCurve *curve, const char *path, Error *error);
+/* A learning-rate range test. */
+typedef struct {
+  double rate[RATES_MOST];
+  double loss[RATES_MOST];   /* the mean over the rows that were trained on at that rate */
+  double smooth[RATES_MOST]; /* the mean with two rates before it and two behind */
+  int count;      /* of rates: fewer in an epoch of fewer steps, or where the loss diverged */
+  uint64_t steps; /* of all rates */
+  bool diverged; /* the loss rose far above its lowest, or was no finite number, at the last rate */
+  double best;   /* the rate to train with: the lowest at which the smooth loss has fallen as far as
+                    it does, but for 2% of that */
+} RateTest;
+
+/* Draws the losses over the rates; those far above the first one are left out. A line marks the
+   best. */
+bool plot_rates(const RateTest *test, const char *path, Error *error);
 
 enum { FIGURES_MAX_FILTERS = 1024 };
 

@@ -71,14 +71,9 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   return good;
 }
 
-/* Returns the side of the square picture that the inputs make, if they make one. */
-static int side_of(const Engine *engine) {
-  return (int)lround(sqrt(engine->config.network.size[0]));
-}
-
 bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
-  const int inputs = engine->config.network.size[0], side = side_of(engine);
-  return !*c->mistakes || side * side == inputs ||
+  const int inputs = engine->config.network.size[0];
+  return !*c->mistakes || augment_side(inputs) ||
          error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
 }
 
@@ -90,15 +85,13 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
                .metrics = metrics,
                .pixels = malloc((size_t)MISTAKES * (size_t)network->size[0]),
                .inputs = network->size[0],
-               .white = engine->config.training.pixels.max > 0
-                            ? (double)engine->config.training.pixels.max
-                            : 255};
-  const bool good =
-      (g.pixels || error_set(error, "out of memory")) &&
-      (!c->rows.path || evaluate_rows(engine, &g, error)) &&
-      (!*c->mistakes || plot_mistakes(g.list, g.count, side_of(engine), c->mistakes, error)) &&
-      (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
-      (!*c->weights || draw_weights(engine, c->weights, error));
+               .white = training_white(&engine->config.training)};
+  const bool good = (g.pixels || error_set(error, "out of memory")) &&
+                    (!c->rows.path || evaluate_rows(engine, &g, error)) &&
+                    (!*c->mistakes ||
+                     plot_mistakes(g.list, g.count, augment_side(g.inputs), c->mistakes, error)) &&
+                    (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
+                    (!*c->weights || draw_weights(engine, c->weights, error));
   free(g.pixels);
   if (!good) metrics_close(metrics);
   return good;

@@ -147,8 +147,7 @@ static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
   StagingBuffer staging;
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
-  const float white =
-      engine->config.training.pixels.max > 0 ? engine->config.training.pixels.max : 255;
+  const float white = (float)training_white(&engine->config.training);
   for (int i = 0; i < a->side * a->side; i++) /* as bright as the rows it was trained on */
     staging.pixels[i] = (uint8_t)lroundf((float)pixels[i] * white / 255);
   staging.labels[0] = 0;
@@ -243,9 +242,9 @@ static bool answer_all(Answers *a, Error *error) {
 
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
   const Network *network = &engine->config.network;
-  const int inputs = network->size[0], side = (int)lround(sqrt(inputs));
-  const size_t classes = (size_t)network->size[network->layers];
-  if (side * side != inputs || side < 2)
+  const int inputs = network->size[0], side = augment_side(inputs);
+  const size_t classes = (size_t)network_classes(network);
+  if (side < 2)
     return error_set(error, "the network takes %d pixels, which do not make a square picture",
                      inputs);
   Answers a = {.engine = engine,

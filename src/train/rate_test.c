@@ -51,7 +51,7 @@ TrainerResult rate_test_run(Trainer *trainer, const TrainerEvents *events, RateT
   const uint64_t rows = trainer->train_rows;
   const EngineConfig *config = &engine->config;
   const uint64_t steps = ceil_div(rows, (uint64_t)config->training.batch);
-  const int rates = steps < RATE_TEST_RATES ? (int)steps : RATE_TEST_RATES;
+  const int rates = steps < RATES_MOST ? (int)steps : RATES_MOST;
   if (rates < FEWEST) {
     error_set(error,
               "--tune wants at least %d steps, but %llu rows in batches of %d are %llu: "
