@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memfd_create */
 #include "train/train_log.h"
 
 #include <errno.h>
@@ -5,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/text.h"
 #include "base/output.h"
 
 struct TrainLog {
-  FILE *file; /* NULL: not opened yet */
-  char *held; /* the header, while an old log stands; NULL: none */
+  FILE *file;   /* NULL: not opened yet */
+  bool is_held; /* the file is one in memory, for headers while an old log stands */
   bool csv, append;
   bool old;         /* there is a log that the first epoch replaces or continues */
   bool cut_short;   /* its last line has no end */
@@ -76,14 +78,19 @@ static bool open_file(TrainLog *log, FILE *file, Error *error) {
   log->file = file;
   if (!file) return error_set(error, "cannot create the log %s: %s", log->path, strerror(errno));
   if (log->cut_short) putc('\n', file);
-  if (log->held) fputs(log->held, file);
-  free(log->held);
-  log->held = NULL;
   return true;
 }
 
+/* Opens the file, and writes what was held. */
 static bool open_regular(TrainLog *log, Error *error) {
-  return log->file || open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
+  FILE *held = log->file;
+  if (held && !log->is_held) return true;
+  const bool good = open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
+  if (held) rewind(held);
+  for (int c; good && held && (c = getc(held)) != EOF;) putc(c, log->file);
+  if (held) fclose(held);
+  log->is_held = false;
+  return good;
 }
 
 /* Opens what can be opened now, and sees to it that the rest can be later. */
@@ -118,15 +125,14 @@ TrainLog *train_log_open(const char *path, bool append, Error *error) {
 }
 
 /* Ends the line, and sees to it that it is in the file. */
-static bool end_line(const TrainLog *log, FILE *file, Error *error) {
-  putc('\n', file);
-  return (fflush(file) == 0 && !ferror(file)) || fail(log, error);
+static bool end_line(const TrainLog *log, Error *error) {
+  putc('\n', log->file);
+  return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
 }
 
 bool train_log_close(TrainLog *log, Error *error) {
   if (!log) return true;
   const bool good = !log->file || fclose(log->file) == 0 || fail(log, error);
-  free(log->held);
   free(log);
   return good;
 }
@@ -148,8 +154,13 @@ static void write_number(double value, bool is_float, const char *other, FILE *f
 /* ---- lines -------------------------------------------------------------------------------- */
 
 /* The names of options are written as the other names are: lr_decay. */
-static bool write_header(TrainLog *log, const TrainLogField *fields, int count, FILE *file,
-                         Error *error) {
+bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
+  if (!log->file && log->old) {
+    log->is_held = (log->file = fdopen(memfd_create("log", MFD_CLOEXEC), "w+"));
+    if (!log->file) return error_set(error, "no memory for the log %s", log->path);
+  }
+  if (!log->file && !open_regular(log, error)) return false;
+  FILE *file = log->file;
   if (log->csv && log->has_columns) return true;
   log->has_columns = true;
   fputs(log->csv ? columns : "{\"kind\": \"run\"", file);
@@ -163,31 +174,7 @@ static bool write_header(TrainLog *log, const TrainLogField *fields, int count, 
       json_text(fields[i].value, file);
   }
   if (!log->csv) putc('}', file);
-  return end_line(log, file, error);
-}
-
-/* Adds a header to what is held. */
-static bool hold_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  enum { ESCAPED = 6, AROUND = 16 }; /* a letter in JSON; what stands around name and value */
-  const size_t used = log->held ? strlen(log->held) : 0;
-  size_t size = sizeof columns + AROUND; /* suffices */
-  for (int i = 0; i < count; i++)
-    size += ESCAPED * (strlen(fields[i].name) + strlen(fields[i].value)) + AROUND;
-  char *held = realloc(log->held, used + size);
-  FILE *file = NULL;
-  if (held) {
-    log->held = held;
-    held[used] = '\0';
-    file = fmemopen(held + used, size, "w");
-  }
-  if (!file) return error_set(error, "no memory for the log %s", log->path);
-  const bool good = write_header(log, fields, count, file, error);
-  return (fclose(file) == 0 || fail(log, error)) && good;
-}
-
-bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  if (log->old && !log->file) return hold_header(log, fields, count, error);
-  return open_regular(log, error) && write_header(log, fields, count, log->file, error);
+  return end_line(log, error);
 }
 
 static bool write_line(TrainLog *log, const char *kind, const EpochResult *result, Error *error) {
@@ -206,7 +193,7 @@ static bool write_line(TrainLog *log, const char *kind, const EpochResult *resul
     name += length + 1;
   }
   if (!log->csv) putc('}', log->file);
-  return end_line(log, log->file, error);
+  return end_line(log, error);
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
