@@ -1,7 +1,8 @@
-/* Charts of lines, of dots and of time: where their marks are, read from the list of what they
-   draw. */
+/* Charts of lines, of dots and of time, and pictures with what a network saw: where their marks
+   are, read from the list of what they draw. */
 #include "plot/dot_chart.h"
 #include "plot/line_chart.h"
+#include "plot/seen.h"
 #include "plot/timeline.h"
 #include "support/marks.h"
 
@@ -283,4 +284,31 @@ TEST(slices_lie_where_they_belong) {
   assert_at(last->x, right - part);
   assert_says("break: 86 us are left out,", "4.3 times", "c", "100 us", "10 us", "a note", "works");
   assert_true(!text_mark("far") && !text_mark("BRIEF"));
+}
+
+/* ---- what a network saw --------------------------------------------------------------------- */
+
+/* A box around each digit has a colour that says whether the network is sure. */
+TEST(boxes_tell_whether_it_is_sure) {
+  enum { SIDE = 28, WIDE = 420, HIGH = 210 }; /* shown as large as it is */
+  static const uint8_t pixels[SIDE * SIDE], level[WIDE * HIGH];
+  for (int sure = 0; sure < 2; sure++) {
+    const SeenDigit digit = {pixels, 50, 40, 100, 60, 7, 0.75, sure};
+    Seen *seen = seen_open(SIDE);
+    assert_non_null(seen);
+    OK(seen_add(seen, &(SeenPicture){"name", level, WIDE, HIGH, &digit, 1}, &error));
+    const Mark *top = mark_of(IS_LINE, page_series[!sure], 0), *view = drawn.mark;
+    assert_int_equal(count_marks(IS_LINE, page_series[!sure]), 4);
+    assert_null(mark_of(IS_LINE, page_series[sure], 0));
+    for (int i = 0; i < 4; i++) { /* two above and below, two at the sides */
+      assert_at(top[i].x - view->x, i == 3 ? 152 : 48);
+      assert_at(top[i].x1 - view->x, i == 1 ? 48 : 152);
+      assert_at(top[i].y - view->y, i == 2 ? 102 : 38);
+      assert_at(top[i].y1 - view->y, i == 0 ? 38 : 102);
+    }
+    assert_says("name", "7", sure ? "75.0%" : "75.0% unsure");
+    OK(seen_save(seen, path, &error));
+    assert_says("What the network saw", "1 picture with digits");
+    seen_close(seen);
+  }
 }
