@@ -369,7 +369,6 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   int first = argc;
   const OptionsResult result =
       option_table_parse(&options_table, argc, argv, options, &first, error);
-  options->command = argv[0];
   options->words = argv;
   options->word_count = argc;
   options->pictures = argv + first;

@@ -39,8 +39,7 @@ typedef struct {
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
   bool configured[OPTION_ROWS]; /* of the table: --config gave the value, not the command line */
-  const char *command;          /* argv[0]: the program as it was called */
-  char *const *words;           /* argv */
+  char *const *words;           /* argv: first the program as it was called */
   int word_count;
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;

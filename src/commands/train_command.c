@@ -244,7 +244,7 @@ static void say_interrupted(const Run *run, bool tests, Error *error) {
     snprintf(when, sizeof when, "%s epoch %d", at->step > 0 ? "in" : "after",
              at->epoch + (at->step > 0));
   if (!tests && run->config.ranks) snprintf(rank, sizeof rank, "rank %d was ", run->signalled);
-  text_shell_word(command, sizeof command, run->options->command);
+  text_shell_word(command, sizeof command, run->options->words[0]);
   text_shell_word(network, sizeof network, run->save);
   text_shell_word(file, sizeof file, test ? test : "FILE");
   if (!*run->save)

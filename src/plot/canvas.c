@@ -202,8 +202,8 @@ static void cover_stroke(Canvas *p, const char *stroke, size_t digits, Point ori
   }
 }
 
-double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
-                   Colour colour) {
+void canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
+                 Colour colour) {
   const double unit = height / CAPITAL, start = x;
   for (; *text; text++) {
     for (const char *s = letter_of(*text); *s; s += *s == ' ') {
@@ -217,7 +217,6 @@ double canvas_text(Canvas *picture, double x, double baseline, double height, co
         box_around(picture, CMPLX(start, baseline - height), CMPLX(x, baseline + 4 * unit),
                    2 * unit + 1),
         colour);
-  return x;
 }
 
 double canvas_text_width(double height, const char *text) {

@@ -44,10 +44,9 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
                  Colour colour);
 
 /* Draws printable ASCII; any other byte is drawn as '?'. `height` is that of a capital letter,
-   which stands on y = `baseline`; letters like g reach 0.3 height below. Returns the x behind the
-   text. */
-double canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
-                   Colour colour);
+   which stands on y = `baseline`; letters like g reach 0.3 height below. */
+void canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
+                 Colour colour);
 double canvas_text_width(double height, const char *text);
 
 /* Replaces the file `path` by the picture as a PNG. */

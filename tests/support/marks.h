@@ -125,12 +125,11 @@ double canvas_text_width(double height, const char *text) {
   return 0.6 * height * (double)strlen(text);
 }
 
-double canvas_text(Canvas *p, double x, double baseline, double height, const char *text,
-                   Colour colour) {
+void canvas_text(Canvas *p, double x, double baseline, double height, const char *text,
+                 Colour colour) {
   (void)p;
   const double end = x + canvas_text_width(height, text);
   if (*text) add_mark(IS_TEXT, x, baseline - height, end, baseline, colour)->text = strdup(text);
-  return end;
 }
 
 bool canvas_save(const Canvas *p, const char *path, Error *cause) {
