@@ -1,7 +1,6 @@
 /* Checkpoints that are saved and loaded: every field, the bytes of the format, files of other
    programs, and saving in a file system that fails. test_checkpoint_refused.c has what is refused,
    test_output.c how a file is replaced. */
-#include "model/checkpoint_format.h"
 #include "support/checkpoint_files.h"
 
 #include <float.h>
@@ -45,7 +44,7 @@ static void assert_same(const Checkpoint *a, const Checkpoint *b) {
   assert_int_equal(a->count, b->count);
   assert_memory_equal(a->kind, b->kind, sizeof a->kind);
   assert_memory_equal(a->parameters, b->parameters, size);
-  foreach (field, fields)
+  foreach (field, checkpoint_fields)
     assert_memory_equal((const char *)a + field->offset, (const char *)b + field->offset,
                         sizes[field->kind]);
   assert_string_equal(a->options, b->options);

@@ -102,7 +102,7 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
 
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error) {
-  int first;
+  int first = argc;
   option_table_default(table, options);
   const OptionsResult result = option_table_parse(table, argc, argv, options, &first, error);
   if (result == OPTIONS_RUN && first < argc)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,11 +16,23 @@
 #include "base/output.h"
 #include "base/sizes.h"
 #include "base/text.h"
-#include "model/checkpoint_format.h"
 
 enum {
   HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
   TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
+};
+
+#define FORMAT "mlp-train"
+#define VERSION "1"
+
+#define FIELD(name, kind, may_be_left)                                                             \
+  { #name, kind, offsetof(Checkpoint, name), may_be_left }
+const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS] = {
+    FIELD(epoch, FIELD_INT, false),          FIELD(step, FIELD_COUNT, false),
+    FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),
+    FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),
+    FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
+    FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
 };
 
 /* The text before the names of an array's tensors. Parameters may have another prefix, that of
@@ -47,7 +60,7 @@ static bool all_finite(const char *name, const float *values, size_t count, Erro
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-static json_t *field_text(const Checkpoint *checkpoint, const Field *field) {
+static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *field) {
   const void *value = (const char *)checkpoint + field->offset;
   char text[32];
   if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
@@ -83,12 +96,11 @@ static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
 }
 
 static json_t *describe_metadata(const Checkpoint *checkpoint) {
-  json_t *metadata =
-      json_pack("{s:s, s:s}", "format", CHECKPOINT_FORMAT, "version", CHECKPOINT_VERSION);
+  json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = 0;
-  for (int f = 0; f < FIELDS; f++)
-    if (checkpoint->resident || fields[f].offset != offsetof(Checkpoint, resident))
-      failed |= json_object_set_new(metadata, fields[f].name, field_text(checkpoint, &fields[f]));
+  for (const CheckpointField *f = checkpoint_fields; f < checkpoint_fields + CHECKPOINT_FIELDS; f++)
+    if (checkpoint->resident || f->offset != offsetof(Checkpoint, resident))
+      failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
   if (!failed) return metadata;
   json_decref(metadata);
@@ -442,7 +454,7 @@ static bool check_cover(Header *header, Error *error) {
 
 /* ---- loading: the rest --------------------------------------------------------------------- */
 
-static bool parse_field(Checkpoint *checkpoint, const Field *field, const char *text) {
+static bool parse_field(Checkpoint *checkpoint, const CheckpointField *field, const char *text) {
   void *value = (char *)checkpoint + field->offset;
   char *end;
   if (field->kind == FIELD_REAL) {
@@ -472,19 +484,20 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   if (metadata && !is_map_of_strings(metadata))
     return error_set(error, "its __metadata__ must be a map of strings");
   const char *format = json_string_value(json_object_get(metadata, "format"));
-  const bool ours = format && strcmp(format, CHECKPOINT_FORMAT) == 0;
+  const bool ours = format && strcmp(format, FORMAT) == 0;
   checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
   if (ours) {
     const char *version = json_string_value(json_object_get(metadata, "version"));
-    if (!version || strcmp(version, CHECKPOINT_VERSION) != 0)
+    if (!version || strcmp(version, VERSION) != 0)
       return error_set(error, "it is of another version of mlp-train: format %.32s, not %s",
-                       version ? version : "unknown", CHECKPOINT_VERSION);
+                       version ? version : "unknown", VERSION);
   }
-  for (int f = 0; ours && f < FIELDS; f++) {
-    const char *text = json_string_value(json_object_get(metadata, fields[f].name));
-    if (!text && fields[f].may_be_left) continue;
-    if (!text || !parse_field(checkpoint, &fields[f], text))
-      return error_set(error, "its metadata has no valid %s", fields[f].name);
+  for (const CheckpointField *f = checkpoint_fields;
+       ours && f < checkpoint_fields + CHECKPOINT_FIELDS; f++) {
+    const char *text = json_string_value(json_object_get(metadata, f->name));
+    if (!text && f->may_be_left) continue;
+    if (!text || !parse_field(checkpoint, f, text))
+      return error_set(error, "its metadata has no valid %s", f->name);
   }
   const char *options = ours ? json_string_value(json_object_get(metadata, "options")) : "";
   if (!options) return error_set(error, "its metadata has no valid options");

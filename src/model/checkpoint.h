@@ -48,6 +48,17 @@ typedef struct {
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
 } Checkpoint;
 
+/* A number in __metadata__, kept as text. */
+typedef struct {
+  const char *name;
+  enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* int, uint64_t, double */
+  size_t offset;                                    /* in Checkpoint */
+  bool may_be_left;                                 /* out: then it is 0 */
+} CheckpointField;
+
+enum { CHECKPOINT_FIELDS = 10 };
+extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
+
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */
 static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointArray kind) {
   for (int a = 0; a < checkpoint->count; a++)

@@ -70,9 +70,10 @@ static void write_likeliest(const double *probabilities, int classes, FILE *file
   const int digits = snprintf(NULL, 0, "%d", classes - 1);
   bool written[NETWORK_MAX_CLASSES] = {false};
   for (int i = 0; i < LIKELIEST && i < classes; i++) {
-    int best = -1;
-    for (int c = 0; c < classes; c++)
-      if (!written[c] && (best < 0 || probabilities[c] > probabilities[best])) best = c;
+    int best = 0;
+    while (written[best]) best++;
+    for (int c = best + 1; c < classes; c++)
+      if (!written[c] && probabilities[c] > probabilities[best]) best = c;
     fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
     written[best] = true;
   }
