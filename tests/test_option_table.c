@@ -261,17 +261,17 @@ TEST(names_are_in_the_engine_s_order) {
   static const struct {
     const char *const *names, *name;
     int index;
-  } order[] = {{options_fusions, "auto", FUSION_AUTO},
-               {options_fusions, "none", FUSION_NONE},
-               {options_fusions, "layer", FUSION_LAYER},
-               {options_fusions, "step", FUSION_STEP},
-               {options_fusions, "epoch", FUSION_EPOCH},
-               {options_fusions, "exercise", FUSION_EXERCISE},
+  } order[] = {{training_fusions, "auto", FUSION_AUTO},
+               {training_fusions, "none", FUSION_NONE},
+               {training_fusions, "layer", FUSION_LAYER},
+               {training_fusions, "step", FUSION_STEP},
+               {training_fusions, "epoch", FUSION_EPOCH},
+               {training_fusions, "exercise", FUSION_EXERCISE},
                {options_optimizers, "sgd", OPTIMIZER_SGD},
                {options_optimizers, "nesterov", OPTIMIZER_NESTEROV},
                {options_optimizers, "adam", OPTIMIZER_ADAM},
                {options_optimizers, "adamw", OPTIMIZER_ADAMW}};
   foreach (o, order) assert_string_equal(o->names[o->index], o->name);
-  assert_null(options_fusions[FUSION_EXERCISE + 1]);
+  assert_null(training_fusions[FUSION_EXERCISE + 1]);
   assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
 }

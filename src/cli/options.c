@@ -7,7 +7,6 @@
 /* ---- the table ---------------------------------------------------------------------------- */
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-const char *const options_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
@@ -148,7 +147,7 @@ static const OptionRow table[] = {
       RANGE(0, 1000000000)),
   ROW(NULL, "fusion", "LEVEL", "auto", option_choice, training.fusion, ALL, RESUME_FREE,
       "level of kernel fusion on a GPU; auto: the fastest",
-      CHOICES(options_fusions), SHORT('f')),
+      CHOICES(training_fusions), SHORT('f')),
   ROW(NULL, "precision", "P", "fp32", option_choice, training.precision, ALL, RESUME_FREE,
       "precision of matrix products at fusion levels layer and step",
       CHOICES(precisions)),
@@ -327,13 +326,13 @@ static bool check_level(const Options *o, Error *error) {
   const Fusion level = o->training.fusion;
   if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
     return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
-                     options_fusions[level]);
+                     training_fusions[level]);
   const unsigned taker = level == FUSION_EPOCH      ? AT_EPOCH
                          : level == FUSION_EXERCISE ? AT_EXERCISE
                                                     : ALL;
   const OptionRow *other = misplaced(o, taker, false);
   return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
-                             options_fusions[level], other->name);
+                             training_fusions[level], other->name);
 }
 
 static bool check_uses(const Options *o, unsigned command, Error *error) {

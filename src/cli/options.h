@@ -46,7 +46,6 @@ typedef struct {
 } Options;
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
-extern const char *const options_fusions[];    /* names in the order of training.h's Fusion */
 
 /* A rule says if a run that --resume continues may have another value than the saved one. */
 typedef enum {

@@ -17,9 +17,8 @@
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
                    double began, int *signal, Error *error);
 
-/* Parts of it: the options of the trainer, and the lines before the first epoch. */
+/* The options of the trainer. train_command.c */
 TrainerConfig trainer_config(const Options *options);
-void say_start(const Trainer *trainer, const Device *device, Report *report);
 
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);

@@ -104,7 +104,7 @@ static bool train_network(Ensemble *e, int network, Error *error) {
   }
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
-  if (trainer && network == 0) say_start(trainer, &e->device, e->report);
+  if (trainer && network == 0) report_start(e->report, trainer, e->device.reason.text);
   const TrainerResult result = trainer && report_good(e->report, error)
                                    ? trainer_run(trainer, &events, &totals, error)
                                    : TRAINER_FAILED;

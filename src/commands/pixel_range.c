@@ -43,11 +43,10 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
 /* What is wrong with the file is left to its next reader. */
 static void look_if_dim(const Options *o, Report *report) {
   static const uint64_t looks[] = {FEW, UINT64_MAX};
-  Error ignored;
   int largest = 0;
   if (!source_can_repeat(o->train)) return;
   for (int i = 0; i < 2; i++)
-    if (!read_largest(o, looks[i], &largest, &ignored) || largest == 0 || largest > DIM) return;
+    if (!read_largest(o, looks[i], &largest, NULL) || largest == 0 || largest > DIM) return;
   report_note(report, "pixels   the largest is %d: --pixel-max auto", largest);
 }
 

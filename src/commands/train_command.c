@@ -144,7 +144,7 @@ static bool write_header(Run *run, Error *error) {
   TrainLogField fields[OPTION_ROWS + 4] = {
       {"version", MLP_TRAIN_VERSION, false},
       {"device-in-use", engine->device, false},
-      {"fusion-in-use", options_fusions[engine->config.training.fusion], false},
+      {"fusion-in-use", training_fusions[engine->config.training.fusion], false},
       {"fusion-reason", engine->reason, false}};
   int used = 4;
   for (size_t i = 0; i < options_table.count; i++) {
@@ -159,11 +159,6 @@ static bool write_header(Run *run, Error *error) {
                                      says || row->kind->is_number};
   }
   return train_log_header(run->log, fields, used, error);
-}
-
-void say_start(const Trainer *trainer, const Device *device, Report *report) {
-  report_start(report, trainer, device->reason.text,
-               options_fusions[trainer->engine->config.training.fusion]);
 }
 
 static bool prepare(Run *run, Error *error) {
@@ -265,7 +260,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
                                 .patience = 1,
                                 .context = run};
   RunTotals totals;
-  say_start(run->trainer, &run->device, run->report);
+  report_start(run->report, run->trainer, run->device.reason.text);
   if (!is_wanted(run, error)) return false;
   if (run->log) logged(run, write_header(run, error), error);
   const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);

@@ -63,7 +63,7 @@ bool tune_command(const Options *options, Report *report, Error *error) {
   const TrainerConfig config = trainer_config(&o);
   if (!run_files_can_be_written(options, error)) return false;
   Trainer *trainer = trainer_open(&config, device_open, &device, error);
-  if (trainer) say_start(trainer, &device, report);
+  if (trainer) report_start(report, trainer, device.reason.text);
   const bool good = trainer && report_good(report, error) && tune(&o, trainer, report, error);
   trainer_close(trainer);
   return good;

@@ -89,6 +89,12 @@ static void *load_library(Error *error) {
   return NULL;
 }
 
+/* A RanksWait. */
+static bool wait_on(void *context) {
+  Ranks *ranks = context;
+  return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
+}
+
 Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   void *library = load_library(error);
   if (!library) return NULL;
@@ -101,7 +107,7 @@ Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   }
   ranks->mpi = functions();
   ranks->say = say;
-  ranks->mpi->open(&ranks->place);
+  ranks->mpi->open(&ranks->place, wait_on, ranks);
   Peer mine = {.process = getpid()};
   if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
   if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
@@ -236,12 +242,6 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
   return !*ranks->missing.text || error_set(error, "%s", ranks->missing.text);
 }
 
-/* A RanksWait. */
-static bool wait_on(void *context) {
-  Ranks *ranks = context;
-  return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
-}
-
 static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
@@ -280,7 +280,7 @@ bool ranks_may_speak(const Ranks *ranks) {
 /* Calls the library, unless a rank that would take part is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
-   (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__, wait_on, ranks)) ||             \
+   (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__)) ||                             \
        error_set(error, "%s",                                                                      \
                  *(ranks)->missing.text ? (ranks)->missing.text                                    \
                                         : "out of memory for what ranks send"))

@@ -12,11 +12,11 @@ typedef struct {
 } RanksPlace;
 
 typedef struct {
-  void (*open)(RanksPlace *place);
+  void (*open)(RanksPlace *place, RanksWait *wait, void *context);
   /* These return false when they were given up, or where there is no memory. */
-  bool (*sum_floats)(float *values, size_t count, RanksWait *wait, void *context);
-  bool (*broadcast)(void *bytes, size_t size, RanksWait *wait, void *context);
-  bool (*gather)(const void *mine, size_t size, void *all, RanksWait *wait, void *context);
+  bool (*sum_floats)(float *values, size_t count);
+  bool (*broadcast)(void *bytes, size_t size);
+  bool (*gather)(const void *mine, size_t size, void *all);
   void (*close)(void);
   void (*abort)(int status);
 } RanksMpi;

@@ -115,7 +115,7 @@ static void describe_files(const TrainerConfig *c, char *text, size_t size) {
            c->test ? " and " : " no test file", c->test ? other : "");
 }
 
-void report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion) {
+void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
   char memory[32] = "", network[NETWORK_TEXT], files[3 * 4096];
@@ -129,7 +129,8 @@ void report_start(Report *report, const Trainer *trainer, const char *reason, co
   report_result(report, "device   %s%s%s%s%s", engine->device, memory, *reason ? " (" : "", reason,
                 *reason ? ")" : "");
   report_result(report, "network  %s, %zu parameters", network, n->parameters);
-  report_result(report, "fusion   %s: %s", fusion, engine->reason);
+  report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
+                engine->reason);
   report_result(report, "data     %s, %s", files,
                 trainer->resident ? "resident" : "streamed every epoch");
   if (trainer->position.epoch > 0)

@@ -26,9 +26,8 @@ Report report_open(bool quiet);
 /* True if everything that was printed, by whomever, could be written. */
 bool report_good(const Report *report, Error *error);
 
-/* The lines before the first epoch. reason: why not another device, "" for none; fusion: the name
-   of the level in use. */
-void report_start(Report *report, const Trainer *trainer, const char *reason, const char *fusion);
+/* The lines before the first epoch. reason: why not another device, "" for none. */
+void report_start(Report *report, const Trainer *trainer, const char *reason);
 
 /* A row per epoch, below a heading that is printed once:
 

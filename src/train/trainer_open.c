@@ -161,9 +161,8 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
 
 /* True if all ranks could do what this one did, so that they go on together. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
-  Error ignored;
   double bad = !good; /* ranks */
-  if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : &ignored)) return false;
+  if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
   if (!good || bad == 0) return good;
   error_set(error, "another rank has too little memory for resident rows: try --resident no");
   if (error) error->too_large = true;

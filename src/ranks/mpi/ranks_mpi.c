@@ -12,11 +12,13 @@ enum {
 };
 
 static int number, count;
-static float *parts; /* what a sum receives, (room); kept from one sum to the next */
+static RanksWait *wait;
+static void *context; /* of wait */
+static float *parts;  /* what a sum receives, (room); kept from one sum to the next */
 static size_t room;
 
 /* A blocking wait would not notice that a rank is gone. */
-static bool wait_for(MPI_Request *request, RanksWait *wait, void *context) {
+static bool wait_for(MPI_Request *request) {
   for (unsigned look = 1;; look++) {
     int done;
     MPI_Test(request, &done, MPI_STATUS_IGNORE);
@@ -26,7 +28,9 @@ static bool wait_for(MPI_Request *request, RanksWait *wait, void *context) {
   }
 }
 
-static void open_mpi(RanksPlace *place) {
+static void open_mpi(RanksPlace *place, RanksWait *asked, void *asked_context) {
+  wait = asked;
+  context = asked_context;
   int provided;
   MPI_Comm host;
   MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
@@ -47,7 +51,7 @@ static int slice(size_t floats, int r) {
 
 /* Every rank adds one slice of the values, in the order of ranks, and sends the sums to all: as
    many bytes as MPI_Allreduce moves at least, but with an order that no MPI promises for that. */
-static bool sum_floats(float *values, size_t floats, RanksWait *wait, void *context) {
+static bool sum_floats(float *values, size_t floats) {
   const int mine = slice(floats, number), size = slice(floats, number + 1) - mine;
   int *table = malloc(4 * (size_t)count * sizeof *table);
   if ((size_t)size * (size_t)count > room) {
@@ -69,7 +73,7 @@ static bool sum_floats(float *values, size_t floats, RanksWait *wait, void *cont
     MPI_Request request;
     MPI_Ialltoallv(values, sizes, starts, MPI_FLOAT, parts, own_sizes, own_starts, MPI_FLOAT,
                    MPI_COMM_WORLD, &request);
-    good = wait_for(&request, wait, context);
+    good = wait_for(&request);
     for (int i = 0; good && i < size; i++) {
       float sum = parts[i];
       for (int r = 1; r < count; r++) sum += parts[r * size + i];
@@ -78,7 +82,7 @@ static bool sum_floats(float *values, size_t floats, RanksWait *wait, void *cont
     if (good) {
       MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, sizes, starts, MPI_FLOAT,
                       MPI_COMM_WORLD, &request);
-      good = wait_for(&request, wait, context);
+      good = wait_for(&request);
     }
   }
   free(table);
@@ -87,16 +91,16 @@ static bool sum_floats(float *values, size_t floats, RanksWait *wait, void *cont
 
 // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not know that wait_for completes a
 // request
-static bool broadcast(void *bytes, size_t size, RanksWait *wait, void *context) {
+static bool broadcast(void *bytes, size_t size) {
   MPI_Request request;
   MPI_Ibcast(bytes, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-  return wait_for(&request, wait, context);
+  return wait_for(&request);
 }
 
-static bool gather(const void *mine, size_t size, void *all, RanksWait *wait, void *context) {
+static bool gather(const void *mine, size_t size, void *all) {
   MPI_Request request;
   MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE, MPI_COMM_WORLD, &request);
-  return wait_for(&request, wait, context);
+  return wait_for(&request);
 }
 
 // NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
