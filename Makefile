@@ -137,7 +137,7 @@ with_cuda = $(if $(NVCC),$(1))
 # The longest compiles come first, so that every core has work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
-            $(call objects,data engine base ranks model plot train predict cli)
+            $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)
 MEASURE  := $(BUILD)/libmeasure.a
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
@@ -410,6 +410,11 @@ TEST_FLAGS = -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) -c $< -o $@
+
+# The page of --html is a part of the program: an array of its bytes.
+$(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
+	$(call said,CC $<){ echo 'const char digit_page_html[] = {'; od -An -v -tu1 $< | sed 's/ *\([0-9][0-9]*\)/\1,/g'; \
+	  echo '0};'; } | $(CC) $(filter-out -MMD -MP,$(C_FLAGS)) -x c -c - -o $@
 
 # ---- the emulator ------------------------------------------------------------------------
 # Its folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.

@@ -47,8 +47,9 @@ static const Run runs[] = {
     {ASK "--json --show s.png --classify digit.pgm", "s.png", 0},
     {"--help", NULL, 0},
     {SMALL "--epochs 1 --resident yes --plot c.png", "c.png", 0},
-    {ASK "--evaluate --test test.csv --weights w.png --mistakes m.png --confusion c.png",
-     "w.png m.png c.png", 0},
+    {ASK "--evaluate --test test.csv --weights w.png --mistakes m.png --confusion c.png "
+         "--html p.html",
+     "w.png m.png c.png p.html", 0},
 #ifdef HAVE_STAND_IN
     {ON_GPU "--fusion layer --save net", "net", 0},
     {ON_GPU "--fusion none --save net", "net", 1},

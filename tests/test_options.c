@@ -231,7 +231,7 @@ TEST(wrong_usage_is_named) {
       {"--evaluate", "--evaluate needs a network: add --load FILE"},
       {"--predict a.csv", "--predict needs a network"},
       {"--classify a.png", "--classify needs a network"},
-      {"--load m", "--load needs --evaluate, --predict or --classify"},
+      {"--load m", "--load needs --evaluate, --predict, --classify or --html"},
       {"--load m --evaluate --classify a.png", "cannot be combined: use one"},
       {"--load m --evaluate --resume n", "--resume and --load cannot be combined"},
       {"--output a.csv", "--output needs --predict FILE"},

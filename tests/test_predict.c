@@ -1,6 +1,7 @@
 /* A trained network: evaluation, predictions and pictures, on the CPU. */
 #include <math.h>
 
+#include "predict/evaluate.h"
 #include "predict/pictures.h"
 #include "predict/predict.h"
 #include "data/digits.h"
@@ -177,6 +178,16 @@ TEST(test_evaluation_may_be_stopped) {
   metrics_close(&seen.scores);
   dataset_close(reader);
   engine->call->close(engine);
+}
+
+TEST(test_pages_that_no_browser_reads) {
+  static const EvaluateConfig page = {.html = "p.html", .mistakes = "", .weights = ""};
+  Engine engine = {0};
+  OK(network_init(&engine.config.network, PIXELS, (const int[]){9500, 9500}, 2, CLASSES, &error));
+  assert_true(evaluate_can(&engine, &page, &error));
+  OK(network_init(&engine.config.network, PIXELS, (const int[]){9700, 9700}, 2, CLASSES, &error));
+  FAILS(evaluate_can(&engine, &page, &error),
+        "a browser reads up to 100000000 parameters of --html, but the network has 101811210");
 }
 
 /* ---- prediction --------------------------------------------------------------------------- */

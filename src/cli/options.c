@@ -173,6 +173,9 @@ static const OptionRow table[] = {
   ROW(NULL, "confusion", "FILE", "", option_path, confusion, ONE_NETWORK, ONE_RUN,
       "draw the confusion matrix of the test or validation rows as a PNG",
       WRITES("png")),
+  ROW(NULL, "html", "FILE", "", option_path, html, ONE_NETWORK, ONE_RUN,
+      "write a web page on which one draws digits for the network, with mistakes of it on those rows",
+      WRITES("html")),
 
   ROW("model", "save", "FILE", "", option_path, save, ALL & ~FOR_TUNE, ONE_RUN,
       "save the network in FILE, in safetensors format",
@@ -226,6 +229,7 @@ const OptionTable options_table = {
              "       mlp-train --load FILE --evaluate\n"
              "       mlp-train --load FILE --predict FILE [--output FILE]\n"
              "       mlp-train --load FILE --classify PICTURE...\n"
+             "       mlp-train --load FILE --html FILE\n"
              "Trains a multilayer perceptron on rows of pixels in a file, or evaluates a\n"
              "saved one and predicts with it. Defaults are in [brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
@@ -345,11 +349,15 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
                      o->evaluate   ? "evaluate"
                      : o->classify ? "classify"
                                    : "predict");
-  if (!uses && o->load.count > 0)
-    return error_set(error, "--load needs --evaluate, --predict or --classify; to continue "
+  if (!uses && !o->html[0] && o->load.count > 0)
+    return error_set(error, "--load needs --evaluate, --predict, --classify or --html; to continue "
                             "training use --resume");
-  if (o->load.count > 1 && o->weights[0])
-    return error_set(error, "--weights draws one network: give it one --load");
+  if (o->html[0] && uses && !o->evaluate)
+    return error_set(error, "--html and --%s cannot be combined: use one",
+                     o->classify ? "classify" : "predict");
+  if (o->load.count > 1 && (o->weights[0] || o->html[0]))
+    return error_set(error, "--%s draws one network: give it one --load",
+                     o->weights[0] ? "weights" : "html");
   if (o->resume[0] && o->load.count > 0)
     return error_set(error, "--resume and --load cannot be combined: --resume continues training, "
                             "--load uses a trained network");

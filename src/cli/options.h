@@ -29,7 +29,7 @@ typedef struct {
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
-      confusion[OPTIONS_PATH];
+      confusion[OPTIONS_PATH], html[OPTIONS_PATH];
   char save[OPTIONS_PATH];
   float confidence; /* of an answer to a picture; below it is unsure */
   /* only on the command line */

@@ -41,7 +41,7 @@ bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, E
 
 /* Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch puts it. A run on
    another file than MNIST's that validation rows judge does without MNIST's default test file.
-   run_files.c
+   A page of a saved network does without that file, too. run_files.c
  */
 void run_files_settle(Options *options);
 
@@ -89,7 +89,8 @@ static inline bool stop_on_signal(void *context) {
 /* The options of an evaluation. Without test rows those to judge by are shown. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
-  const bool judges = !test && (*options->mistakes || *options->confusion || options->ensemble > 0);
+  const bool judges = !test && (*options->mistakes || *options->confusion || *options->html ||
+                                options->ensemble > 0);
   const double hold_out = judges ? options_hold_out(options) : 0;
   return (EvaluateConfig){.rows = {.path = !judges        ? test
                                            : hold_out > 0 ? options->train
@@ -101,5 +102,6 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                                    .seed = options->training.seed},
                           .weights = options->weights,
                           .mistakes = options->mistakes,
-                          .confusion = options->confusion};
+                          .confusion = options->confusion,
+                          .html = options->html};
 }

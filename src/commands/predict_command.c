@@ -78,7 +78,7 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
   const EvaluateConfig config = evaluate_config(o);
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
-  metrics_print(&metrics, stdout);
+  if (o->evaluate) metrics_print(&metrics, stdout);
   metrics_close(&metrics);
   run_files_say_drew(report, &config);
   return report_good(report, error);
@@ -120,9 +120,9 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
 static bool run(const Options *o, Device *device, Report *report, Error *error) {
   Engine *engine = open_networks(o, device, error);
   if (!engine) return false;
-  const bool good = o->evaluate   ? evaluate(engine, o, report, error)
-                    : o->classify ? classify(engine, o, report, error)
-                                  : predict(engine, o, report, error);
+  const bool good = o->classify   ? classify(engine, o, report, error)
+                    : *o->predict ? predict(engine, o, report, error)
+                                  : evaluate(engine, o, report, error);
   engine->call->close(engine);
   return good;
 }
@@ -130,7 +130,8 @@ static bool run(const Options *o, Device *device, Report *report, Error *error) 
 /* True if predictions can begin again: none was printed, and the rows are still there. */
 static bool can_repeat(const Options *o) {
   if (o->classify || (*o->predict && !*o->output)) return false;
-  return source_can_repeat(o->evaluate ? o->test : o->predict);
+  const char *rows = *o->predict ? o->predict : options_test_file(o);
+  return !rows || source_can_repeat(rows);
 }
 
 bool predict_command(const Options *o, Report *report, Error *error) {

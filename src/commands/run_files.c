@@ -106,7 +106,7 @@ static const char *output_of(const OptionRow *row, const Options *o) {
 
 static const OptionRow *next_picture(const OptionRow *row, const Options *o) {
   const OptionRow *end = options_table.rows + options_table.count;
-  while (row < end && !(output_of(row, o) && strcmp(row->endings, "png") == 0)) row++;
+  while (row < end && !(output_of(row, o) && is_among(row->endings, "png html"))) row++;
   return row < end ? row : NULL;
 }
 
@@ -136,6 +136,9 @@ void run_files_settle(Options *o) {
     strcpy(o->test, "none");
   find_in_cache(o->train, initial.train);
   find_in_cache(o->test, initial.test);
+  if (o->load.count > 0 && *o->html && !o->evaluate && strcmp(o->test, initial.test) == 0 &&
+      access(o->test, F_OK) != 0)
+    strcpy(o->test, "none");
 }
 
 static bool rows_are_there(const Options *o, Error *error) {
@@ -257,4 +260,5 @@ void run_files_say_drew(Report *report, const EvaluateConfig *drawn) {
   run_files_say_wrote(report, drawn->weights, "");
   run_files_say_wrote(report, drawn->mistakes, "");
   run_files_say_wrote(report, drawn->confusion, "");
+  run_files_say_wrote(report, drawn->html, "");
 }

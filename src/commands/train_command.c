@@ -205,7 +205,7 @@ static void test_and_draw(Run *run) {
                      (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
   Error error;
-  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion) return;
+  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion && !*o->html) return;
   if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, &error)) {
     go_on_without(run, &error);
     return;
@@ -328,11 +328,13 @@ TrainerConfig trainer_config(const Options *o) {
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
                          .hold_out = options_hold_out(o),
-                         .rereads_test = *o->mistakes                          ? "mistakes"
-                                         : *o->confusion                       ? "confusion"
-                                         : o->ensemble                         ? "ensemble"
-                                         : *o->weights && options_test_file(o) ? "weights"
-                                                                               : NULL,
+                         .rereads_test = *o->mistakes            ? "mistakes"
+                                         : *o->confusion         ? "confusion"
+                                         : o->ensemble           ? "ensemble"
+                                         : !options_test_file(o) ? NULL
+                                         : *o->weights           ? "weights"
+                                         : *o->html              ? "html"
+                                                                 : NULL,
                          .training = o->training};
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plot/figures.h"
+#include "predict/digit_page.h"
 
 enum { MISTAKES = 64 }; /* that a picture shows */
 
@@ -42,12 +43,19 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   return true;
 }
 
-static bool draw_weights(Engine *engine, const char *path, Error *error) {
+/* Draws what shows the parameters. */
+static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
+  const EvaluateConfig *c = g->config;
   const Network *network = &engine->config.network;
+  if (!*c->weights && !*c->html) return true;
   float *parameters = malloc(network->floats * sizeof *parameters);
-  const bool good = parameters ? engine->call->read(engine, parameters, 1, error) &&
-                                     plot_weights(network, parameters, path, error)
-                               : error_set(error, "out of memory drawing %s", path);
+  const bool good =
+      parameters
+          ? engine->call->read(engine, parameters, 1, error) &&
+                (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
+                (!*c->html || digit_page_write(network, parameters, &engine->config.training,
+                                               g->metrics, g->list, g->count, c->html, error))
+          : error_set(error, "out of memory drawing %s", *c->weights ? c->weights : c->html);
   free(parameters);
   return good;
 }
@@ -72,9 +80,14 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
 }
 
 bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
-  const int inputs = engine->config.network.size[0];
-  return !*c->mistakes || augment_side(inputs) ||
-         error_set(error, "--mistakes draws square pictures, but a row has %d pixels", inputs);
+  const Network *n = &engine->config.network;
+  if (*c->html && n->parameters > DIGIT_PAGE_MOST)
+    return error_set(error,
+                     "a browser reads up to %d parameters of --html, but the network has %zu",
+                     DIGIT_PAGE_MOST, n->parameters);
+  return (!*c->mistakes && !*c->html) || augment_side(n->size[0]) ||
+         error_set(error, "--%s draws square pictures, but a row has %d pixels",
+                   *c->mistakes ? "mistakes" : "html", n->size[0]);
 }
 
 bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Error *error) {
@@ -91,7 +104,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
                     (!*c->mistakes ||
                      plot_mistakes(g.list, g.count, augment_side(g.inputs), c->mistakes, error)) &&
                     (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
-                    (!*c->weights || draw_weights(engine, c->weights, error));
+                    draw_network(engine, &g, error);
   free(g.pixels);
   if (!good) metrics_close(metrics);
   return good;

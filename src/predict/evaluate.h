@@ -8,8 +8,9 @@
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
   DatasetConfig
-      rows; /* with labels; path NULL: none, so only weights are drawn. See predict_open */
+      rows; /* with labels; path NULL: none, so only weights and html are drawn. See predict_open */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
+  const char *html;                           /* a page to draw on */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
   void *context;                              /* of each */
 } EvaluateConfig;

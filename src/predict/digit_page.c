@@ -1,0 +1,68 @@
+#include "predict/digit_page.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/output.h"
+
+extern const char digit_page_html[]; /* ends in 0 */
+
+enum { MISTAKES = 12 }; /* that a page shows */
+
+/* Writes bytes as RFC 4648 has it, in quotes. */
+static void write_base64(const void *data, size_t size, FILE *file) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const unsigned char *bytes = data;
+  fputc('"', file);
+  for (size_t at = 0; at < size; at += 3) {
+    unsigned group = 0;
+    for (size_t i = at; i < at + 3; i++) group = group << 8 | (i < size ? bytes[i] : 0);
+    for (size_t i = 0; i < 4; i++)
+      fputc(at + i <= size ? digits[group >> (18 - 6 * i) & 63] : '=', file);
+  }
+  fputc('"', file);
+}
+
+static void write_network(const Network *n, const float *parameters, const Training *training,
+                          FILE *file) {
+  const PixelFactor by = training_pixel_factor(training);
+  fprintf(file, "{\"max\": %g, \"factor\": %.9g, \"offset\": %.9g, \"sizes\": [%d",
+          training_white(training), (double)by.factor, (double)by.offset, n->size[0]);
+  for (int l = 1; l <= n->layers; l++) fprintf(file, ", %d", n->size[l]);
+  for (int l = 0; l < n->layers; l++) {
+    const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
+    fputs(l ? ",\n{\"weight\": " : "], \"layers\": [\n{\"weight\": ", file);
+    write_base64(parameters + n->weight[l], in * out * sizeof *parameters, file);
+    fputs(", \"bias\": ", file);
+    write_base64(parameters + n->bias[l], out * sizeof *parameters, file);
+    fputc('}', file);
+  }
+}
+
+static void write_mistakes(const Mistake *mistakes, int count, int inputs, FILE *file) {
+  for (int i = 0; i < count && i < MISTAKES; i++) {
+    const Mistake *m = &mistakes[i];
+    fprintf(file,
+            "%s\n{\"row\": %" PRIu64 ", \"truth\": %d, \"answer\": %d, \"pixels\": ", i ? "," : "",
+            m->row, m->truth, m->prediction);
+    write_base64(m->pixels, (size_t)inputs, file);
+    fputc('}', file);
+  }
+}
+
+bool digit_page_write(const Network *network, const float *parameters, const Training *training,
+                      const Metrics *metrics, const Mistake *mistakes, int count, const char *path,
+                      Error *error) {
+  static const char mark[] = "@NETWORK@";
+  const char *network_here = strstr(digit_page_html, mark);
+  AtomicFile page;
+  if (!atomic_file_open(&page, path, error)) return false;
+  fwrite(digit_page_html, 1, (size_t)(network_here - digit_page_html), page.file);
+  write_network(network, parameters, training, page.file);
+  fprintf(page.file, "],\n\"rows\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"mistakes\": [",
+          metrics->rows, metrics->rows - metrics->correct);
+  write_mistakes(mistakes, count, network->size[0], page.file);
+  fprintf(page.file, "]}%s", network_here + strlen(mark));
+  const bool good = !ferror(page.file) || atomic_file_failed(&page, error);
+  return atomic_file_close(&page, good, error);
+}

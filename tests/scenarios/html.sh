@@ -1,0 +1,112 @@
+# A page of --html answers what is drawn on it in a browser as mlp-train does.
+digits 6000 300
+A='--device cpu --load model.st'
+ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 --mean 0.1 --std 0.5 \
+  --epochs 6 --save model.st --html digit.html
+printed 1 '^wrote    digit.html$'
+
+case_ 'a saved network has the same page'
+[ "$(wc -c <digit.html)" -le 2000000 ] # the default network's
+ok $A --html later.html --test digits_test.csv
+printed 0 accuracy
+same later.html digit.html
+ok $A --html later.html --evaluate --test digits_test.csv
+printed 1 '^loss .* wrong [1-9][0-9]* of 300 rows$'
+same later.html digit.html
+wrong=$(sed -n 's/.* wrong \(.*\) of 300 rows/\1/p' out)
+[ "$(value wrong digit.html)" = "$wrong" ]
+
+case_ 'without test rows there are no mistakes'
+for test in '' '--test none'; do
+  ok $A --html bare.html $test
+  [ "$(value rows bare.html)" = 0 ]
+done
+grep -q '"mistakes": \[\]' bare.html
+
+case_ 'pages that cannot be'
+refuses 1 '--html draws square pictures, but a row has 2 pixels' $T --epochs 1 --html m.html
+refuses 1 none/m.html $A --html none/m.html
+refuses 1 none.csv $A --html m.html --test none.csv
+refusals 2 <<'END'
+--html writes a file that ends in .html, not 'm.png'|--html m.png
+--html and --predict cannot be combined|--load model.st --predict digits_test.csv --html m.html
+--html draws one network: give it one --load|--load model.st --load model.st --html m.html
+END
+absent m.html
+
+# ---- in a browser --------------------------------------------------------------------------
+
+# dom PAGE: prints what a browser makes of it; fails where it makes nothing.
+dom() {
+  "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --virtual-time-budget=20000 \
+    --dump-dom "file://$PWD/$1" 2>/dev/null
+}
+browser=
+echo '<p>is read' >empty.html
+for browser in chromium google-chrome ''; do
+  [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
+done
+
+# near COUNT FILE FILE: both have so many numbers, the same but for 1e-4
+near() {
+  paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
+    NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }
+    END { exit bad || NR != count }' || die "$2 is not near $3"
+}
+said_by_page() { sed -n "s/^$1 //p" said; }
+
+case_ 'digits that are drawn get their answer'
+if [ -z "$browser" ]; then
+  skip_ 'there is no chromium'
+else
+  {
+    cat digit.html "$TOP/tests/support/strokes.html"
+    cat <<'END'
+<pre id="said"></pre>
+<script>
+const say = (...words) => element("said").append(words.join(" ") + "\n");
+const frames = () => new Promise(then => requestAnimationFrame(() => requestAnimationFrame(then)));
+(async () => {
+  say();
+  for (const digits of [[0], [1], [7], [0, 7], [1, 7]]) { // what is no digit is less sure
+    element("clear").click();
+    digits.forEach(draw);
+    await frames();
+    say("answer", element("answer").textContent, element("sureness").textContent);
+    say("bar", document.querySelector("#bars .best").textContent);
+    say("probabilities", ...forward(asRow(normalise(inkOnPaper(), EDGE))).at(-1));
+    say("png", paper.canvas.toDataURL().replace(/.*,/, ""));
+  }
+  document.querySelector("#mistakes button").click();
+  say("mistake", element("sureness").textContent, "answer", element("answer").textContent);
+  for (const row of rows) say("row", ...forward(row).at(-1));
+})();
+</script>
+END
+    echo '<script>const rows = ['
+    head -n 100 digits_test.csv | sed 's/^[0-9]*,\(.*\)/[\1],/'
+    echo ']</script>'
+  } >test.html
+  dom test.html >said
+  [[ $(said_by_page answer | cut -c1 | paste -sd ' ') = '0 1 7 '* ]] || die "$(said_by_page answer)"
+  same <(said_by_page bar | cut -c1) <(said_by_page answer | cut -c1)
+
+  case_ 'what it sees is what --classify sees'
+  while read -r png; do
+    base64 -d <<<"$png" >drawn.png
+    ok $A --classify --json drawn.png
+    sed -n 's/.*"probabilities": \[\(.*\)\]}\].*/\1/p' out >>classified
+  done < <(said_by_page png)
+  near 50 classified <(said_by_page probabilities)
+
+  case_ 'its probabilities are those of --predict'
+  head -n 100 digits_test.csv >hundred.csv
+  ok $A --predict hundred.csv --probabilities
+  near 1000 <(tail -n +2 out | cut -d, -f3-) <(said_by_page row)
+
+  case_ 'a mistake is the row that the network gets wrong'
+  read -r row label answer < <(said_by_page mistake | sed 's/.*row \([0-9]*\) is a \([0-9]\) answer \([0-9]\).*/\1 \2 \3/')
+  ok $A --predict digits_test.csv
+  [ "$(sed -n "$((row + 1))p" out)" = "$row,$answer" ]
+  [[ $(sed -n "${row}p" digits_test.csv) = "$label",* ]]
+fi
