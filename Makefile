@@ -502,7 +502,7 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 $(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/idx.c src/data/split.c src/data/source.c
 $(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: $(addprefix src/cli/,option_kinds.c option_table.c options.c \
                                         options_file.c)
-$(FUZZ)/fuzz_checkpoint: $(wildcard src/model/checkpoint_*.c) src/model/network.c
+$(FUZZ)/fuzz_checkpoint: $(addprefix src/model/,checkpoint.c network.c)
 $(FUZZ)/fuzz_image: $(addprefix src/data/,grid.c image.c ink.c photograph.c)
 # Arithmetic of stb, version 2.27, that touches no memory is left alone.
 $(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
