@@ -146,7 +146,8 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
 # What a student's functions are judged with, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
-            $(filter-out %/cuda_stand_in.o %/emulated.o %/epoch_trial.o %/fault.o %/tsan_openmp.o, \
+            $(filter-out %/cuda_stand_in.o %/emulated.o %/epoch_trial.o %/fault.o %/tsan_openmp.o \
+              %/without_cuda.o $(if $(NVCC),,%/kernel_tests.o), \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
 # A run of several ranks loads this library; nothing is linked to MPI.
@@ -155,6 +156,8 @@ PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
+# Without CUDA these are compiled as tests/support/without_cuda.c.
+CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c tests/support/*.c))
 # What runs kernels as C++ on the CPU: wherever there is a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
@@ -409,7 +412,8 @@ $(BUILD)/mlp-%.1 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
 TEST_FLAGS = -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) -c $< -o $@
+	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) \
+	  -c $(if $(filter $<,$(CUDA_ALONE)),tests/support/without_cuda.c,$<) -o $@
 
 # The page of --html is a part of the program: an array of its bytes.
 $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
@@ -537,7 +541,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # has attributes that LLVM does not know.
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
-                $(addprefix tests/,support/cuda_stand_in.c support/epoch_trial.c soak/schedules.c))
+                $(CUDA_ALONE) $(addprefix tests/,support/cuda_stand_in.c support/epoch_trial.c soak/schedules.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint

@@ -3,9 +3,8 @@
    every call, on a GPU that is not there. */
 
 #include "engine/engine.h"
+#include "support/cuda_only.h"
 #include "support/engine_tests.h"
-
-#ifdef HAVE_CUDA
 
 #include "engine/cuda/cuda_state.h"
 
@@ -108,9 +107,3 @@ ENGINE_TEST(test_failure_that_sticks) {
   OK(try_epoch(engine));
   engine->call->close(engine);
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_cuda_faults)
-
-#endif

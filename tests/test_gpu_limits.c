@@ -1,8 +1,6 @@
 /* Plans for GPUs that are not here: the limits of a GPU are values, so every card of the
    table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
-#include "support/cuda.h"
-
-#ifdef HAVE_CUDA
+#include "support/cuda_only.h"
 
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
@@ -355,9 +353,3 @@ int main(void) {
   unsetenv("MLP_TEST_WIDE");
   return tests_run();
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_gpu_limits)
-
-#endif

@@ -3,8 +3,6 @@
    test_kernels_softmax.c. */
 #include "support/kernel_tests.h"
 
-#ifdef HAVE_CUDA
-
 #include <math.h>
 
 #include "base/augment.h"
@@ -467,9 +465,3 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   assert_unwritten(results.d_loss, batch.state.end * sizeof(float));
   assert_int_equal(cudaGetLastError(), cudaSuccess);
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_kernels)
-
-#endif

@@ -3,8 +3,6 @@
    rule: weights that decay beside biases that do not, a step without rows. */
 #include "support/kernel_tests.h"
 
-#ifdef HAVE_CUDA
-
 #include <math.h>
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -298,9 +296,3 @@ KERNEL_TEST(test_optimizer_refuses) {
   REFUSED(optimizer, batch.view, adam, &first_alone);
   assert_untouched(t.w, COUNT);
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_kernels_gemm)
-
-#endif

@@ -2,8 +2,6 @@
    the float64 reference: for logits that overflow, vanish and tie. */
 #include "support/kernel_tests.h"
 
-#ifdef HAVE_CUDA
-
 #include <math.h>
 
 /* ---- logits --------------------------------------------------------------------------------- */
@@ -351,9 +349,3 @@ KERNEL_TEST(test_head_gemms) {
   assert_false(head_takes(513, 10) || head_takes(100, 17) || head_takes(0, 10) ||
                head_takes(10, 0));
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_kernels_softmax)
-
-#endif

@@ -2,8 +2,6 @@
    nothing; and the planes of bf16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
-#ifdef HAVE_CUDA
-
 #include <math.h>
 
 static void needs_wide(void) {
@@ -384,9 +382,3 @@ KERNEL_TEST(test_refused) {
   REFUSED(wide_head, batch.view, d_b, d_b, NULL, x, x, results);
   REFUSED(wide_head, batch.view, d_b, d_b, d_b, y, x, results);
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_kernels_wide)
-
-#endif

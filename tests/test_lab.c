@@ -1,8 +1,6 @@
 /* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays made up
    here. Reports are in test_lab_report.c, what runs on a GPU in test_lab_rungs.c. */
-#include "support/cuda.h"
-
-#ifdef HAVE_CUDA
+#include "support/cuda_only.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -335,9 +333,3 @@ TEST(test_limits) {
     assert_string_equal(lab_limit(&hopper, &kernel), c->limit);
   }
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_lab)
-
-#endif

@@ -3,9 +3,7 @@
 
    TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
    zones, for memcheck finds the first byte outside an allocation. */
-#include "support/cuda.h"
-
-#ifdef HAVE_CUDA
+#include "support/cuda_only.h"
 
 #include <math.h>
 
@@ -271,9 +269,3 @@ TEST(test_mistakes) {
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);
     }
 }
-
-#else
-
-SKIPPED_WITHOUT_CUDA(test_lab_rungs)
-
-#endif

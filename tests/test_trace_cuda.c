@@ -2,11 +2,7 @@
    that mlp-bench records. */
 #include <math.h>
 
-#include "support/cuda.h"
-
-#ifndef HAVE_CUDA
-SKIPPED_WITHOUT_CUDA(a_gpu_is_recorded)
-#else
+#include "support/cuda_only.h"
 
 #include "bench/cuda/recording.h"
 #include "support/folder.h"
@@ -247,5 +243,3 @@ TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
   assert_true(agree);
   free(path);
 }
-
-#endif

@@ -1,7 +1,5 @@
 #include "support/kernel_tests.h"
 
-#ifdef HAVE_CUDA
-
 #include <math.h>
 
 cudaStream_t stream;
@@ -509,5 +507,3 @@ int kernels_close(void **state) {
   if (stream) cudaStreamDestroy(stream);
   return 0;
 }
-
-#endif

@@ -10,15 +10,12 @@
    so are cuBLAS and the guard zones, for memcheck finds the first byte out of bounds. */
 #pragma once
 
-#include "support/cuda.h"
-
-#ifdef HAVE_CUDA
-
 #include <cublas_v2.h>
 
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "kernels.h"
+#include "support/cuda_only.h"
 
 extern cudaStream_t stream;
 extern void *d_work; /* of all the updates, one after the other, as in an engine */
@@ -228,5 +225,3 @@ LayerUpdate gradient_of(const Layer *l);
 /* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
    launch may update, no two alike. */
 void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES]));
-
-#endif
