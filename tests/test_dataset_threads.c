@@ -24,22 +24,6 @@ TEST(test_threads_agree) {
       assert_read(thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
 }
 
-/* The same of rows without a label: every column is a pixel. */
-TEST(test_many_rows_for_a_network) {
-  enum { INPUTS = 60, ROWS = 8000 };
-  draw_csv(2, ROWS, INPUTS - 1);
-  reading.inputs = INPUTS;
-  read_table(3, 0, 777);
-  reading.inputs = 0;
-  assert_string_equal(got.error.text, "");
-  assert_int_equal(got.rows, ROWS);
-  for (size_t r = 0; r < ROWS; r++) {
-    assert_int_equal(got.labels[r], 0);
-    assert_int_equal(got.pixels[r * INPUTS], wanted.labels[r]);
-    assert_memory_equal(got.pixels + r * INPUTS + 1, wanted.pixels + r * (INPUTS - 1), INPUTS - 1);
-  }
-}
-
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
    before it, and again by the next call. */
 TEST(test_late_error) {

@@ -19,7 +19,7 @@ printed 10 '^ +[0-9] .*%$'
 case_ 'predictions are the same anywhere'
 ok $A --predict digits_test.csv --output answers.csv --quiet
 [ ! -s out ]
-ok $A --predict unlabelled.csv --output others.csv
+ok $A --predict unlabelled.csv --output others.csv # of several chunks
 same others.csv answers.csv
 for how in 'unlabelled.csv --output -' digits_test.csv 'digits_test.csv --threads 1'; do
   ok $A --predict $how

@@ -75,7 +75,7 @@ printed 3 '^epoch '
 printed 1 '^total '
 ok $T --epochs 3 --save twin.st
 same whole.st twin.st
-fails 1 full.png $T --epochs 3 --plot full.png --save drawn.st
+fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --plot full.png --save drawn.st
 printed 1 '^total '
 same drawn.st twin.st
 
