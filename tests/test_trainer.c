@@ -32,6 +32,7 @@ TEST(every_row_counts_however_few) {
     }
 }
 
+/* At the rate of the epoch; test_option_table.c has the schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
@@ -49,6 +50,8 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
     assert_range(range, 0, 20000, 0, 7);
     assert_true(range->shuffled);
     assert_true(range->key == random_order_key(config.training.seed, (uint64_t)epoch));
+    assert_true(fabs((double)range->learning_rate - 0.05 * pow(0.8, epoch)) < 1e-7);
+    assert_true(run.epoch[epoch].learning_rate == (double)range->learning_rate);
   }
   assert_int_equal(spy.evaluations, 3);
   for (int epoch = 0; epoch < 3; epoch++) {
@@ -75,22 +78,6 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   for (int call = 0; call < 6; call++) {
     assert_int_equal(spy.evaluation[call].first_row, call % 2 ? 6000 : 0);
     assert_int_equal(spy.evaluation[call].rows, call % 2 ? 1000 : 6000);
-  }
-}
-
-/* Factors worked out by hand: a cosine over four epochs, and a warm-up of two. test_option_table
-   has the other schedules. */
-TEST(the_learning_rate_follows_its_schedule) {
-  enum { EPOCHS = 4 };
-  static const double factor[EPOCHS] = {1.0 / 3, 0.85355339059327 * 2 / 3, 0.5, 0.14644660940673};
-  write_files(5, 5);
-  TrainerConfig config = tiny_run(EPOCHS, RESIDENT_YES);
-  config.training.schedule = (LrSchedule){SCHEDULE_COSINE, 0.5f, 0.25f, 2};
-  RUN run = must_train(&config, false);
-  assert_int_equal(spy.trains, EPOCHS);
-  for (int epoch = 0; epoch < EPOCHS; epoch++) {
-    assert_true(fabs((double)spy.train[epoch].learning_rate - 0.5 * factor[epoch]) < 1e-7);
-    assert_true(run.epoch[epoch].learning_rate == (double)spy.train[epoch].learning_rate);
   }
 }
 
@@ -218,11 +205,6 @@ TEST(failures_stop_the_run) {
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   must_fail(&config, (Run){.fail = 2}, "failed by the test");
   assert_int_equal(spy.evaluations, 2);
-  config.training.schedule.rate = 100;
-  config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
-  config.training.epochs = MOST_EPOCHS;
-  must_fail(&config, (Run){0}, "the training loss is not a finite number");
-  config = tiny_run(1, RESIDENT_YES);
   config.training.hidden.size[0] = 0;
   must_fail(&config, (Run){0}, "hidden layer's size");
 }
@@ -233,7 +215,7 @@ TEST(a_loss_that_is_not_finite_is_soon_seen) {
   for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
     TrainerConfig config = tiny_run(2, resident);
     config.training.schedule.rate = 100;
-    config.training.rule.weight_decay = 1;
+    config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
     must_fail(&config, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
     assert_int_equal(spy.trains, 1);
     must_fail(&config, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");
