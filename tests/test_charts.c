@@ -291,12 +291,14 @@ TEST(slices_lie_where_they_belong) {
 /* A box around each digit has a colour that says whether the network is sure. */
 TEST(boxes_tell_whether_it_is_sure) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 }; /* shown as large as it is */
-  static const uint8_t pixels[SIDE * SIDE], level[WIDE * HIGH];
+  static uint8_t pixels[SIDE * SIDE], level[WIDE * HIGH];
+  const Image image = {.width = WIDE, .height = HIGH, .level = level, .shrunk = 1};
+  const Photograph photograph = {.count = 1, .box = {{50, 40, 100, 60}}, .pixels = pixels};
   for (int sure = 0; sure < 2; sure++) {
-    const SeenDigit digit = {pixels, 50, 40, 100, 60, 7, 0.75, sure};
+    const SeenAnswer answer = {(const double[]){[7] = 0.75}, 7, sure};
     Seen *seen = seen_open(SIDE);
     assert_non_null(seen);
-    OK(seen_add(seen, &(SeenPicture){"name", level, WIDE, HIGH, &digit, 1}, &error));
+    OK(seen_add(seen, "name", &image, &photograph, &answer, &error));
     const Mark *top = mark_of(IS_LINE, page_series[!sure], 0), *view = drawn.mark;
     assert_int_equal(count_marks(IS_LINE, page_series[!sure]), 4);
     assert_null(mark_of(IS_LINE, page_series[sure], 0));

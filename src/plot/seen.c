@@ -32,7 +32,7 @@ void seen_close(Seen *seen) {
 }
 
 /* Returns the mean of the levels that pixel (x, y) of the view stands for. */
-static uint8_t view_level(const SeenPicture *p, double step, int x, int y) {
+static uint8_t view_level(const Image *p, double step, int x, int y) {
   const int left = min_int((int)(x * step), p->width - 1),
             top = min_int((int)(y * step), p->height - 1);
   const int right = min_int(max_int((int)((x + 1) * step), left + 1), p->width);
@@ -45,12 +45,15 @@ static uint8_t view_level(const SeenPicture *p, double step, int x, int y) {
 }
 
 /* Draws the box of a digit, and its tile. */
-static void draw_digit(Canvas *c, const Grid *grid, const SeenPicture *p, int i, double step,
-                       int side) {
-  const SeenDigit *d = &p->digits[i];
+static void draw_digit(Canvas *c, const Grid *grid, const Photograph *p, const SeenAnswer *answers,
+                       int i, int shrunk, double step, int side) {
+  const PhotographBox *box = &p->box[i];
+  const SeenAnswer *d = &answers[i];
   const Colour colour = page_series[d->sure ? 0 : 1];
-  const double x[] = {MARGIN + d->left / step - 2, MARGIN + (d->left + d->width) / step + 2};
-  const double y[] = {GAP + d->top / step - 2, GAP + (d->top + d->height) / step + 2};
+  const int left = box->left / shrunk, right = left + box->width / shrunk;
+  const int top = box->top / shrunk, bottom = top + box->height / shrunk;
+  const double x[] = {MARGIN + left / step - 2, MARGIN + right / step + 2};
+  const double y[] = {GAP + top / step - 2, GAP + bottom / step + 2};
   char number[16] = "", answer[32], percent[32];
   for (int k = 0; k < 2; k++) {
     canvas_line(c, x[0], y[k], x[1], y[k], 2, colour);
@@ -58,31 +61,35 @@ static void draw_digit(Canvas *c, const Grid *grid, const SeenPicture *p, int i,
   }
   if (p->count > 1) snprintf(number, sizeof number, "%d", i + 1);
   page_text(c, STARTS, x[0], y[0] - 5, SMALL, colour, number);
-  snprintf(answer, sizeof answer, "%s%s%d", number, *number ? ": " : "", d->answer);
-  snprintf(percent, sizeof percent, "%.1f%%%s", 100 * d->probability, d->sure ? "" : " unsure");
-  page_tile(c, grid, i, d->pixels, side, (const Key[]){{INK, answer}, {colour, percent}}, 2);
+  snprintf(answer, sizeof answer, "%s%s%d", number, *number ? ": " : "", d->best);
+  snprintf(percent, sizeof percent, "%.1f%%%s", 100 * d->probabilities[d->best],
+           d->sure ? "" : " unsure");
+  page_tile(c, grid, i, p->pixels + (size_t)i * (size_t)side * (size_t)side, side,
+            (const Key[]){{INK, answer}, {colour, percent}}, 2);
 }
 
-bool seen_add(Seen *seen, const SeenPicture *p, Error *error) {
+bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph *p,
+              const SeenAnswer *answers, Error *error) {
   seen->count++;
   if (seen->shown == SEEN_MOST || seen->height > SEEN_TALLEST) return true;
-  const double step = max_int(p->width, p->height) / (double)VIEW; /* levels per pixel shown */
-  const int width = max_int(1, (int)(p->width / step)),
-            height = max_int(1, (int)(p->height / step));
+  const double step = max_int(image->width, image->height) / (double)VIEW; /* levels per pixel */
+  const int width = max_int(1, (int)(image->width / step)),
+            height = max_int(1, (int)(image->height / step));
   const Grid grid = tile_grid(LEFT, GAP, DIGIT, COLUMNS, seen->side, 2);
   char name[64];
   Canvas *c = &seen->canvas[seen->shown];
   if (!canvas_open(c, WIDTH, max_int(GAP + height + CAPTION, grid_end(&grid, p->count)), NULL))
-    return error_set(error, "no memory to show %s", p->name);
+    return error_set(error, "no memory to show %s", path);
   seen->shown++;
   seen->height += c->height;
   seen->width = max_int(seen->width, LEFT + min_int(p->count, COLUMNS) * DIGIT);
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++)
-      canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(p, step, x, y));
-  text_printable(name, sizeof name, p->name);
+      canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
+  text_printable(name, sizeof name, path);
   page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE, name);
-  for (int i = 0; i < p->count; i++) draw_digit(c, &grid, p, i, step, seen->side);
+  for (int i = 0; i < p->count; i++)
+    draw_digit(c, &grid, p, answers, i, image->shrunk, step, seen->side);
   return true;
 }
 

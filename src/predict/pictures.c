@@ -27,15 +27,9 @@ typedef struct {
   Error failure;         /* of the last picture without an answer; "": none */
 } Answers;
 
-typedef struct {
-  const double *probabilities; /* (classes) */
-  int best;                    /* the likeliest class, the first of equals */
-  bool sure;
-} Answer;
-
 /* The answer to a digit of the picture at hand. */
-static Answer answer_of(const Answers *a, const Photograph *photograph, int digit) {
-  Answer answer = {.probabilities = a->probabilities + (size_t)digit * (size_t)a->classes};
+static SeenAnswer answer_of(const Answers *a, const Photograph *photograph, int digit) {
+  SeenAnswer answer = {.probabilities = a->probabilities + (size_t)digit * (size_t)a->classes};
   for (int c = 1; c < a->classes; c++)
     if (answer.probabilities[c] > answer.probabilities[answer.best]) answer.best = c;
   answer.sure = answer.probabilities[answer.best] >= a->pictures->confidence &&
@@ -48,7 +42,7 @@ static Answer answer_of(const Answers *a, const Photograph *photograph, int digi
 static int write_row(const Answers *a, const Photograph *photograph, int first) {
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
-    const Answer answer = answer_of(a, photograph, i);
+    const SeenAnswer answer = answer_of(a, photograph, i);
     if (a->classes > 10 && i > first) fputc(' ', a->pictures->file);
     if (answer.sure)
       fprintf(a->pictures->file, "%d", answer.best);
@@ -89,7 +83,7 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
     if (width > box_width) box_width = width;
   }
   for (int i = 0; i < photograph->count; i++) {
-    const Answer answer = answer_of(a, photograph, i);
+    const SeenAnswer answer = answer_of(a, photograph, i);
     write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->name_width, name);
     if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
@@ -113,7 +107,7 @@ static void write_json(const Answers *a, const char *path, const Image *image,
           image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const Answer answer = answer_of(a, photograph, i);
+    const SeenAnswer answer = answer_of(a, photograph, i);
     fprintf(file,
             "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d, \"sure\": %s, \"probabilities\": [",
             i ? ", " : "", box->left, box->top, box->width, box->height, answer.best,
@@ -163,27 +157,9 @@ static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
 /* Keeps the picture and its answers to be shown. */
 static bool add_seen(const Answers *a, const char *path, const Image *image,
                      const Photograph *photograph, Error *error) {
-  SeenDigit digits[PHOTOGRAPH_MOST];
-  const size_t size = (size_t)a->side * (size_t)a->side;
-  for (int i = 0; i < photograph->count; i++) {
-    const PhotographBox *box = &photograph->box[i];
-    const Answer answer = answer_of(a, photograph, i);
-    digits[i] = (SeenDigit){.pixels = photograph->pixels + (size_t)i * size,
-                            .left = box->left / image->shrunk,
-                            .top = box->top / image->shrunk,
-                            .width = box->width / image->shrunk,
-                            .height = box->height / image->shrunk,
-                            .answer = answer.best,
-                            .probability = answer.probabilities[answer.best],
-                            .sure = answer.sure};
-  }
-  const SeenPicture picture = {.name = path,
-                               .level = image->level,
-                               .width = image->width,
-                               .height = image->height,
-                               .digits = digits,
-                               .count = photograph->count};
-  return seen_add(a->seen, &picture, error);
+  SeenAnswer answers[PHOTOGRAPH_MOST];
+  for (int i = 0; i < photograph->count; i++) answers[i] = answer_of(a, photograph, i);
+  return seen_add(a->seen, path, image, photograph, answers, error);
 }
 
 /* Says that a picture has no answer. */
