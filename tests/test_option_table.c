@@ -228,7 +228,7 @@ TEST(examples_are_command_lines) {
     examples++;
     free(command);
   }
-  assert_int_equal(examples, 6);
+  assert_int_equal(examples, 7);
 }
 
 /* ---- other tables --------------------------------------------------------------------------- */
