@@ -24,7 +24,6 @@
 # A check that fails does not stop the others. Exit status 1 if any of the parts that ran failed.
 # shellcheck disable=SC2317 # functions that traps call, and checks that `beside` does
 set -uo pipefail
-export LC_ALL=C # a decimal point is a point
 cd "$(dirname "$0")/.." || exit
 . scripts/run_words.sh
 
@@ -388,18 +387,13 @@ main() {
   wait
 }
 
-complain() {
-  echo "gpu_check: $1" >&2
-  exit 1
-}
-
 read -ra wanted <<<"${PART:-all}"
 [ "${wanted[*]}" != all ] || wanted=("${parts[@]}")
 for name in "${wanted[@]}"; do
-  [[ " ${parts[*]} " = *" $name "* ]] || complain "PART=$name is not a part: use all or some of ${parts[*]}"
+  [[ " ${parts[*]} " = *" $name "* ]] || complain 1 "PART=$name is not a part: use all or some of ${parts[*]}"
 done
-nvidia-smi -L >/dev/null 2>&1 || complain 'no GPU is visible to nvidia-smi, so there is nothing to check'
-command -v "$nvcc" >/dev/null || complain 'the CUDA Toolkit (nvcc) was not found'
+nvidia-smi -L >/dev/null 2>&1 || complain 1 'no GPU is visible to nvidia-smi, so there is nothing to check'
+command -v "$nvcc" >/dev/null || complain 1 'the CUDA Toolkit (nvcc) was not found'
 rm -rf "$work" && mkdir -p "$work"
 main 2>&1 | tee -i "$log"
 exit "${PIPESTATUS[0]}"

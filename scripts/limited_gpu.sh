@@ -11,20 +11,15 @@
 # it has so many blocks and so much shared memory, on the clock, the tensor cores and the L2 cache
 # of the GPU at hand. Level step uses all of that GPU, so it is as fast in every line.
 set -euo pipefail
-export LC_ALL=C
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 epochs=${EPOCHS:-10} program=${PROGRAM:-./mlp-train}
-complain() {
-  echo "limited_gpu: $1" >&2
-  exit 2
-}
-[[ $epochs =~ ^[0-9]+$ && $epochs -ge 3 ]] || complain "EPOCHS must be a number of at least 3, not '$epochs'"
+[[ $epochs =~ ^[0-9]+$ && $epochs -ge 3 ]] || complain 2 "EPOCHS must be a number of at least 3, not '$epochs'"
 [ $# -gt 0 ] || set -- 132:227 114:227 108:163 128:99 84:99 68:99 46:99 28:99 20:99
 for limit; do
   [[ $limit =~ ^[0-9]+:(64|99|163|227)$ ]] ||
-    complain "a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '$limit'"
+    complain 2 "a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '$limit'"
 done
 
 # measure LEVEL MULTIPROCESSORS KB: the level in use, milliseconds of an epoch, test accuracy; or -

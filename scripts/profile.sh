@@ -8,16 +8,11 @@
 # One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at
 # full speed.
 set -euo pipefail
-export LC_ALL=C # a decimal point is a point
+# shellcheck source=scripts/run_words.sh
+. "$(dirname "$0")/run_words.sh"
 
 lab=${LAB:-./mlp-lab}
 topic=${1-}
-
-# complain SENTENCE: prints it and exits.
-complain() {
-  echo "profile: $1" >&2
-  exit 1
-}
 
 # Why ncu read nothing, from its output.
 reason() {
@@ -65,18 +60,18 @@ profile_rung() {
   elif grep -q 'No kernels were profiled' "$output"; then
     printf '%-20s %s\n' "$1" 'no kernel: the copy engine did it, or nothing ran'
   else
-    complain "$1: $(reason)"
+    complain 1 "$1: $(reason)"
   fi
 }
 
-[ -n "$topic" ] || complain 'name a topic: scripts/profile.sh softmax'
-[ -x "$lab" ] || complain "$lab is not built: that needs the CUDA Toolkit's nvcc"
+[ -n "$topic" ] || complain 1 'name a topic: scripts/profile.sh softmax'
+[ -x "$lab" ] || complain 1 "$lab is not built: that needs the CUDA Toolkit's nvcc"
 listing=$("$lab" list "$topic")
 ncu=$(command -v ncu "$(dirname "$(command -v "${NVCC:-nvcc}" || echo "${NVCC:-nvcc}")")/ncu" \
   /usr/local/cuda/bin/ncu | head -n 1) ||
-  complain 'Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit'
+  complain 1 'Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit'
 nvidia-smi -L >/dev/null 2>&1 ||
-  complain 'nvidia-smi sees no GPU, so there is nothing to profile'
+  complain 1 'nvidia-smi sees no GPU, so there is nothing to profile'
 
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT

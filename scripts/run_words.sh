@@ -1,5 +1,12 @@
 # shellcheck shell=bash
-# Words for scripts that read what a run of mlp-train printed. Sourced, not run.
+# Words for scripts that measure, and read what a run of mlp-train printed. Sourced, not run.
+export LC_ALL=C # a decimal point is a point
+
+# complain STATUS SENTENCE: ends the script.
+complain() {
+  echo "$(basename "$0" .sh): $2" >&2
+  exit "$1"
+}
 
 # column NAME: the values of that column of the table on standard input, one per line and epoch: times
 # in milliseconds, shares without their signs, nothing for a value that was not measured.

@@ -13,7 +13,6 @@
 # A point that fails is a line with its reason. The files are written after every point, so that a run
 # that is stopped leaves what it measured. Exit status 1 if no point of ours was measured.
 set -euo pipefail
-export LC_ALL=C
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
@@ -44,10 +43,7 @@ for ((n = 1; n <= most; n *= 2)); do default_ranks+=" $n"; done
 read -ra ranks <<<"${RANKS:-$default_ranks}"
 
 threads=$((most / ranks[-1] > 1 ? most / ranks[-1] : 1))
-command -v mpirun >/dev/null || {
-  echo "scaling: there is no mpirun: make setup MPI=1, then make" >&2
-  exit 1
-}
+command -v mpirun >/dev/null || complain 1 'there is no mpirun: make setup MPI=1, then make'
 scripts/download_mnist.sh
 printf '{"machine":"%s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
   "$machine" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"

@@ -12,17 +12,11 @@
 # from its start to its end: CUDA's start, reading the CSV files and evaluation too. Exit status 1 unless
 # every mean is at least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
 set -euo pipefail
-export LC_ALL=C CUDA_CACHE_DISABLE=1
+export CUDA_CACHE_DISABLE=1
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
-
-# complain STATUS SENTENCE
-complain() {
-  echo "sprint: $2" >&2
-  exit "$1"
-}
 
 [[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || complain 2 "SEEDS must be a number of at least 2, not '$seeds'"
 [ $# -gt 0 ] || set -- configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf
