@@ -404,7 +404,7 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 
 $(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/mlp_manual
 	@$(BUILD)/mlp_manual <$< >$@
-# The others have no table of options: their help is the manual.
+# The help of the others is their manual.
 $(BUILD)/mlp-%.1 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
 	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh $(BUILD)/mlp-$* $(VERSION)
 

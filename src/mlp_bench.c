@@ -161,12 +161,11 @@ int main(int count, char **given) {
   Error error;
   char command[512];
   text_command_line(command, sizeof command, count, given);
-  const OptionsResult result = parse(count, given, &arguments, &error);
-  if (result != OPTIONS_RUN) return option_table_end(&table, result, given[0], &error);
-  if ((arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error) &&
-      standard_output_flush(&error))
-    return 0;
-  if (error.unread) return 128 + SIGPIPE;
-  fprintf(stderr, "mlp-bench: %s\n", error.text);
-  return 1;
+  OptionsResult result = parse(count, given, &arguments, &error);
+  if (result == OPTIONS_RUN &&
+      !(arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error)) {
+    if (error.unread) return 128 + SIGPIPE;
+    result = OPTIONS_FAILURE;
+  }
+  return option_table_end(&table, result, given[0], &error);
 }

@@ -330,16 +330,16 @@ int main(int count, char **given) {
   Lab lab = {.topic = NULL};
   Error error, unwritten;
   bool good = false;
-  const OptionsResult result = parse(count, given, &lab, &error);
+  OptionsResult result = parse(count, given, &lab, &error);
   if (result == OPTIONS_RUN)
     good = lab.task == LIST     ? list(&lab)
            : lab.task == DEVICE ? start(&error) && lab_device(&error)
                                 : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);
-  if (result != OPTIONS_RUN) return option_table_end(&table, result, "mlp-lab", &error);
-  if (good && standard_output_flush(&error)) return 0;
-  if (!good) standard_output_flush(&unwritten); /* what was printed comes before why it ended */
-  fprintf(stderr, "mlp-lab: %s\n", error.text);
-  return 1;
+  if (result == OPTIONS_RUN && !good) {
+    standard_output_flush(&unwritten); /* what was printed comes before why it ended */
+    result = OPTIONS_FAILURE;
+  }
+  return option_table_end(&table, result, "mlp-lab", &error);
 }

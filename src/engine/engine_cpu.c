@@ -146,41 +146,36 @@ static int array_of(const Training *training, size_t a) {
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers to `flat`, laid out as in network.h. */
-static void read_flat(const CpuEngine *cpu, int array, float *flat) {
+/* Copies an array of all layers from or to another, laid out as in network.h; one of the two is
+   NULL. */
+static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
-  memset(flat, 0, network->floats * sizeof *flat);
-  for (int l = 0; l < network->layers; l++) {
-    const Layer *layer = &cpu->layer[l];
-    const float *from = layer->array[array];
-    const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
-    for (size_t o = 0; o < out; o++)
-      for (size_t i = 0; i < in; i++)
-        flat[network->weight[l] + o * in + i] = from[i * layer->out + o];
-    memcpy(flat + network->bias[l], from + layer->in * layer->out, out * sizeof *flat);
-  }
-}
-
-static void write_flat(CpuEngine *cpu, int array, const float *flat) {
-  const Network *network = &cpu->engine.config.network;
+  if (to) memset(to, 0, network->floats * sizeof *to);
   for (int l = 0; l < network->layers; l++) {
     Layer *layer = &cpu->layer[l];
-    float *to = layer->array[array];
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
+    float *own = layer->array[array], *biases = own + layer->in * layer->out;
     for (size_t o = 0; o < out; o++) {
-      const float *row = flat + network->weight[l] + o * in;
-      for (size_t i = 0; i < in; i++) to[i * layer->out + o] = row[i];
-      if (l > 0 && array == PARAMETERS)
-        memcpy(layer->weight_copy + o * layer->in, row, in * sizeof *row);
+      const size_t row = network->weight[l] + o * in;
+      for (size_t i = 0; i < in; i++)
+        if (to)
+          to[row + i] = own[i * layer->out + o];
+        else
+          own[i * layer->out + o] = from[row + i];
+      if (from && l > 0 && array == PARAMETERS)
+        memcpy(layer->weight_copy + o * layer->in, from + row, in * sizeof *from);
     }
-    memcpy(to + layer->in * layer->out, flat + network->bias[l], out * sizeof *flat);
+    if (to)
+      memcpy(to + network->bias[l], biases, out * sizeof *to);
+    else
+      memcpy(biases, from + network->bias[l], out * sizeof *from);
   }
 }
 
 static bool cpu_read(Engine *engine, float *arrays, size_t count, Error *error) {
   (void)error;
   for (size_t a = 0; a < count; a++)
-    read_flat((CpuEngine *)engine, array_of(&engine->config.training, a),
+    copy_flat((CpuEngine *)engine, array_of(&engine->config.training, a), NULL,
               arrays + a * engine->config.network.floats);
   return true;
 }
@@ -188,9 +183,9 @@ static bool cpu_read(Engine *engine, float *arrays, size_t count, Error *error) 
 static bool cpu_write(Engine *engine, const float *arrays, size_t count, Error *error) {
   (void)error;
   for (size_t a = 0; a < count; a++)
-    write_flat((CpuEngine *)engine, array_of(&engine->config.training, a),
-               arrays + a * engine->config.network.floats);
-  if (count == 1) write_flat((CpuEngine *)engine, PARAMETERS, arrays);
+    copy_flat((CpuEngine *)engine, array_of(&engine->config.training, a),
+              arrays + a * engine->config.network.floats, NULL);
+  if (count == 1) copy_flat((CpuEngine *)engine, PARAMETERS, arrays, NULL);
   return true;
 }
 

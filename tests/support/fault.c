@@ -150,22 +150,18 @@ char *strdup(const char *text) {
     return FAILS(kind, #name) ? -1 : REAL(name) arguments;                                         \
   }
 
-int open(const char *path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
-  va_end(arguments);
-  return FAILS(OPEN, "open") ? -1 : REAL(open)(path, flags, mode);
-}
+/* The parameter after `flags` is the mode, if a file may be created. */
+#define OPENING(name, parameters, ...)                                                             \
+  int name parameters {                                                                            \
+    va_list arguments;                                                                             \
+    va_start(arguments, flags);                                                                    \
+    const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;                      \
+    va_end(arguments);                                                                             \
+    return FAILS(OPEN, #name) ? -1 : REAL(name)(__VA_ARGS__, mode);                                \
+  }
 
-int openat(int folder, const char *path, int flags, ...) {
-  va_list arguments;
-  va_start(arguments, flags);
-  const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
-  va_end(arguments);
-  return FAILS(OPEN, "openat") ? -1 : REAL(openat)(folder, path, flags, mode);
-}
-
+OPENING(open, (const char *path, int flags, ...), path, flags)
+OPENING(openat, (int folder, const char *path, int flags, ...), folder, path, flags)
 FAILING(READ, ssize_t, read, (int file, void *bytes, size_t size), (file, bytes, size))
 FAILING(READ, ssize_t, pread, (int file, void *bytes, size_t size, off_t at_byte),
         (file, bytes, size, at_byte))
