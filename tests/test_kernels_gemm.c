@@ -33,9 +33,7 @@ static void check_forward(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_gemm_and_forward) {
-  for_all_shapes(check_forward);
-}
+WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward)
 
 static void check_backward(Shape s, uint64_t seed) {
   const size_t count = area(s.rows, s.in);
@@ -59,9 +57,7 @@ static void check_backward(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_backward) {
-  for_all_shapes(check_backward);
-}
+WALK_TEST(test_backward, for_all_shapes, check_backward)
 
 /* ---- gradients and updates ------------------------------------------------------------------ */
 
@@ -97,9 +93,7 @@ static void check_gradient(Shape s, uint64_t seed) {
   for (int pixels = 0; pixels < 2; pixels++) check_gradient_of(s, pixels, seed);
 }
 
-KERNEL_TEST(test_gradient_and_update) {
-  for_all_shapes(check_gradient);
-}
+WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient)
 
 KERNEL_TEST(test_same_bits_twice) {
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
@@ -120,9 +114,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
     assert_layer_updated("updates", &layers[n], rules[2], 3, NULL);
 }
 
-KERNEL_TEST(test_updates_of_many_layers) {
-  for_many_layers(check_many_layers);
-}
+WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers)
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {

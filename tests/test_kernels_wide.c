@@ -83,9 +83,7 @@ static void check_split(Shape s, uint64_t seed) {
     assert_true(fabsf(rounded[i] - expected[i]) <= 0x1p-17f * fabsf(expected[i]));
 }
 
-KERNEL_TEST(test_split) {
-  for_all_shapes(check_split);
-}
+WALK_TEST(test_split, for_all_shapes, check_split)
 
 static void check_pixel_planes(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
@@ -100,9 +98,7 @@ static void check_pixel_planes(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_pixel_planes) {
-  for_all_shapes(check_pixel_planes);
-}
+WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes)
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
@@ -116,6 +112,7 @@ static const Shape wide_shapes[] = {
 
 static void for_wide_shapes(CheckShape *check_shape) {
   const size_t count = ON_EMULATOR ? 1 : quick() ? 3 : LENGTH(wide_shapes);
+  needs_wide();
   for (size_t i = 0; i < count; i++) {
     check_shape(wide_shapes[i], 100000 + 1000 * i);
     finish();
@@ -123,6 +120,7 @@ static void for_wide_shapes(CheckShape *check_shape) {
 }
 
 static void for_all_wide_shapes(CheckShape *check_shape) {
+  needs_wide();
   for_all_shapes(check_shape);
   for_wide_shapes(check_shape);
 }
@@ -160,10 +158,7 @@ static void check_forward(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_forward) {
-  needs_wide();
-  for_all_wide_shapes(check_forward);
-}
+WALK_TEST(test_forward, for_all_wide_shapes, check_forward)
 
 static void check_backward(Shape s, uint64_t seed) {
   const size_t count = area(s.rows, s.in);
@@ -185,10 +180,7 @@ static void check_backward(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_backward) {
-  needs_wide();
-  for_all_wide_shapes(check_backward);
-}
+WALK_TEST(test_backward, for_all_wide_shapes, check_backward)
 
 /* ---- the last layer ------------------------------------------------------------------------- */
 
@@ -268,10 +260,7 @@ static void check_update(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_update) {
-  needs_wide();
-  for_all_wide_shapes(check_update);
-}
+WALK_TEST(test_update, for_all_wide_shapes, check_update)
 
 /* The gradient alone is what the update took; nothing else is written. */
 static void check_stored_gradient(Shape s, uint64_t seed) {
@@ -288,14 +277,12 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   }
 }
 
-KERNEL_TEST(test_stored_gradient) {
-  needs_wide();
-  for_wide_shapes(check_stored_gradient);
-}
+WALK_TEST(test_stored_gradient, for_wide_shapes, check_stored_gradient)
 
 static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
   WideLayer layers[MAX_UPDATES];
   WideUpdate updates[MAX_UPDATES];
+  needs_wide();
   for (int n = 0; n < MAX_UPDATES; n++)
     layers[n] = make_wide_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
   EACH_WAY(WAYS) {
@@ -308,10 +295,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
   }
 }
 
-KERNEL_TEST(test_wide_updates_of_many_layers) {
-  needs_wide();
-  for_many_layers(check_many_layers);
-}
+WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers)
 
 /* Weights that nobody multiplies have no planes. */
 KERNEL_TEST(test_update_without_planes) {

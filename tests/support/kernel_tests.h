@@ -35,6 +35,12 @@ int kernels_release(void **state);
   }                                                                                                \
   static void on_gpu_##name(void)
 
+/* A test that is walk(check): see for_all_shapes and for_many_layers. */
+#define WALK_TEST(name, walk, check)                                                               \
+  KERNEL_TEST(name) {                                                                              \
+    walk(check);                                                                                   \
+  }
+
 /* The launcher queues its kernel, or refuses its arguments. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
