@@ -489,7 +489,7 @@ $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 # ---- hostile input -----------------------------------------------------------------------
 # libFuzzer, which clang brings, over the readers of files and of the command line.
 FUZZ_CC    ?= clang
-FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) -Werror \
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) -Werror \
               -fsanitize=fuzzer,address,undefined,float-divide-by-zero -fno-sanitize-recover=all
 FUZZ       := build/fuzz
 HARNESSES  := $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -111,7 +111,7 @@ static int clean_up(void **state) {
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 static DatasetReader *open_reader(const Engine *engine) {
-  const DatasetConfig rows = {.path = labelled, .threads = 2, .inputs = PIXELS};
+  const DatasetConfig rows = {.path = labelled, .inputs = PIXELS};
   DatasetReader *reader = predict_open(engine, rows, &error);
   OK(reader != NULL);
   return reader;

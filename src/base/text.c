@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,6 +81,14 @@ void json_text(const char *text, FILE *file) {
       fwrite(text, 1, (size_t)length, file);
   }
   putc('"', file);
+}
+
+void text_number(char *target, size_t size, double value, bool is_float) {
+  enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
+  for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
+    snprintf(target, size, "%.*g", digits, value);
+    if (is_float ? strtof(target, NULL) == (float)value : strtod(target, NULL) == value) return;
+  }
 }
 
 void text_command_line(char *target, size_t size, int count, char **words) {

@@ -24,6 +24,9 @@ void text_shell_word(char *target, size_t size, const char *text);
    cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
+/* Writes a number with as few digits as read back bit for bit, as float32 if it is one. */
+void text_number(char *target, size_t size, double value, bool is_float);
+
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */
 void text_command_line(char *target, size_t size, int count, char **words);

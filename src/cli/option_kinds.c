@@ -9,6 +9,7 @@
 
 #include "base/augment.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "engine/training.h"
 
 static void *field_of(const OptionRow *row, void *options) {
@@ -91,16 +92,8 @@ static bool set_float(const OptionRow *row, const char *value, void *options, Er
   return true;
 }
 
-/* As few digits as bring the same number back. */
-static void print_float(float number, char *text, size_t size) {
-  for (int digits = 1; digits <= 9; digits++) {
-    snprintf(text, size, "%.*g", digits, (double)number);
-    if (strtof(text, NULL) == number) return;
-  }
-}
-
 static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
-  print_float(*(const float *)value_of(row, options), text, size);
+  text_number(text, size, (double)*(const float *)value_of(row, options), true);
 }
 
 const OptionKind option_number = {set_float, get_float, NULL, true};
@@ -310,7 +303,7 @@ static void get_shares(const OptionRow *row, const void *options, char *text, si
   *text = '\0';
   for (int i = 0; i < shares->count; i++) {
     char item[32];
-    print_float(shares->share[i], item, sizeof item);
+    text_number(item, sizeof item, (double)shares->share[i], true);
     add_item(text, size, item);
   }
 }
@@ -371,7 +364,7 @@ static void get_strengths(const OptionRow *row, const void *options, char *text,
     const float strength = strengths->most[k];
     char number[32], item[64];
     if (strength == 0) continue;
-    print_float(strength, number, sizeof number);
+    text_number(number, sizeof number, (double)strength, true);
     const bool usual = strength == AUGMENT_USUAL.most[k];
     snprintf(item, sizeof item, "%s%s%s", row->choices[k], usual ? "" : "=", usual ? "" : number);
     add_item(text, size, item);

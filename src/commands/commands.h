@@ -95,7 +95,6 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
   return (EvaluateConfig){.rows = {.path = !judges        ? test
                                            : hold_out > 0 ? options->train
                                                           : validation,
-                                   .threads = options->training.threads,
                                    .label = options->label_column,
                                    .hold_out = hold_out,
                                    .held_out = true,

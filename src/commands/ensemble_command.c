@@ -70,7 +70,6 @@ static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int labe
 
 static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   EvaluateConfig config = evaluate_config(e->options);
-  config.rows.threads = engine->config.training.threads;
   config.each = add_row;
   config.context = e;
   Metrics metrics;

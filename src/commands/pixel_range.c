@@ -13,7 +13,9 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
   DatasetReader *reader =
       dataset_open(&(DatasetConfig){.path = o->train,
                                     .classes = o->training.classes,
-                                    .threads = rows < ROWS ? 1 : o->training.threads,
+                                    .threads = rows < ROWS           ? 1
+                                               : o->training.threads ? o->training.threads
+                                                                     : ranks_cores(NULL),
                                     .label = o->label_column,
                                     .ahead = (size_t)2 * ROWS},
                    error);

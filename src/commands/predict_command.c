@@ -85,10 +85,8 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
 }
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
-  const DatasetConfig rows = {.path = o->predict,
-                              .threads = o->training.threads,
-                              .label = o->label_column,
-                              .inputs = engine->config.network.size[0]};
+  const DatasetConfig rows = {
+      .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const bool good =

@@ -1,7 +1,6 @@
 #include "data/dataset.h"
 
 #include <errno.h>
-#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,8 +334,7 @@ static bool start(DatasetReader *reader, Error *error) {
   const DatasetConfig *c = &reader->config;
   if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
     return false;
-  size_t threads = (size_t)(c->threads ? c->threads : omp_get_num_procs()),
-         useful = (size_t)(reader->source.size / CHUNK_BYTES + 1);
+  size_t threads = (size_t)c->threads, useful = (size_t)(reader->source.size / CHUNK_BYTES + 1);
   if (knows_length(reader) && threads > useful) threads = useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
   const bool pictures = reader->idx.rows > 0;

@@ -27,7 +27,7 @@ typedef struct DatasetReader DatasetReader;
 typedef struct {
   const char *path;  /* outlives the reader */
   int classes;       /* labels must be below it: 2 to 1024 */
-  int threads;       /* parsers; 0: one per core */
+  int threads;       /* parsers, from 1 */
   const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
                         NULL or "": the one that the header calls label, class, target, digit or y,
                         else the first, unless the first rows show that it is the last */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const training_fusions[] = {"auto", "none", "layer", "step", "epoch", "exercise", NULL};
-
 /* ---- checks --------------------------------------------------------------------------------- */
 
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error) {

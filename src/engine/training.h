@@ -18,7 +18,8 @@ typedef enum {
   FUSION_EPOCH,    /* all steps of an epoch in one kernel */
   FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
 } Fusion;
-extern const char *const training_fusions[]; /* names, in this order; NULL behind the last */
+static const char *const training_fusions[] = {"auto",  "none",     "layer", "step",
+                                               "epoch", "exercise", NULL}; /* names */
 
 typedef enum {
   PRECISION_FP32, /* products as accurate as float32 arithmetic */

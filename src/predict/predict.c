@@ -12,6 +12,7 @@
 
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error) {
   rows.classes = network_classes(&engine->config.network);
+  rows.threads = engine->config.training.threads;
   rows.ahead = 2 * (size_t)engine->config.staging_rows;
   return dataset_open(&rows, error);
 }

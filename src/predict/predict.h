@@ -9,8 +9,8 @@
 #include "engine/engine.h"
 #include "model/metrics.h"
 
-/* Opens a file of rows that the network is to be asked about; its classes, and how far it is read
-   ahead, are the engine's. */
+/* Opens a file of rows that the network is to be asked about; its classes, the threads that read it
+   and how far they read ahead are the engine's. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits

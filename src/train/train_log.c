@@ -137,20 +137,6 @@ bool train_log_close(TrainLog *log, Error *error) {
   return good;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
-
-/* With as few digits as read back bit for bit, as float32 if it is one; `other` if it is
-   not finite. */
-static void write_number(double value, bool is_float, const char *other, FILE *file) {
-  enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
-  char text[48] = "";
-  for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    if (is_float ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
-  }
-  fputs(isfinite(value) ? text : other, file);
-}
-
 /* ---- lines -------------------------------------------------------------------------------- */
 
 /* The names of options are written as the other names are: lr_decay. */
@@ -189,7 +175,9 @@ static bool write_line(TrainLog *log, const char *kind, const EpochResult *resul
       fprintf(log->file, ", \"%.*s\": ", length, name);
     else if (i > 0)
       putc(',', log->file);
-    write_number(values[i], i == LEARNING_RATE, log->csv ? "" : "null", log->file);
+    char number[48];
+    text_number(number, sizeof number, values[i], i == LEARNING_RATE);
+    fputs(isfinite(values[i]) ? number : log->csv ? "" : "null", log->file);
     name += length + 1;
   }
   if (!log->csv) putc('}', log->file);
