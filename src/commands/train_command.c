@@ -328,13 +328,12 @@ TrainerConfig trainer_config(const Options *o) {
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
                          .hold_out = options_hold_out(o),
-                         .rereads_test = *o->mistakes            ? "mistakes"
-                                         : *o->confusion         ? "confusion"
-                                         : o->ensemble           ? "ensemble"
-                                         : !options_test_file(o) ? NULL
-                                         : *o->weights           ? "weights"
-                                         : *o->html              ? "html"
-                                                                 : NULL,
+                         .rereads_test = *o->mistakes                          ? "mistakes"
+                                         : *o->confusion                       ? "confusion"
+                                         : o->ensemble                         ? "ensemble"
+                                         : *o->weights && options_test_file(o) ? "weights"
+                                         : *o->html && options_test_file(o)    ? "html"
+                                                                               : NULL,
                          .training = o->training};
 }
 

@@ -23,11 +23,11 @@ static void write_base64(const void *data, size_t size, FILE *file) {
   fputc('"', file);
 }
 
-static void write_network(const Network *n, const float *parameters, const Training *training,
-                          FILE *file) {
-  const PixelFactor by = training_pixel_factor(training);
+static void write_network(const EngineConfig *config, const float *parameters, FILE *file) {
+  const Network *n = &config->network;
+  const PixelFactor by = training_pixel_factor(&config->training);
   fprintf(file, "{\"max\": %g, \"factor\": %.9g, \"offset\": %.9g, \"sizes\": [%d",
-          training_white(training), (double)by.factor, (double)by.offset, n->size[0]);
+          training_white(&config->training), (double)by.factor, (double)by.offset, n->size[0]);
   for (int l = 1; l <= n->layers; l++) fprintf(file, ", %d", n->size[l]);
   for (int l = 0; l < n->layers; l++) {
     const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
@@ -39,30 +39,22 @@ static void write_network(const Network *n, const float *parameters, const Train
   }
 }
 
-static void write_mistakes(const Mistake *mistakes, int count, int inputs, FILE *file) {
-  for (int i = 0; i < count && i < MISTAKES; i++) {
-    const Mistake *m = &mistakes[i];
-    fprintf(file,
-            "%s\n{\"row\": %" PRIu64 ", \"truth\": %d, \"answer\": %d, \"pixels\": ", i ? "," : "",
-            m->row, m->truth, m->prediction);
-    write_base64(m->pixels, (size_t)inputs, file);
-    fputc('}', file);
-  }
-}
-
-bool digit_page_write(const Network *network, const float *parameters, const Training *training,
-                      const Metrics *metrics, const Mistake *mistakes, int count, const char *path,
-                      Error *error) {
+bool digit_page_write(const EngineConfig *config, const float *parameters, const Metrics *metrics,
+                      const Mistake *mistakes, int count, const char *path, Error *error) {
   static const char mark[] = "@NETWORK@";
   const char *network_here = strstr(digit_page_html, mark);
   AtomicFile page;
   if (!atomic_file_open(&page, path, error)) return false;
   fwrite(digit_page_html, 1, (size_t)(network_here - digit_page_html), page.file);
-  write_network(network, parameters, training, page.file);
+  write_network(config, parameters, page.file);
   fprintf(page.file, "],\n\"rows\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"mistakes\": [",
           metrics->rows, metrics->rows - metrics->correct);
-  write_mistakes(mistakes, count, network->size[0], page.file);
+  for (const Mistake *m = mistakes; m < mistakes + count && m < mistakes + MISTAKES; m++) {
+    fprintf(page.file, "%s\n{\"row\": %" PRIu64 ", \"truth\": %d, \"answer\": %d, \"pixels\": ",
+            m > mistakes ? "," : "", m->row, m->truth, m->prediction);
+    write_base64(m->pixels, (size_t)config->network.size[0], page.file);
+    fputc('}', page.file);
+  }
   fprintf(page.file, "]}%s", network_here + strlen(mark));
-  const bool good = !ferror(page.file) || atomic_file_failed(&page, error);
-  return atomic_file_close(&page, good, error);
+  return atomic_file_close(&page, !ferror(page.file) || atomic_file_failed(&page, error), error);
 }

@@ -49,13 +49,12 @@ static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   const Network *network = &engine->config.network;
   if (!*c->weights && !*c->html) return true;
   float *parameters = malloc(network->floats * sizeof *parameters);
-  const bool good =
-      parameters
-          ? engine->call->read(engine, parameters, 1, error) &&
-                (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
-                (!*c->html || digit_page_write(network, parameters, &engine->config.training,
-                                               g->metrics, g->list, g->count, c->html, error))
-          : error_set(error, "out of memory drawing %s", *c->weights ? c->weights : c->html);
+  if (!parameters)
+    return error_set(error, "out of memory drawing %s", *c->weights ? c->weights : c->html);
+  const bool good = engine->call->read(engine, parameters, 1, error) &&
+                    (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
+                    (!*c->html || digit_page_write(&engine->config, parameters, g->metrics, g->list,
+                                                   g->count, c->html, error));
   free(parameters);
   return good;
 }
@@ -82,8 +81,7 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
 bool evaluate_can(const Engine *engine, const EvaluateConfig *c, Error *error) {
   const Network *n = &engine->config.network;
   if (*c->html && n->parameters > DIGIT_PAGE_MOST)
-    return error_set(error,
-                     "a browser reads up to %d parameters of --html, but the network has %zu",
+    return error_set(error, "a page of --html holds up to %d parameters, but the network has %zu",
                      DIGIT_PAGE_MOST, n->parameters);
   return (!*c->mistakes && !*c->html) || augment_side(n->size[0]) ||
          error_set(error, "--%s draws square pictures, but a row has %d pixels",
