@@ -33,7 +33,7 @@ absent m.html
 
 # dom PAGE: prints what a browser makes of it; fails where it makes nothing.
 dom() {
-  "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --virtual-time-budget=20000 \
+  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --virtual-time-budget=20000 \
     --dump-dom "file://$PWD/$1" 2>/dev/null
 }
 echo '<p>is read' >empty.html
