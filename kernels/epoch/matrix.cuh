@@ -16,7 +16,6 @@ namespace epoch {
 
 /* A thread's place among the matrix block's teams, one for each tile. */
 template <int DEPTH> struct MatrixLane {
-  static constexpr int TILES = 2 * DEPTH;            /* of the block */
   static constexpr int WARPS = MATRIX_WARPS / DEPTH; /* of a team */
   static constexpr int THREADS_OF_TEAM = 32 * WARPS;
   static_assert(THREADS_OF_TEAM * DEPTH == ROWS * TILE_PACKETS, "DEPTH packets for each thread");

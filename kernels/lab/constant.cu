@@ -124,26 +124,21 @@ template <class Table> cudaError_t launch_constant(const LabCall *call) {
   return launch_table<Table>(call);
 }
 
-double an_address_each(const LabCall *call) {
-  return (double)call->point;
-}
-
-int64_t count(LabSize size, int array) {
-  return array == 1 ? STORED : size.dim[0];
-}
-
-double bytes(LabSize size) {
-  return 8.0 * (double)size.dim[0] + 4.0 * TABLE;
-}
-
 const int64_t addresses[] = {1, 2, 4, 8, 16, 32};
 
 const LabProblem problems[] = {
-    {"", {LAB_FLOAT32, LAB_FLOAT32}, LAB_FLOAT32, lab_each<TABLE>, reference, fill, bytes}};
+    {"",
+     {LAB_FLOAT32, LAB_FLOAT32},
+     LAB_FLOAT32,
+     lab_each<TABLE>,
+     reference,
+     fill,
+     [](LabSize size) { return 8.0 * (double)size.dim[0] + 4.0 * TABLE; }}};
 
 const LabRung rungs[] = {
     {"constant", "Constant memory: one address is a broadcast, more are served one after the other",
-     launch_constant<Constant<UNROLLED>>, an_address_each, LAB_ROWS(point, addresses)},
+     launch_constant<Constant<UNROLLED>>, [](const LabCall *call) { return (double)call->point; },
+     LAB_ROWS(point, addresses)},
     {"read-only", "Global memory by the read-only path: neighbouring words are one request",
      launch_table<ReadOnly>, lab_value<1>, LAB_ROWS(point, addresses)},
     {"shared", "Shared memory: a word of each bank at once, the same or not", launch_table<Shared>,
@@ -162,7 +157,7 @@ const LabTopic lab_constant = {
     .size = {{1 << 23, 1, 1}},
     .tested = {{3000, 1, 1}},
     .refuse = lab_refuse_grid<BLOCK>,
-    .count = count,
+    .count = [](LabSize size, int array) { return array == 1 ? STORED : size.dim[0]; },
     .predicted_name = "requests per read",
     .measured_name = "x one address",
     .measured = lab_times_first,

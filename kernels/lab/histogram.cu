@@ -32,10 +32,6 @@ __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
 
-int64_t count_of(LabSize size, int array) {
-  return size.dim[array < 0 ? 1 : 0];
-}
-
 const char *refuse_all(int, LabSize size) {
   if (size.dim[0] > UINT32_MAX) return "a bin counts in 32 bits";
   return size.dim[1] > MOST_BINS ? "there are at most 65536 bins" : nullptr;
@@ -334,10 +330,6 @@ cudaError_t launch_sorted_ranges(const LabCall *call) {
                     call->d_out, bins);
 }
 
-size_t work_of_sorted_ranges(const LabCall *call) {
-  return Sorted(call->size).bytes;
-}
-
 const char *refuse_sorted_ranges(const LabCall *call) {
   return TILE + Sorted(call->size).ranges * 4 > (int)call->gpu->shared_bytes - THREADS / 32 * 4
              ? "a sorted tile does not fit into shared memory"
@@ -536,7 +528,8 @@ const LabRung rungs[] = {
     {"sorted-ranges",
      "Tiles are sorted by coarse bin, then threads count a coarse bin without atomics: it "
      "pays where bins are many",
-     launch_sorted_ranges, .refuse = refuse_sorted_ranges, .work = work_of_sorted_ranges},
+     launch_sorted_ranges, .refuse = refuse_sorted_ranges,
+     .work = [](const LabCall *call) { return Sorted(call->size).bytes; }},
     {"wide-loads",
      "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
      "with counters of 16 bits",
@@ -546,16 +539,17 @@ const LabRung rungs[] = {
 
 } // namespace
 
-const LabTopic lab_histogram = {"histogram",
-                                "How many values fall into each bin",
-                                "values x bins",
-                                LAB_GB_PER_S,
-                                LAB_LADDER,
-                                .size = {{1 << 28, 256, 1}},
-                                .sizes = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
-                                .tested = {{1000000, MOST_BINS, 1}},
-                                .refuse = refuse_all,
-                                .count = count_of,
-                                .predicted_name = "atomic wavefronts / 32 values",
-                                .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
-                                .metric_name = "wavefronts of atomics in shared memory"};
+const LabTopic lab_histogram = {
+    "histogram",
+    "How many values fall into each bin",
+    "values x bins",
+    LAB_GB_PER_S,
+    LAB_LADDER,
+    .size = {{1 << 28, 256, 1}},
+    .sizes = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
+    .tested = {{1000000, MOST_BINS, 1}},
+    .refuse = refuse_all,
+    .count = [](LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },
+    .predicted_name = "atomic wavefronts / 32 values",
+    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    .metric_name = "wavefronts of atomics in shared memory"};

@@ -71,11 +71,6 @@ void reference(const LabRange *r) {
   allow(r, 2, r->expected);
 }
 
-/* powf: over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more. */
-void allowed_powf(const LabRange *r) {
-  allow(r, 20, r->expected);
-}
-
 /* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
    the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
    times the sum of (|a[k]| + |b[k]|)^2: the bound of differences with magnitudes added where those
@@ -464,17 +459,17 @@ int64_t count(LabSize size, int array) {
   return array < 0 ? pairs_of(size.dim[0]) : size.dim[0] * size.dim[1];
 }
 
-double operations(LabSize size) {
-  return 3.0 * (double)count(size, -1) * (double)size.dim[1];
-}
-
-const LabProblem problems[] = {{LAB_FLOATS, operations, reference, fill}};
+const LabProblem problems[] = {
+    {LAB_FLOATS, [](LabSize size) { return 3.0 * (double)count(size, -1) * (double)size.dim[1]; },
+     reference, fill}};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
 const LabRung rungs[] = {
     {"powf", "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     launch_pairs<true>, lab_value<2>, .allowed = allowed_powf},
+     launch_pairs<true>, lab_value<2>,
+     /* over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more */
+     .allowed = [](const LabRange *r) { allow(r, 20, r->expected); }},
     {"multiply", "Squares by multiplication: now the two loads per term are what is waited for",
      launch_pairs<false>, lab_value<2>},
     {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",

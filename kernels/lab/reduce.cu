@@ -24,10 +24,6 @@ double additions(LabSize size) {
   return (double)size.dim[0] - 1.0;
 }
 
-int64_t count_of(LabSize size, int array) {
-  return array < 0 ? 1 : size.dim[0];
-}
-
 /* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
    unsigned numbers here and in the kernels: there wrapping is defined.
 
@@ -259,10 +255,6 @@ unsigned one_pass_blocks(const LabCall *call) {
                            lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS));
 }
 
-size_t work_of_one_pass(const LabCall *call) {
-  return (size_t)one_pass_blocks(call) * 4;
-}
-
 cudaError_t launch_one_pass(const LabCall *call) {
   return by_problem(call, [=](auto zero) {
     return lab_launch(call, one_pass<decltype(zero)>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
@@ -315,21 +307,23 @@ const LabRung rungs[] = {
     {"one-pass",
      "As many blocks as fit stride through all of the input with 16-byte loads, and the "
      "last one adds their sums",
-     launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
+     launch_one_pass, wavefronts_of_one_pass,
+     .work = [](const LabCall *call) { return (size_t)one_pass_blocks(call) * 4; }},
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};
 
 } // namespace
 
-const LabTopic lab_reduce = {"reduce",
-                             "The sum of many values",
-                             "values",
-                             LAB_GB_PER_S,
-                             LAB_LADDER,
-                             .size = {{1 << 28, 1, 1}},
-                             .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
-                             .tested = {{1000000, 1, 1}},
-                             .count = count_of,
-                             .predicted_name = "shared wavefronts / 32 values",
-                             .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-                             .metric_name = "wavefronts of shared memory"};
+const LabTopic lab_reduce = {
+    "reduce",
+    "The sum of many values",
+    "values",
+    LAB_GB_PER_S,
+    LAB_LADDER,
+    .size = {{1 << 28, 1, 1}},
+    .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
+    .tested = {{1000000, 1, 1}},
+    .count = [](LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
+    .predicted_name = "shared wavefronts / 32 values",
+    .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    .metric_name = "wavefronts of shared memory"};

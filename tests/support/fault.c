@@ -150,25 +150,19 @@ char *strdup(const char *text) {
     return FAILS(kind, #name) ? -1 : REAL(name) arguments;                                         \
   }
 
-/* The parameter after `flags` is the mode, if a file may be created. */
-#define OPENING(name, parameters, ...)                                                             \
-  int name parameters {                                                                            \
-    va_list arguments;                                                                             \
-    va_start(arguments, flags);                                                                    \
-    const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;                      \
-    va_end(arguments);                                                                             \
-    return FAILS(OPEN, #name) ? -1 : REAL(name)(__VA_ARGS__, mode);                                \
-  }
+int open(const char *path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = flags & O_CREAT ? (mode_t)va_arg(arguments, int) : 0;
+  va_end(arguments);
+  return FAILS(OPEN, "open") ? -1 : REAL(open)(path, flags, mode);
+}
 
-OPENING(open, (const char *path, int flags, ...), path, flags)
-OPENING(openat, (int folder, const char *path, int flags, ...), folder, path, flags)
 FAILING(READ, ssize_t, read, (int file, void *bytes, size_t size), (file, bytes, size))
 FAILING(READ, ssize_t, pread, (int file, void *bytes, size_t size, off_t at_byte),
         (file, bytes, size, at_byte))
 FAILING(SYNC, int, fsync, (int file), (file))
 FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
-FAILING(RENAME, int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
-        (from_folder, from, to_folder, to))
 FAILING(OWNER, int, fchown, (int file, uid_t user, gid_t group), (file, user, group))
 FAILING(OWNER, int, fchmod, (int file, mode_t mode), (file, mode))
 
