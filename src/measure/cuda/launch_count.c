@@ -27,23 +27,20 @@ void launch_watch(LaunchWatch *watch) {
     return status;                                                                                 \
   }
 
+#define COUNTED_GRID(name, Kernel)                                                                 \
+  COUNTED(name,                                                                                    \
+          (Kernel kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,    \
+           cudaStream_t stream),                                                                   \
+          (kernel, grid, block, arguments, shared, stream))
+
 /* nvcc makes one of these of <<< >>>: the first or, in newer toolkits only, the second. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);
-COUNTED(cudaLaunchKernel,
-        (const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
-         cudaStream_t stream),
-        (kernel, grid, block, arguments, shared, stream))
-COUNTED(__cudaLaunchKernel,
-        (void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
-         cudaStream_t stream),
-        (kernel, grid, block, arguments, shared, stream))
+COUNTED_GRID(cudaLaunchKernel, const void *)
+COUNTED_GRID(__cudaLaunchKernel, void *)
+COUNTED_GRID(cudaLaunchCooperativeKernel, const void *)
 COUNTED(cudaLaunchKernelExC,
         (const cudaLaunchConfig_t *config, const void *kernel, void **arguments),
         (config, kernel, arguments))
-COUNTED(cudaLaunchCooperativeKernel,
-        (const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared,
-         cudaStream_t stream),
-        (kernel, grid, block, arguments, shared, stream))
 COUNTED(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream), (graph, stream))
