@@ -101,6 +101,22 @@ TEST(what_is_wrong_is_described) {
   assert_wrong(TASK_UPDATE, ARRAY_VW, 0, SIZE_MAX / 2, -0.01f, "vw (row 0, column 0)");
 }
 
+/* One byte fewer than all operands have is too few, of a step that has all its rows. */
+TEST(fewer_bytes_than_can_be_are_wrong) {
+  Answered a = answered(TASK_FORWARD);
+  ExerciseScore score = {0};
+  a.problem.filled = a.problem.shape.rows;
+  ExerciseCall call = {.moved_bytes = exercise_least_bytes(TASK_FORWARD, a.problem.shape)};
+  exercise_judge_call(&a.problem, &call, false, &score);
+  assert_string_equal(score.wrong, "");
+  char as[64];
+  snprintf(as, sizeof as, "it moved %.0f bytes, fewer than it can; rows ", --call.moved_bytes);
+  exercise_judge_call(&a.problem, &call, true, &score);
+  assert_memory_equal(score.wrong, as, strlen(as));
+  assert_non_null(strstr(score.wrong, "; as it was measured"));
+  release(&a);
+}
+
 /* ---- points --------------------------------------------------------------------------------- */
 
 /* What is handed out is right, and fast where a function has little to do: it earns nothing. */

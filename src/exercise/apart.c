@@ -27,10 +27,12 @@ void apart_release(void *memory, size_t bytes) {
 }
 
 /* The signals that a function may cause are those of the process: no handler is inherited. */
-static void set_signals(void) {
-  static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGXCPU};
-  for (size_t i = 0; i < sizeof caused / sizeof *caused; i++) signal(caused[i], SIG_DFL);
-}
+static const struct {
+  int number;
+  const char *name;
+} caused[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"},
+              {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"}, {SIGSYS, "SIGSYS"}, {SIGXCPU, "SIGXCPU"}};
+enum { CAUSED = sizeof caused / sizeof *caused };
 
 enum { MOST_SAID = 4096 /* bytes that a process may print */ };
 
@@ -43,7 +45,7 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
   dup2(fileno(said), STDOUT_FILENO);
   dup2(fileno(said), STDERR_FILENO);
-  set_signals();
+  for (int i = 0; i < CAUSED; i++) signal(caused[i].number, SIG_DFL);
   signal(SIGXFSZ, SIG_IGN);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* a grader that is interrupted leaves nobody behind */
@@ -113,31 +115,14 @@ bool apart_run(void (*work)(void *context), void *context, double limit, Apart *
   return true;
 }
 
-static const char *signal_name(int number) {
-  switch (number) {
-  case SIGSEGV:
-    return "SIGSEGV";
-  case SIGBUS:
-    return "SIGBUS";
-  case SIGFPE:
-    return "SIGFPE";
-  case SIGILL:
-    return "SIGILL";
-  case SIGABRT:
-    return "SIGABRT";
-  case SIGKILL:
-    return "SIGKILL";
-  default:
-    return "a signal";
-  }
-}
-
 void apart_describe(const Apart *apart, double limit, char *text, size_t size) {
+  const char *name = "a signal";
+  for (int i = 0; i < CAUSED; i++)
+    if (caused[i].number == apart->value) name = caused[i].name;
   if (apart->end == APART_HUNG)
     snprintf(text, size, "it had not returned after %.3g s", limit);
   else if (apart->end == APART_KILLED)
-    snprintf(text, size, "it was ended by %s (%s)", signal_name(apart->value),
-             strsignal(apart->value));
+    snprintf(text, size, "it was ended by %s (%s)", name, strsignal(apart->value));
   else
     snprintf(text, size, "it called exit(%d)", apart->value);
 }

@@ -42,7 +42,7 @@ typedef struct {
   int rows, columns; /* 0 rows: the problem has no such array */
   size_t size;       /* bytes of a value: 4, of a float but for ARRAY_ORDER, or less */
   void *given;       /* (rows, columns) before the call; NULL: poison */
-  const void *got;   /* after the call, not owned; NULL until there was one */
+  void *got;         /* what the call left, not owned; NULL: nobody asks */
   double *expected;  /* NULL: nobody judges what is left there */
   double *allowed;   /* the error that float32 may have; below 0: must still be poison */
 } ExerciseArray;
@@ -100,11 +100,6 @@ double exercise_unfused_bytes(ExerciseTask task, ExerciseShape shape);
    how exactly, how many are wrong, and whether they lie in a pattern. */
 bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size);
 
-/* Returns true if loss, correct and dz of a TASK_LOSS problem that was run follow from its
-   log-probabilities p, within float32. Then a mistake in them is that of the function that made p.
- */
-bool exercise_follows_p(const ExerciseProblem *problem);
-
 /* ---- running (run.c; gpu.c or emulated.c) -------------------------------------------- */
 
 enum { RIVALS = 2, EXERCISE_TOLD = 4096 };
@@ -134,16 +129,16 @@ typedef struct {
 bool exercise_find(ExerciseBackend *backend, Error *error);
 /* The start of a process that calls functions. */
 bool exercise_start(Error *error);
-/* Calls the function on the device; left[name]: what it left in arrays that are not constant.
-   Returns false with *error set if nothing can be run any more. measured: times it, too. */
-bool exercise_run(const ExerciseProblem *problem, uint8_t *const left[ARRAYS], bool measured,
-                  ExerciseCall *call, Error *error);
+/* Calls the function on the device and copies what it left to `got` of the arrays. Returns false
+ *with error set if nothing can be run any more. measured: times it, too. */
+bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error);
 
 /* ---- the score (score.c) ----------------------------------------------------------- */
 
 /* The findings about a function. */
 typedef struct {
   bool right, fused;
+  bool follows_p;                 /* a wrong loss that is right for what the softmax left */
   char wrong[768];                /* why not right */
   char told[EXERCISE_TOLD];       /* errors and costs, with lines of the source */
   ExerciseCall call;              /* of the measured shape; launches: the most of all */
@@ -154,6 +149,10 @@ typedef struct {
    is wrong for the sake of another says so. */
 void exercise_score(const ExerciseBackend *backend, uint64_t seed, int shapes,
                     ExerciseScore scores[TASKS]);
+
+/* Judges, and says what is wrong with a call, also that it moved too few bytes. judge.c */
+void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
+                         ExerciseScore *score);
 
 /* Runs each function once on its measured shape, for a profiler to look at. */
 bool exercise_once(const ExerciseBackend *backend, Error *error);

@@ -139,7 +139,10 @@ static bool row_follows(const ExerciseProblem *problem, const float *p, const fl
   return follows;
 }
 
-bool exercise_follows_p(const ExerciseProblem *problem) {
+/* Returns true if loss, correct and dz of a TASK_LOSS problem that was run follow from its
+   log-probabilities p, within float32. Then a mistake in them is that of the function that made p.
+ */
+static bool follows_p(const ExerciseProblem *problem) {
   const ExerciseArray *a = problem->array;
   const size_t classes = (size_t)problem->shape.out;
   if (!a[ARRAY_P].got || problem->filled == 0) return false;
@@ -152,4 +155,22 @@ bool exercise_follows_p(const ExerciseProblem *problem) {
     if (!row_follows(problem, p + row, dz + row, labels[order[position]], position)) return false;
   }
   return true;
+}
+
+void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
+                         ExerciseScore *score) {
+  char text[448] = "";
+  if (*call->complaint)
+    snprintf(text, sizeof text, "%s", call->complaint);
+  else
+    exercise_judge(problem, text, sizeof text);
+  /* Nobody reads inputs that have not been read, or leaves results that have not been written. */
+  if (!*text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
+      call->moved_bytes < exercise_least_bytes(problem->task, problem->shape))
+    snprintf(text, sizeof text, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
+  if (*text)
+    snprintf(score->wrong, sizeof score->wrong, "%.440s; rows %d, in %d, out %d%s", text,
+             problem->shape.rows, problem->shape.in, problem->shape.out,
+             measured ? "; as it was measured" : "");
+  score->follows_p = *text && !*call->complaint && problem->task == TASK_LOSS && follows_p(problem);
 }

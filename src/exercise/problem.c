@@ -7,9 +7,29 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 
-static const char *const names[ARRAYS] = {"x",       "w",       "b",   "z",  "y",  "labels",
-                                          "order",   "largest", "sum", "p",  "dz", "loss",
-                                          "correct", "vw",      "vb",  "dw", "db"};
+/* An array: its name, its shape, of rows, in, out, end and 1, and what it is to each task:
+   constant, given, or for the function to write; ' ': the task has none. */
+static const struct {
+  const char *name, *shape;
+  size_t size;
+  char role[TASKS + 1];
+} arrays[ARRAYS] = {[ARRAY_X] = {"x", "ri", 4, "c  c"},
+                    [ARRAY_W] = {"w", "oi", 4, "c  g"},
+                    [ARRAY_B] = {"b", "1o", 4, "c  g"},
+                    [ARRAY_Z] = {"z", "ro", 4, "wcc "},
+                    [ARRAY_Y] = {"y", "ro", 4, "w   "},
+                    [ARRAY_LABELS] = {"labels", "e1", 2, " cc "},
+                    [ARRAY_ORDER] = {"order", "e1", 4, " cc "},
+                    [ARRAY_LARGEST] = {"largest", "r1", 4, " ww "},
+                    [ARRAY_SUM] = {"sum", "r1", 4, " ww "},
+                    [ARRAY_P] = {"p", "ro", 4, " ww "},
+                    [ARRAY_DZ] = {"dz", "ro", 4, "  wc"},
+                    [ARRAY_LOSS] = {"loss", "e1", 4, "  w "},
+                    [ARRAY_CORRECT] = {"correct", "e1", 1, "  w "},
+                    [ARRAY_VW] = {"vw", "oi", 4, "   g"},
+                    [ARRAY_VB] = {"vb", "1o", 4, "   g"},
+                    [ARRAY_DW] = {"dw", "oi", 4, "   w"},
+                    [ARRAY_DB] = {"db", "1o", 4, "   w"}};
 
 static void *allocate(size_t count, size_t size) {
   void *memory = calloc(count ? count : 1, size);
@@ -26,25 +46,11 @@ size_t exercise_bytes(const ExerciseArray *array) {
 }
 
 const char *exercise_array_name(int name) {
-  return names[name];
+  return arrays[name].name;
 }
 
 bool exercise_is_constant(ExerciseTask task, int name) {
-  switch (name) {
-  case ARRAY_X:
-  case ARRAY_LABELS:
-  case ARRAY_ORDER:
-    return true;
-  case ARRAY_W:
-  case ARRAY_B:
-    return task == TASK_FORWARD;
-  case ARRAY_Z:
-    return task == TASK_SOFTMAX || task == TASK_LOSS;
-  case ARRAY_DZ:
-    return task == TASK_UPDATE;
-  default:
-    return false;
-  }
+  return arrays[name].role[task] == 'c';
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -75,24 +81,24 @@ ExerciseShape exercise_shape(uint64_t seed, int index) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void add_array(ExerciseProblem *p, int name, int rows, int columns) {
-  const size_t size = name == ARRAY_LABELS ? sizeof(uint16_t) : name == ARRAY_CORRECT ? 1 : 4;
-  p->array[name] = (ExerciseArray){.rows = rows, .columns = columns, .size = size};
+static int side_of(const ExerciseShape *s, char side) {
+  return side == 'r'   ? s->rows
+         : side == 'i' ? s->in
+         : side == 'o' ? s->out
+         : side == 'e' ? s->end
+                       : 1;
 }
 
 /* Uniform in [low, high). */
-static float *give(ExerciseProblem *p, int name, int rows, int columns, double low, double high,
-                   uint64_t seed) {
-  add_array(p, name, rows, columns);
-  const size_t count = count_of(&p->array[name]);
+static float *give(ExerciseArray *a, int name, double low, double high, uint64_t seed) {
+  const size_t count = count_of(a);
   float *values = allocate(count, sizeof *values);
   for (size_t i = 0; i < count; i += 4) {
     const RandomWords words = random_words(seed, (uint64_t)name, i);
     for (size_t k = 0; k < 4 && i + k < count; k++)
       values[i + k] = (float)(low + (high - low) * (double)random_unit(words.word[k]));
   }
-  p->array[name].given = values;
-  return values;
+  return a->given = values;
 }
 
 /* Logits of both signs, all negative, huge and near each other, huge and far apart. They are
@@ -101,19 +107,18 @@ static float *give(ExerciseProblem *p, int name, int rows, int columns, double l
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
   const double *r = range[p->shape.logits % 4];
-  const int rows = p->shape.rows, classes = p->shape.out;
-  float *z = give(p, ARRAY_Z, rows, classes, r[0], r[1], seed);
-  for (size_t i = 0; i < count_of(&p->array[ARRAY_Z]); i++) {
-    const size_t row = i / (size_t)classes;
-    z[i] = row % 5 == 4 ? z[row * (size_t)classes] : roundf(z[i] * 1024) / 1024;
+  ExerciseArray *a = &p->array[ARRAY_Z];
+  const size_t classes = (size_t)a->columns;
+  float *z = give(a, ARRAY_Z, r[0], r[1], seed);
+  for (size_t i = 0; i < count_of(a); i++) {
+    const size_t row = i / classes;
+    z[i] = row % 5 == 4 ? z[row * classes] : roundf(z[i] * 1024) / 1024;
   }
 }
 
 /* Labels by stored row, and the order in which positions find them. */
 static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
-  add_array(p, ARRAY_LABELS, end, 1);
-  add_array(p, ARRAY_ORDER, end, 1);
   uint16_t *labels = allocate((size_t)end, sizeof *labels);
   uint32_t *order = allocate((size_t)end, sizeof *order);
   reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
@@ -130,46 +135,6 @@ static uint16_t *labels_of_step(const ExerciseProblem *p) {
   uint16_t *of_step = allocate((size_t)p->filled, sizeof *of_step);
   for (int r = 0; r < p->filled; r++) of_step[r] = labels[order[p->shape.first + r]];
   return of_step;
-}
-
-static void give_forward(ExerciseProblem *p, uint64_t seed) {
-  const ExerciseShape *s = &p->shape;
-  give(p, ARRAY_X, s->rows, s->in, -1, 1, seed);
-  give(p, ARRAY_W, s->out, s->in, -1, 1, seed);
-  give(p, ARRAY_B, 1, s->out, -1, 1, seed);
-  add_array(p, ARRAY_Z, s->rows, s->out);
-  add_array(p, ARRAY_Y, s->rows, s->out);
-}
-
-static void give_softmax(ExerciseProblem *p, uint64_t seed) {
-  const ExerciseShape *s = &p->shape;
-  give_logits(p, seed);
-  give_labels(p, seed + 1); /* the layer level's kernel wants them */
-  add_array(p, ARRAY_LARGEST, s->rows, 1);
-  add_array(p, ARRAY_SUM, s->rows, 1);
-  add_array(p, ARRAY_P, s->rows, s->out);
-}
-
-static void give_loss(ExerciseProblem *p, uint64_t seed) {
-  const ExerciseShape *s = &p->shape;
-  give_softmax(p, seed);
-  add_array(p, ARRAY_DZ, s->rows, s->out);
-  add_array(p, ARRAY_LOSS, s->end, 1);
-  add_array(p, ARRAY_CORRECT, s->end, 1);
-}
-
-static void give_update(ExerciseProblem *p, uint64_t seed) {
-  const ExerciseShape *s = &p->shape;
-  give(p, ARRAY_X, s->rows, s->in, -1, 1, seed);
-  float *dz = give(p, ARRAY_DZ, s->rows, s->out, -1, 1, seed);
-  for (size_t i = (size_t)p->filled * (size_t)s->out; i < count_of(&p->array[ARRAY_DZ]); i++)
-    dz[i] = 0; /* rows beyond the step */
-  give(p, ARRAY_W, s->out, s->in, -1, 1, seed);
-  give(p, ARRAY_B, 1, s->out, -1, 1, seed);
-  give(p, ARRAY_VW, s->out, s->in, -1, 1, seed);
-  give(p, ARRAY_VB, 1, s->out, -1, 1, seed);
-  add_array(p, ARRAY_DW, s->out, s->in);
-  add_array(p, ARRAY_DB, 1, s->out);
 }
 
 /* ---- what is expected -----------------------------------------------------------------------
@@ -328,13 +293,27 @@ static void expect_loss(ExerciseProblem *p) {
 /* ---- a problem ------------------------------------------------------------------------------ */
 
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed) {
-  static void (*const give_task[TASKS])(ExerciseProblem *, uint64_t) = {give_forward, give_softmax,
-                                                                        give_loss, give_update};
   ExerciseProblem p = {.task = task, .shape = shape};
-  if (task == TASK_SOFTMAX || task == TASK_LOSS) p.shape.in = 1;
+  const bool has_logits = task == TASK_SOFTMAX || task == TASK_LOSS;
+  if (has_logits) p.shape.in = 1;
   p.filled = shape.end - shape.first < shape.rows ? shape.end - shape.first : shape.rows;
   p.rule = (ExerciseRule){0.9f, seed % 2 ? 0.01f : 0.0f, 0.05f};
-  give_task[task](&p, seed);
+  for (int name = 0; name < ARRAYS; name++) {
+    const char role = arrays[name].role[task], *sides = arrays[name].shape;
+    ExerciseArray *a = &p.array[name];
+    if (role == ' ') continue;
+    *a = (ExerciseArray){.rows = side_of(&p.shape, sides[0]),
+                         .columns = side_of(&p.shape, sides[1]),
+                         .size = arrays[name].size};
+    if (role != 'w' && !has_logits) give(a, name, -1, 1, seed);
+  }
+  if (has_logits) {
+    give_logits(&p, seed);
+    give_labels(&p, seed + 1); /* the layer level's kernel wants them of softmax, too */
+  }
+  float *dz = p.array[ARRAY_DZ].given; /* 0 in rows beyond the step */
+  for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
+    dz[i] = 0;
   return p;
 }
 

@@ -90,7 +90,7 @@ static void complain(ExerciseCall *call, const char *what, const char *of) {
 }
 
 /* Copies what the function left, and complains of guard zones that it wrote to. */
-static cudaError_t fetch(const ExercisePlaced *d, uint8_t *const left[ARRAYS], ExerciseCall *call) {
+static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
     const size_t bytes = exercise_bytes(a);
@@ -103,13 +103,12 @@ static cudaError_t fetch(const ExercisePlaced *d, uint8_t *const left[ARRAYS], E
       if (!exercise_is_poison(guard, (size_t)(zone - guard), length))
         complain(call, "wrote outside of ", exercise_array_name(name));
     }
-    if (left[name]) TRY(cudaMemcpy(left[name], d_array, bytes, cudaMemcpyDeviceToHost));
+    if (a->got) TRY(cudaMemcpy(a->got, d_array, bytes, cudaMemcpyDeviceToHost));
   }
   return cudaSuccess;
 }
 
-bool exercise_run(const ExerciseProblem *problem, uint8_t *const left[ARRAYS], bool measured,
-                  ExerciseCall *call, Error *error) {
+bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
   bool good = cuda_done(exercise_place(&d, problem), "placing a problem", error);
   if (good) {
@@ -120,7 +119,7 @@ bool exercise_run(const ExerciseProblem *problem, uint8_t *const left[ARRAYS], b
     exercise_watch(&d, call, false);
     if (status != cudaSuccess) complain(call, "answered ", cudaGetErrorString(status));
     good = cuda_done(ended, "a function of the exercise", error) &&
-           cuda_done(fetch(&d, left, call), "fetching the results", error) &&
+           cuda_done(fetch(&d, call), "fetching the results", error) &&
            (!measured || exercise_time(&d, call, error));
     call->called = good;
   }

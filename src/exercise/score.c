@@ -11,53 +11,35 @@ enum { CALLS = EXERCISE_SHAPES + 1 };
 
 /* ---- a function's process ------------------------------------------------------------------- */
 
-/* A function, and what its process leaves of each call, the measured one last. */
+/* A function, and what its process leaves of each call, the measured one last, in shared memory. */
 typedef struct {
-  const ExerciseBackend *backend;
   ExerciseTask task;
-  uint64_t seed;
   int shapes;
-  Error error;
-  ExerciseCall *calls;          /* [shapes + 1], shared */
-  uint8_t *left[CALLS][ARRAYS]; /* shared; NULL: the array is constant, or there is none */
+  ExerciseProblem problems[CALLS];
+  ExerciseCall *calls; /* [shapes + 1] */
 } Process;
-
-static ExerciseProblem problem_of(const Process *p, int i) {
-  const uint64_t values = p->seed * 1000 + (uint64_t)(10 * i) + (uint64_t)(i % 2);
-  return exercise_problem(p->task,
-                          i < p->shapes ? exercise_shape(p->seed, i)
-                                        : exercise_measured_shape(p->backend, p->task),
-                          values);
-}
 
 static void call_all(void *context) {
   Process *p = context;
   ExerciseCall *call = p->calls;
   Error error;
   bool good = exercise_start(&error);
-  for (int i = 0; good && i <= p->shapes; i++, call++) {
-    ExerciseProblem problem = problem_of(p, i);
-    good = exercise_run(&problem, p->left[i], i == p->shapes, call, &error);
-    exercise_free(&problem);
-  }
+  for (int i = 0; good && i <= p->shapes; i++, call++)
+    good = exercise_run(&p->problems[i], i == p->shapes, call, &error);
   if (!good)
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
 
-/* One block of shared memory; NULL: there is none. */
+/* One block of memory, for calls and for what they leave; NULL: there is none. */
 static uint8_t *share(Process *p, size_t *bytes) {
   uint8_t *block = NULL;
   for (int pass = 0; pass < 2; pass++) {
     *bytes = (size_t)(p->shapes + 1) * sizeof *p->calls;
-    for (int i = 0; i <= p->shapes; i++) {
-      ExerciseProblem problem = problem_of(p, i);
-      for (int name = 0; name < ARRAYS; name++) {
-        const ExerciseArray *a = &problem.array[name];
-        if (a->rows == 0 || exercise_is_constant(p->task, name)) continue;
-        if (pass == 1) p->left[i][name] = block + *bytes;
-        *bytes += (exercise_bytes(a) + 63) / 64 * 64;
-      }
-      exercise_free(&problem);
+    for (int i = 0; i < (p->shapes + 1) * ARRAYS; i++) {
+      ExerciseArray *a = &p->problems[i / ARRAYS].array[i % ARRAYS];
+      if (a->rows == 0 || exercise_is_constant(p->task, i % ARRAYS)) continue;
+      if (pass == 1) a->got = block + *bytes;
+      *bytes += (exercise_bytes(a) + 63) / 64 * 64;
     }
     if (pass == 0 && !(block = apart_memory(*bytes))) return NULL;
   }
@@ -65,46 +47,38 @@ static uint8_t *share(Process *p, size_t *bytes) {
   return block;
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
-
-static const char follows_p[] = ". Nothing else is wrong with it: it is right for the p that "
-                                "function 2 gives it, which is wrong";
-
-static void judge_call(const Process *p, int i, ExerciseScore *score) {
-  const ExerciseCall *call = &p->calls[i];
-  ExerciseProblem problem = problem_of(p, i);
-  char text[448] = "";
-  for (int name = 0; name < ARRAYS; name++) problem.array[name].got = p->left[i][name];
-  exercise_expect(&problem);
-  if (*call->complaint)
-    snprintf(text, sizeof text, "%s", call->complaint);
-  else
-    exercise_judge(&problem, text, sizeof text);
-  /* Nobody reads inputs that have not been read, or leaves results that have not been written. */
-  if (!*text && isfinite(call->moved_bytes) && problem.filled == problem.shape.rows &&
-      call->moved_bytes < exercise_least_bytes(p->task, problem.shape))
-    snprintf(text, sizeof text, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
-  if (*text)
-    snprintf(score->wrong, sizeof score->wrong, "%.440s; rows %d, in %d, out %d%s%s", text,
-             problem.shape.rows, problem.shape.in, problem.shape.out,
-             i == p->shapes ? "; as it was measured" : "",
-             !*call->complaint && p->task == TASK_LOSS && exercise_follows_p(&problem) ? follows_p
-                                                                                       : "");
-  exercise_free(&problem);
-}
-
 static void tell(const ExerciseCall *call, bool costs, ExerciseScore *score) {
 #ifdef ON_EMULATOR
   char *told = emulator_told(call->record, costs, costs ? 3 : 8);
   const size_t used = strlen(score->told);
   snprintf(score->told + used, sizeof score->told - used, "%s", told);
-  if (*told && !costs && !*score->wrong) {
+  if (*told && !costs && !*score->wrong)
     snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(told, "\n"), told);
-  }
   free(told);
 #else
   (void)call, (void)costs, (void)score;
 #endif
+}
+
+/* Says what became of the calls of a process that has ended. */
+static void judge_all(Process *p, const Apart *apart, double limit, ExerciseScore *score) {
+  int called = 0, launches = 0;
+  for (; called <= p->shapes && p->calls[called].called && !*score->wrong; called++) {
+    const ExerciseCall *call = &p->calls[called];
+    tell(call, false, score);
+    exercise_expect(&p->problems[called]);
+    if (!*score->wrong) exercise_judge_call(&p->problems[called], call, called == p->shapes, score);
+    if (call->launches > launches) launches = call->launches;
+  }
+  if (!*score->wrong && called <= p->shapes)
+    snprintf(score->wrong, sizeof score->wrong, "%.400s", p->calls[called].complaint);
+  if (!*score->wrong && apart->end != APART_DONE)
+    apart_describe(apart, limit, score->wrong, sizeof score->wrong);
+  score->right = !*score->wrong && called > p->shapes;
+  score->call = p->calls[p->shapes];
+  if (score->right) tell(&score->call, true, score);
+  score->call.launches = launches;
+  score->fused = score->right && launches == 1;
 }
 
 static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed, int shapes,
@@ -112,59 +86,44 @@ static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64
   Apart apart;
   Error error;
   size_t bytes;
-  Process p = {.backend = backend, .task = task, .seed = seed, .shapes = shapes};
+  Process p = {.task = task, .shapes = shapes};
+  for (int i = 0; i <= shapes; i++)
+    p.problems[i] = exercise_problem(
+        task, i < shapes ? exercise_shape(seed, i) : exercise_measured_shape(backend, task),
+        seed * 1000 + (uint64_t)(10 * i) + (uint64_t)(i % 2));
   *score = (ExerciseScore){.dram_bytes = NAN, .cache_bytes = NAN};
   uint8_t *block = share(&p, &bytes);
   for (int i = 0; block && i <= shapes; i++) {
     p.calls[i].moved_bytes = NAN;
     for (int k = 0; k <= RIVALS; k++) p.calls[i].seconds[k] = NAN;
   }
-  if (!block || !apart_run(call_all, &p, backend->limit, &apart, &error)) {
-    snprintf(score->wrong, sizeof score->wrong, "%.400s",
-             block ? error.text : "no memory to share with a process");
-    apart_release(block, bytes);
-    return;
-  }
-  int called = 0, launches = 0;
-  for (; called <= shapes && p.calls[called].called && !*score->wrong; called++) {
-    tell(&p.calls[called], false, score);
-    if (!*score->wrong) judge_call(&p, called, score);
-    if (p.calls[called].launches > launches) launches = p.calls[called].launches;
-  }
-  if (!*score->wrong && called <= shapes && *p.calls[called].complaint)
-    snprintf(score->wrong, sizeof score->wrong, "%.400s", p.calls[called].complaint);
-  if (!*score->wrong && apart.end != APART_DONE)
-    apart_describe(&apart, backend->limit, score->wrong, sizeof score->wrong);
-  score->right = !*score->wrong && called > shapes;
-  if (score->right) tell(&p.calls[shapes], true, score);
-  score->call = p.calls[shapes];
-  score->call.launches = launches;
-  score->fused = score->right && launches == 1;
+  if (!block) error_set(&error, "no memory to share with a process");
+  if (block && apart_run(call_all, &p, backend->limit, &apart, &error))
+    judge_all(&p, &apart, backend->limit, score);
+  else
+    snprintf(score->wrong, sizeof score->wrong, "%.400s", error.text);
   apart_release(block, bytes);
-}
-
-/* Function 3 calls 2, as it is handed out: that it is right for what 2 gives it matters only where
-   2 is wrong. */
-static void forget_p(ExerciseScore scores[TASKS]) {
-  char *said = strstr(scores[TASK_LOSS].wrong, follows_p);
-  if (said && scores[TASK_SOFTMAX].right) *said = '\0';
+  for (int i = 0; i <= shapes; i++) exercise_free(&p.problems[i]);
 }
 
 void exercise_score(const ExerciseBackend *backend, uint64_t seed, int shapes,
                     ExerciseScore scores[TASKS]) {
   for (int task = 0; task < TASKS; task++)
     score_task(backend, (ExerciseTask)task, seed, shapes, &scores[task]);
-  forget_p(scores);
+  /* Function 3 calls 2, as it is handed out. */
+  ExerciseScore *loss = &scores[TASK_LOSS];
+  if (loss->follows_p && !scores[TASK_SOFTMAX].right)
+    strcat(loss->wrong, ". Nothing else is wrong with it: it is right for the p that function 2 "
+                        "gives it, which is wrong");
 }
 
 bool exercise_once(const ExerciseBackend *backend, Error *error) {
   bool good = exercise_start(error);
   for (int task = 0; good && task < TASKS; task++) {
     ExerciseCall call = {0};
-    uint8_t *const left[ARRAYS] = {NULL};
     ExerciseProblem problem = exercise_problem(
         (ExerciseTask)task, exercise_measured_shape(backend, (ExerciseTask)task), 1);
-    good = exercise_run(&problem, left, false, &call, error);
+    good = exercise_run(&problem, false, &call, error);
     exercise_free(&problem);
   }
   return good;
