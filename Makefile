@@ -503,18 +503,16 @@ fuzz:                       ## with clang: invent input for every reader, SECOND
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-$(FUZZ)/fuzz_csv: src/data/dataset.c src/data/csv_chunk.c src/data/idx.c src/data/split.c src/data/source.c
-$(FUZZ)/fuzz_ini $(FUZZ)/fuzz_options: $(addprefix src/cli/,option_kinds.c option_table.c options.c \
-                                        options_file.c)
-$(FUZZ)/fuzz_checkpoint: $(addprefix src/model/,checkpoint.c network.c)
-$(FUZZ)/fuzz_image: $(addprefix src/data/,grid.c image.c ink.c photograph.c)
 # Arithmetic of stb, version 2.27, that touches no memory is left alone.
-$(FUZZ)/fuzz_image: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute \
-                                   -DSTBI_MAX_DIMENSIONS=1024
-FUZZ_BASE := $(filter-out %/threads.c,$(wildcard src/base/*.c))
-$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_BASE) $(wildcard src/*/*.h tests/fuzz/*.h)
+$(FUZZ)/data/image.o: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute -DSTBI_MAX_DIMENSIONS=1024
+$(FUZZ)/%.o: src/%.c $(wildcard src/*/*.h)
 	@mkdir -p $(@D)
-	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c,$^) -o $@ $(LIBRARIES)
+	@$(FUZZ_CC) $(FUZZ_FLAGS) -c $< -o $@
+$(FUZZ)/read.a: $(patsubst src/%.c,$(FUZZ)/%.o,$(filter-out %/threads.c,$(wildcard \
+                  $(patsubst %,src/%/*.c,base cli data model)))) # without OpenMP
+	@$(AR) rcs $@ $^
+$(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/read.a $(wildcard tests/fuzz/*.h)
+	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
 
 # ---- what the tests miss -------------------------------------------------------------------
 COVERED := BUILD=build/coverage PLACE=build/coverage CUDA=0 CFLAGS='-O0 -g --coverage'
