@@ -173,7 +173,7 @@ KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer stat
 WATCHED_KERNELS := $(patsubst $(BUILD)/emulated/%,$(BUILD)/watched/kernels/%,$(filter-out \
                      $(BUILD)/emulated/tests/%,$(filter $(BUILD)/emulated/%,$(KERNELS_ON_EMULATOR)))) \
                    $(filter $(BUILD)/tests/% $(BUILD)/emulated/tests/%,$(KERNELS_ON_EMULATOR))
-BENCH_TESTS := $(BUILD)/test_bench $(BUILD)/test_trace $(BUILD)/test_trace_cuda
+BENCH_TESTS := $(filter $(BUILD)/test_bench $(BUILD)/test_trace%,$(TESTS))
 ifeq ($(SANITIZE),thread)
 # Both want to be the allocator; the watch has functions of the sanitizer's names.
 TESTS    := $(filter-out $(BUILD)/test_faults $(BUILD)/test_emulator,$(TESTS))
@@ -322,7 +322,7 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 
 # Each program is linked of its own objects and of these. An archive comes last: it gives what the
 # objects before it want.
-WATCHED := $(patsubst %,$(BUILD)/watched_%,test_kernels test_kernels_gemm test_kernels_softmax)
+WATCHED := $(patsubst tests/%.c,$(BUILD)/watched_%,$(filter-out %_wide.c,$(wildcard tests/test_kernels*.c)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
 HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp_manual $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o
@@ -343,8 +343,7 @@ $(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c s
                    $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
-$(PLACE)/mlp-lab $(BUILD)/test_lab $(BUILD)/test_lab_rungs:      $(LAB)
-$(BUILD)/test_lab_report:                                          $(LAB)
+$(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS)):         $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
