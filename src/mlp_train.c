@@ -79,7 +79,26 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   return result;
 }
 
-/* Of ranks: says who is stopped. */
+/* Loads the weights of --init as a run in which nothing was trained yet. Where --hidden is not
+   given the network is that of the file. */
+static bool init(Options *options, Checkpoint *from, Error *error) {
+  Options initial;
+  options_default(&initial);
+  if (!checkpoint_load(from, options->init, error)) return false;
+  HiddenSizes *hidden = &options->training.hidden;
+  if (memcmp(hidden, &initial.training.hidden, sizeof *hidden) == 0) {
+    *hidden = (HiddenSizes){.count = from->network.layers - 1};
+    memcpy(hidden->size, from->network.size + 1, (size_t)hidden->count * sizeof *hidden->size);
+  }
+  from->count = 1;
+  from->updates = from->step = from->correct = from->rows = 0;
+  from->epoch = from->best_epoch = from->resident = 0;
+  from->loss = 0;
+  from->test_accuracy = from->best_accuracy = NAN;
+  return true;
+}
+
+/* Says which rank is stopped. */
 static void say(const char *sentence) {
   fprintf(stderr, "mlp-train: %s\n", sentence);
 }
@@ -121,6 +140,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
                             Checkpoint *from, Error *error) {
   OptionsResult asked = options_parse(argc, argv, options, error);
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
+  if (asked == OPTIONS_RUN && *options->init && !init(options, from, error)) return OPTIONS_FAILURE;
   if (asked == OPTIONS_RUN && ranks && (options->load.count > 0 || *options->tune)) {
     error_set(error, "--%s is for one process: start it without the launcher",
               options->load.count > 0 ? "load" : "tune");
@@ -145,8 +165,8 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (!pixel_range_find(options, report, error)) return false;
   if (*options->tune) return tune_command(options, report, error);
   if (options->ensemble) return ensemble_command(options, ranks, report, error);
-  return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,
-                       error);
+  return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,
+                       began, signal, error);
 }
 
 int main(int argc, char **argv) {

@@ -237,8 +237,16 @@ TEST(wrong_usage_is_named) {
       {"--output a.csv", "--output needs --predict FILE"},
       {"--probabilities", "--probabilities needs --predict FILE"},
       {"--load m --classify", "needs the names of pictures"},
-      {"--load m --evaluate --json", "--json needs --classify PICTURE..."},
-      {"--load m --evaluate --show a.png", "--show needs --classify PICTURE..."},
+      {"--json", "--json needs --evaluate, --predict or --classify"},
+      {"--show a.png", "--show needs --classify PICTURE..."},
+      {"--load m --evaluate --show a.png", "--evaluate has no use for --show: leave it out"},
+      {"--load m --evaluate --plot a.png", "--evaluate has no use for --plot"},
+      {"--load m --evaluate --log a.csv", "--evaluate has no use for --log"},
+      {"--load m --evaluate --save n", "--evaluate has no use for --save"},
+      {"--load m --evaluate --epochs 3", "--evaluate has no use for --epochs"},
+      {"--load m --predict a.csv --mistakes a.png", "--predict has no use for --mistakes"},
+      {"--load m --classify --test a.csv a.png", "--classify has no use for --test"},
+      {"--resume m --init n", "--resume and --init cannot be combined"},
       {"--load m --evaluate a.png", "unexpected argument 'a.png'"},
       {"--device cpu --fusion none", "--fusion none needs a GPU"},
       {"--device cpu --fusion step", "--fusion step needs a GPU"},
@@ -311,6 +319,20 @@ TEST(the_command_line_wins_wherever_config_stands) {
   }
 }
 
+TEST(each_optimizer_has_its_own_rate) {
+  static const float rates[] = {0.05f, 0.05f, 0.001f, 0.001f};
+  write_config("[training]\nlr = auto\n");
+  for (int k = 0; options_optimizers[k]; k++) {
+    char line[100];
+    snprintf(line, sizeof line, "--optimizer %s --config", options_optimizers[k]);
+    accept(line, config_path);
+    assert_true(options.training.schedule.rate == rates[k]);
+    snprintf(line, sizeof line, "--lr 0.5 --optimizer %s", options_optimizers[k]);
+    accept(line, NULL);
+    assert_true(options.training.schedule.rate == 0.5f);
+  }
+}
+
 TEST(a_file_may_be_written_freely) {
   write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
@@ -373,7 +395,8 @@ TEST(a_bad_file_is_named_with_its_line) {
       {"[training]\nbatch =\n", 2, "--batch must be a whole number from 1 to 65536, not ''"},
       {"[training]\nbatch = 64 # rows\n", 2,
        "--batch must be a whole number from 1 to 65536, not '64 # rows'"},
-      {"[training]\nlr = nan\nbatch = x\n", 2, "--lr must be a number from 0 to 100, not 'nan'"},
+      {"[training]\nlr = nan\nbatch = x\n", 2,
+       "--lr must be auto, or a number from 0 to 100, not 'nan'"},
       {"[training]\nbatch\nlr = 7000\n", 2, "the line is not a [section], key = value"},
       {"[training\nbatch = 64\n", 1, "the line is not a [section], key = value"},
       {"[output]\nquiet = 1\n", 2, "--quiet must be yes or no, not '1'"},

@@ -83,20 +83,27 @@ static float number_at(const char *text, double low, double high, char **end) {
 }
 
 static bool set_float(const OptionRow *row, const char *value, void *options, Error *error) {
+  const bool may_be_auto = row->kind == &option_number_or_auto,
+             is_auto = may_be_auto && strcmp(value, "auto") == 0;
   char *end;
   const float number = number_at(value, row->low, row->high, &end);
-  if (!isfinite(number) || *end)
-    return error_set(error, "--%s must be a number from %g to %g, not '%s'", row->name, row->low,
-                     row->high, value);
-  *(float *)field_of(row, options) = number;
+  if (!is_auto && (!isfinite(number) || *end))
+    return error_set(error, "--%s must be %sa number from %g to %g, not '%s'", row->name,
+                     may_be_auto ? "auto, or " : "", row->low, row->high, value);
+  *(float *)field_of(row, options) = is_auto ? NAN : number;
   return true;
 }
 
 static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
-  text_number(text, size, (double)*(const float *)value_of(row, options), true);
+  const double number = (double)*(const float *)value_of(row, options);
+  if (isnan(number))
+    snprintf(text, size, "auto");
+  else
+    text_number(text, size, number, true);
 }
 
 const OptionKind option_number = {set_float, get_float, NULL, true};
+const OptionKind option_number_or_auto = {set_float, get_float, NULL, true};
 
 /* ---- words of a few ----------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 /* ---- the table ---------------------------------------------------------------------------- */
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
+static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};    /* --lr auto, of each optimizer */
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
@@ -31,7 +32,7 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
 #define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
 
-/* TAKERS: one command, several, or all; a level of fusion that is left out has not the option. */
+/* TAKERS: commands, and levels of fusion that have the option. */
 enum {
   FOR_TRAIN = 1,
   FOR_TUNE = 2,
@@ -39,46 +40,50 @@ enum {
   FOR_EVALUATE = 8,
   FOR_PREDICT = 16,
   FOR_CLASSIFY = 32,
-  AT_EPOCH = 64,
-  AT_EXERCISE = 128,
-  ALL = 255,
-  ONE_NETWORK = ALL & ~FOR_TUNE & ~FOR_ENSEMBLE, /* of --save, --resume or --load */
-  NO_PLAIN_STEP = ALL & ~AT_EPOCH & ~AT_EXERCISE,
+  FOR_HTML = 64, /* of a loaded network */
+  AT_EPOCH = 128,
+  AT_EXERCISE = 256,
+  ALL = 511,
+  LEVELS = AT_EPOCH | AT_EXERCISE,
+  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | LEVELS,
+  NO_PLAIN_STEP = TRAINING & ~LEVELS,
+  ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
+  ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
 /* clang-format off */
 static const OptionRow table[] = {
-  ROW("network", "hidden", "SIZES", "300,100", option_sizes, training.hidden, ALL, RESUME_FREE,
+  ROW("network", "hidden", "SIZES", "300,100", option_sizes, training.hidden, TRAINING, RESUME_FREE,
       "sizes of the hidden layers, or none"),
-  ROW(NULL, "classes", "N", "10", option_whole, training.classes, ALL, RESUME_FREE,
+  ROW(NULL, "classes", "N", "10", option_whole, training.classes, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
 
-  ROW("training", "epochs", "N", "10", option_whole, training.epochs, ALL, RESUME_FREE,
+  ROW("training", "epochs", "N", "10", option_whole, training.epochs, TRAINING, RESUME_FREE,
       "passes over the training file",
       RANGE(1, 1000000), SHORT('e')),
-  ROW(NULL, "batch", "ROWS", "64", option_whole, training.batch, ALL, RESUME_EPOCH,
+  ROW(NULL, "batch", "ROWS", "64", option_whole, training.batch, TRAINING, RESUME_EPOCH,
       "rows per training step",
       RANGE(1, 65536), SHORT('b')),
-  ROW(NULL, "lr", "RATE", "0.05", option_number, training.schedule.rate, ALL, RESUME_FREE,
-      "initial learning rate; adam and adamw want about 0.001",
+  ROW(NULL, "lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
+      "initial learning rate; auto: 0.05 for sgd and nesterov, 0.001 for adam and adamw",
       RANGE(0, 100), SHORT('l')),
   ROW(NULL, "optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
       "rule that updates the weights",
       CHOICES(options_optimizers)),
-  ROW(NULL, "momentum", "M", "0.9", option_number, training.rule.momentum, ALL, RESUME_FREE,
+  ROW(NULL, "momentum", "M", "0.9", option_number, training.rule.momentum, TRAINING, RESUME_FREE,
       "sgd, nesterov: fraction of the last update that is added again",
       RANGE(0, 1)),
-  ROW(NULL, "beta1", "B", "0.9", option_number, training.rule.beta1, ALL, RESUME_FREE,
+  ROW(NULL, "beta1", "B", "0.9", option_number, training.rule.beta1, TRAINING, RESUME_FREE,
       "adam, adamw: decay of the first-moment estimate",
       RANGE(0, 0.99999)),
-  ROW(NULL, "beta2", "B", "0.999", option_number, training.rule.beta2, ALL, RESUME_FREE,
+  ROW(NULL, "beta2", "B", "0.999", option_number, training.rule.beta2, TRAINING, RESUME_FREE,
       "adam, adamw: decay of the second-moment estimate",
       RANGE(0, 0.99999)),
-  ROW(NULL, "epsilon", "E", "1e-8", option_number, training.rule.epsilon, ALL, RESUME_FREE,
+  ROW(NULL, "epsilon", "E", "1e-8", option_number, training.rule.epsilon, TRAINING, RESUME_FREE,
       "adam, adamw: added to the root of the second moment before dividing by it",
       RANGE(1e-16, 1)),
-  ROW(NULL, "weight-decay", "D", "0", option_number, training.rule.weight_decay, ALL, RESUME_FREE,
+  ROW(NULL, "weight-decay", "D", "0", option_number, training.rule.weight_decay, TRAINING, RESUME_FREE,
       "pull of the weights, not the biases, towards 0",
       RANGE(0, 1)),
   ROW(NULL, "label-smoothing", "E", "0", option_number, training.label_smoothing, NO_PLAIN_STEP, RESUME_FREE,
@@ -91,39 +96,39 @@ static const OptionRow table[] = {
   ROW(NULL, "ema", "D", "0", option_number, training.ema, NO_PLAIN_STEP, RESUME_FREE,
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
-  ROW(NULL, "lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, ALL, RESUME_FREE,
+  ROW(NULL, "lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
       "multiplies the learning rate after each epoch",
       RANGE(0, 1)),
-  ROW(NULL, "lr-schedule", "KIND", "step", option_choice, training.schedule.kind, ALL, RESUME_FREE,
+  ROW(NULL, "lr-schedule", "KIND", "step", option_choice, training.schedule.kind, TRAINING, RESUME_FREE,
       "how the learning rate falls; step uses --lr-decay",
       CHOICES(schedules)),
-  ROW(NULL, "warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, ALL, RESUME_FREE,
+  ROW(NULL, "warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, ALL & ~FOR_ENSEMBLE, RESUME_FREE,
+  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, TRAINING & ~FOR_ENSEMBLE, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
-  ROW(NULL, "augment", "LIST", "none", option_strengths, training.augment, ALL, RESUME_EPOCH,
+  ROW(NULL, "augment", "LIST", "none", option_strengths, training.augment, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S: up to strength S",
       CHOICES(augmentations)),
-  ROW(NULL, "seed", "N", "1", option_whole64, training.seed, ALL, RESUME_ROWS,
+  ROW(NULL, "seed", "N", "1", option_whole64, training.seed, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
-  ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, ALL, ONE_RUN,
+  ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, TRAINING, ONE_RUN,
       "train N networks, of this seed and those after it, and judge their committee",
       RANGE(1, ENSEMBLE_MAX)),
 
-  ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, ALL, RESUME_ROWS,
+  ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, TRAINING, RESUME_ROWS,
       "CSV or IDX file to train on",
       READS("csv")),
-  ROW(NULL, "test", "FILE", "data/mnist_test.csv", option_path_or_none, test, ALL, RESUME_FREE,
+  ROW(NULL, "test", "FILE", "data/mnist_test.csv", option_path_or_none, test, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
       "CSV or IDX to test on after each epoch, or at the end with --validation; or none",
       READS("csv")),
-  ROW(NULL, "validation", "FILE", "0", option_share_or_path, validation, ALL, RESUME_ROWS,
+  ROW(NULL, "validation", "FILE", "0", option_share_or_path, validation, TRAINING, RESUME_ROWS,
       "CSV or IDX to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
       READS_OR_SHARE("csv", 0.9)),
-  ROW(NULL, "label-column", "C", "", option_name, label_column, ALL, RESUME_ROWS,
+  ROW(NULL, "label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
   ROW(NULL, "pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL & ~AT_EPOCH, RESUME_SAME,
@@ -135,7 +140,7 @@ static const OptionRow table[] = {
   ROW(NULL, "std", "S", "1", option_number, training.pixels.std, ALL & ~AT_EPOCH, RESUME_SAME,
       "divisor of each pixel after that",
       RANGE(1e-6, 1e6)),
-  ROW(NULL, "resident", "WHEN", "auto", option_choice, training.resident, ALL, RESUME_EPOCH,
+  ROW(NULL, "resident", "WHEN", "auto", option_choice, training.resident, TRAINING, RESUME_EPOCH,
       "whether all rows stay on the device; else they are streamed every epoch",
       CHOICES(residencies)),
 
@@ -158,32 +163,35 @@ static const OptionRow table[] = {
   ROW("output", "quiet", NULL, "no", option_yes_no, quiet, ALL, ONE_RUN,
       "print only the last epoch",
       SHORT('q')),
-  ROW(NULL, "log", "FILE", "", option_path, log, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "log", "FILE", "", option_path, log, ONE_RUN_ALONE, ONE_RUN,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE, ONE_RUN,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
-  ROW(NULL, "weights", "FILE", "", option_path, weights, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "weights", "FILE", "", option_path, weights, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
       "draw the filters of the first layer as a PNG",
       WRITES("png")),
-  ROW(NULL, "mistakes", "FILE", "", option_path, mistakes, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "mistakes", "FILE", "", option_path, mistakes, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
       "draw the most confidently wrong test or validation rows as a PNG",
       WRITES("png")),
-  ROW(NULL, "confusion", "FILE", "", option_path, confusion, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "confusion", "FILE", "", option_path, confusion, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
       "draw the confusion matrix of the test or validation rows as a PNG",
       WRITES("png")),
-  ROW(NULL, "html", "FILE", "", option_path, html, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "html", "FILE", "", option_path, html, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
       "write a web page on which one draws digits for the network, with mistakes of it on those rows",
       WRITES("html")),
 
-  ROW("model", "save", "FILE", "", option_path, save, ALL & ~FOR_TUNE, ONE_RUN,
+  ROW("model", "save", "FILE", "", option_path, save, TRAINING & ~FOR_TUNE, ONE_RUN,
       "save the network in FILE, in safetensors format",
       WRITES_EVEN_BARE("safetensors st")),
-  ROW(NULL, "resume", "FILE", NULL, option_path, resume, ONE_NETWORK, ONE_RUN,
+  ROW(NULL, "resume", "FILE", NULL, option_path, resume, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
       READS("safetensors")),
-  ROW(NULL, "load", "FILE", NULL, option_paths, load, ALL & ~FOR_TUNE, ONE_RUN,
+  ROW(NULL, "init", "FILE", NULL, option_path, init, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
+      "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
+      READS("safetensors")),
+  ROW(NULL, "load", "FILE", NULL, option_paths, load, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",
       READS("safetensors")),
@@ -192,23 +200,23 @@ static const OptionRow table[] = {
   ROW(NULL, "predict", "FILE", NULL, option_path, predict, ALL, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
       READS("csv")),
-  ROW(NULL, "output", "FILE", NULL, option_path, output, FOR_PREDICT, ONE_RUN,
+  ROW(NULL, "output", "FILE", NULL, option_path, output, FOR_PREDICT | LEVELS, ONE_RUN,
       "write the predictions to FILE [standard output]",
-      WRITES_EVEN_BARE("csv")),
-  ROW(NULL, "probabilities", NULL, NULL, option_yes_no, probabilities, FOR_PREDICT, ONE_RUN,
+      WRITES_EVEN_BARE("csv jsonl")),
+  ROW(NULL, "probabilities", NULL, NULL, option_yes_no, probabilities, FOR_PREDICT | LEVELS, ONE_RUN,
       "with --predict: add the probability of every class"),
   ROW(NULL, "classify", NULL, NULL, option_yes_no, classify, ALL, ONE_RUN,
       "predict the digits in each picture named at the end"),
-  ROW(NULL, "confidence", "P", "0.5", option_number, confidence, ALL, ONE_RUN,
+  ROW(NULL, "confidence", "P", "0.5", option_number, confidence, FOR_CLASSIFY | LEVELS, ONE_RUN,
       "with --classify: an answer less likely than P is unsure",
       RANGE(0, 1)),
-  ROW(NULL, "json", NULL, NULL, option_yes_no, json, FOR_CLASSIFY, ONE_RUN,
-      "with --classify: print a line of JSON per picture"),
-  ROW(NULL, "show", "FILE", NULL, option_path, show, FOR_CLASSIFY, ONE_RUN,
+  ROW(NULL, "json", NULL, NULL, option_yes_no, json, (ALL & ~TRAINING & ~FOR_HTML) | LEVELS, ONE_RUN,
+      "print a line of JSON per picture, per row, or of an evaluation"),
+  ROW(NULL, "show", "FILE", NULL, option_path, show, FOR_CLASSIFY | LEVELS, ONE_RUN,
       "with --classify: draw the pictures and what the network saw of them as a PNG",
       WRITES("png")),
 
-  ROW("other", "tune", "FILE", NULL, option_path, tune, ALL & ~FOR_ENSEMBLE, ONE_RUN,
+  ROW("other", "tune", "FILE", NULL, option_path, tune, TRAINING & ~FOR_ENSEMBLE, ONE_RUN,
       "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
       WRITES("png")),
   ROW(NULL, "dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
@@ -285,22 +293,21 @@ static unsigned command_of(const Options *o) {
          : o->predict[0]      ? FOR_PREDICT
          : o->classify        ? FOR_CLASSIFY
          : o->load.count == 0 ? FOR_TRAIN
+         : o->html[0]         ? FOR_HTML
                               : 0;
 }
 
-/* The first option with another value than the default that `taker` does not take. owned: of those
-   that only --predict or only --classify takes; else of the others. NULL: none. */
-static const OptionRow *misplaced(const Options *o, unsigned taker, bool owned) {
+/* The first option with another value than the default that `taker` does not take. given: on the
+   command line; a configuration file may be for several commands. NULL: none. */
+static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) {
   Options initial;
   options_default(&initial);
+  initial.training.schedule.rate = rates[o->training.rule.kind];
   if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
-  for (size_t i = 0; i < ROWS; i++) {
-    const unsigned takers = table[i].takers;
-    if (table[i].kind && !(takers & taker) &&
-        (takers == FOR_PREDICT || takers == FOR_CLASSIFY) == owned &&
+  for (size_t i = 0; i < ROWS; i++)
+    if (table[i].kind && !(table[i].takers & taker) && !(given && o->configured[i]) &&
         option_differs(&table[i], o, &initial))
       return &table[i];
-  }
   return NULL;
 }
 
@@ -339,31 +346,37 @@ static bool check_level(const Options *o, Error *error) {
                              training_fusions[level], other->name);
 }
 
+/* The option that asks what a loaded network is for. */
+static const char *use_of(const Options *o) {
+  return o->evaluate ? "evaluate" : o->classify ? "classify" : o->predict[0] ? "predict" : "html";
+}
+
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
   const OptionRow *other;
   if (uses > 1)
     return error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
   if (uses && o->load.count == 0)
-    return error_set(error, "--%s needs a network: add --load FILE",
-                     o->evaluate   ? "evaluate"
-                     : o->classify ? "classify"
-                                   : "predict");
+    return error_set(error, "--%s needs a network: add --load FILE", use_of(o));
   if (!uses && !o->html[0] && o->load.count > 0)
     return error_set(error, "--load needs --evaluate, --predict, --classify or --html; to continue "
                             "training use --resume");
-  if (o->html[0] && uses && !o->evaluate)
-    return error_set(error, "--html and --%s cannot be combined: use one",
-                     o->classify ? "classify" : "predict");
   if (o->load.count > 1 && (o->weights[0] || o->html[0]))
     return error_set(error, "--%s draws one network: give it one --load",
                      o->weights[0] ? "weights" : "html");
   if (o->resume[0] && o->load.count > 0)
     return error_set(error, "--resume and --load cannot be combined: --resume continues training, "
                             "--load uses a trained network");
-  if ((other = misplaced(o, command, true)))
-    return error_set(error, "--%s needs %s", other->name,
-                     other->takers == FOR_PREDICT ? "--predict FILE" : "--classify PICTURE...");
+  if (o->resume[0] && o->init[0])
+    return error_set(error, "--resume and --init cannot be combined: --resume continues with the "
+                            "weights it saved");
+  if (command != FOR_TUNE && command != FOR_ENSEMBLE && (other = misplaced(o, command, true)))
+    return o->load.count > 0
+               ? error_set(error, "--%s has no use for --%s: leave it out", use_of(o), other->name)
+               : error_set(error, "--%s needs %s", other->name,
+                           !(other->takers & FOR_CLASSIFY) ? "--predict FILE"
+                           : other->takers & FOR_PREDICT   ? "--evaluate, --predict or --classify"
+                                                           : "--classify PICTURE...");
   if (o->classify && o->picture_count == 0)
     return error_set(error, "--classify needs the names of pictures at the end of the command");
   return o->classify || o->picture_count == 0 ||
@@ -395,6 +408,8 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
       options->configured[i] = table[i].kind && option_differs(&table[i], options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
+  if (isnan(options->training.schedule.rate))
+    options->training.schedule.rate = rates[options->training.rule.kind];
   const unsigned command = command_of(options);
   const bool good = check_command(options, command, error) && check_uses(options, command, error) &&
                     check_dropout(options, error) && check_level(options, error);

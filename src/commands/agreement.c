@@ -41,7 +41,7 @@ static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
   snprintf(value, sizeof value, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
            (unsigned long long)from->step,
            (unsigned)crc32_z(0, (const void *)from->parameters, size));
-  add_fact(&fact, "resume", *o->resume ? value : "");
+  add_fact(&fact, "resume", *o->resume || *o->init ? value : "");
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
     const bool may_differ = /* the same network comes of other values */

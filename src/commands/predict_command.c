@@ -78,9 +78,9 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
   const EvaluateConfig config = evaluate_config(o);
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
-  if (o->evaluate) metrics_print(&metrics, stdout);
+  if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);
-  run_files_say_drew(report, &config);
+  if (!o->json) run_files_say_drew(report, &config);
   return report_good(report, error);
 }
 
@@ -89,10 +89,10 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
       .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
-  const bool good =
-      predict_to_csv(engine, reader, *o->output ? o->output : "-", o->probabilities, error);
+  const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json};
+  const bool good = predict_to_file(engine, reader, &format, error);
   dataset_close(reader);
-  if (good) run_files_say_wrote(report, o->output, "");
+  if (good && !o->json) run_files_say_wrote(report, o->output, "");
   return good && report_good(report, error);
 }
 

@@ -183,6 +183,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
     NamedFile *file = &files.list[i];
     if (file->path == o->train && o->load.count > 0) file->path = NULL;
     if (file->path == o->resume) file->written = !*o->save;
+    if (file->path == o->resume && strcmp(o->save, o->resume) == 0) file->path = NULL;
     if (file->path && file->written && file->path != o->output && strcmp(file->path, "-") == 0)
       return error_set(error, "%s cannot write to standard output: give it the name of a file",
                        file->option);

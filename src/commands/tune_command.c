@@ -36,7 +36,10 @@ static void say(const Options *o, const RateTest *test, Report *report) {
   report_note(report, "tune     %llu steps at %d rates from %.2g to %.2g%s",
               (unsigned long long)test->steps, test->count, test->rate[0],
               test->rate[test->count - 1], test->diverged ? ", where the loss diverged" : "");
-  report_note(report, "tune     from a rate of %s on the loss falls no further", rate);
+  report_note(report,
+              "tune     from a rate of %s on the loss falls no further; up to four times that may "
+              "be better still",
+              rate);
   run_files_say_wrote(report, o->tune, "");
   report_note(report, "try      %s", command);
 }

@@ -122,3 +122,15 @@ void metrics_print(const Metrics *s, FILE *file) {
   print_classes(s, file, matrix);
   if (!matrix) print_confusions(s, file);
 }
+
+void metrics_print_json(const Metrics *s, FILE *file) {
+  fprintf(file, "{\"loss\": %.6g, \"accuracy\": %.6g, \"rows\": %" PRIu64 ", \"counts\": [",
+          s->loss / (double)s->rows, (double)s->correct / (double)s->rows, s->rows);
+  for (int truth = 0; truth < s->classes; truth++) {
+    fputs(truth ? ", [" : "[", file);
+    for (int answer = 0; answer < s->classes; answer++)
+      fprintf(file, "%s%" PRIu64, answer ? ", " : "", count(s, truth, answer));
+    fputc(']', file);
+  }
+  fputs("]}\n", file);
+}

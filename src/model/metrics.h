@@ -53,3 +53,7 @@ void softmax(const float *logits, int classes, double *probabilities);
    to 16 classes stand in the confusion matrix; with more, the ten most frequent confusions follow.
  */
 void metrics_print(const Metrics *metrics, FILE *file);
+
+/* Prints the same as a line of JSON: loss, accuracy, rows, and counts, a list for each truth of a
+   number for each answer. */
+void metrics_print_json(const Metrics *metrics, FILE *file);

@@ -13,8 +13,6 @@
 #include "plot/seen.h"
 #include "predict/predict.h"
 
-enum { LIKELIEST = 3 };
-
 /* All that is known while pictures are answered. */
 typedef struct {
   Engine *engine;
@@ -62,15 +60,10 @@ static int write_box(char *text, size_t size, const PhotographBox *box) {
 /* "  7 99.62%  2  0.31%  3  0.05%". */
 static void write_likeliest(const double *probabilities, int classes, FILE *file) {
   const int digits = snprintf(NULL, 0, "%d", classes - 1);
-  bool written[NETWORK_MAX_CLASSES] = {false};
-  for (int i = 0; i < LIKELIEST && i < classes; i++) {
-    int best = 0;
-    while (written[best]) best++;
-    for (int c = best + 1; c < classes; c++)
-      if (!written[c] && probabilities[c] > probabilities[best]) best = c;
-    fprintf(file, "  %*d %6.2f%%", digits, best, 100 * probabilities[best]);
-    written[best] = true;
-  }
+  int best[LIKELIEST];
+  const int count = predict_likeliest(probabilities, classes, best);
+  for (int i = 0; i < count; i++)
+    fprintf(file, "  %*d %6.2f%%", digits, best[i], 100 * probabilities[best[i]]);
 }
 
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {

@@ -26,6 +26,17 @@ for how in 'unlabelled.csv --output -' digits_test.csv 'digits_test.csv --thread
   same out answers.csv
 done
 
+case_ 'a line of JSON for other programs'
+ok $A --evaluate --test digits_test.csv --json
+[ "$(value rows out)" = 400 ]
+[ "$(value accuracy out)" = "$(awk "BEGIN { printf \"%.6g\", $right / 400 }")" ]
+printed 1 '"counts": \[(\[([0-9]+, ){9}[0-9]+\](, )?){10}\]\}$'
+ok $A --predict digits_test.csv --json
+printed 400 '^\{"row": [0-9]+, "label": ([0-9]), "likeliest": \[\[\1, [0-9.e-]+\], \[[0-9], [0-9.e-]+\], \[[0-9], [0-9.e-]+\]\]\}$'
+sed -E 's/.*"row": ([0-9]+), "label": ([0-9]+).*/\1,\2/' out | cmp - <(tail -n +2 answers.csv)
+ok $A --predict digits_test.csv --json --probabilities --output all.jsonl
+[ "$(grep -cE '"probabilities": \[([0-9.e-]+, ){9}[0-9.e-]+\]\}$' all.jsonl)" = 400 ]
+
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
 train.csv, line 1: 3 fields, but the network takes 784 pixels a row, with or without a label|--predict train.csv

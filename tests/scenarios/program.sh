@@ -99,7 +99,7 @@ refusals 2 $T <<'END'
 .png, not '.png'|--confusion .png
 .jsonl or .csv, not 'run.txt'|--log run.txt
 END
-refuses 2 "--output writes a file that ends in .csv, not 'a.json'" --load a.st --predict test.csv \
+refuses 2 "--output writes a file that ends in .csv or .jsonl, not 'a.json'" --load a.st --predict test.csv \
   --output a.json
 ok $T --epochs 1 --save dir.name.st
 ok $T --epochs 1 --save .hidden

@@ -45,6 +45,23 @@ ok --resume part.st --epochs 3 --ema 0.9
 ok --resume part.st --epochs 4 --ema 0
 same part.st whole.st
 
+case_ '--init starts anew from other weights'
+ok $T --epochs 1 --optimizer adam --save adam.st
+ok $T --epochs 2 --save whole.st --init adam.st --hidden 4 --seed 7
+[ "$(value epoch whole.st)" = 2 ]
+printed 0 '^resumed'
+printed 1 '^epoch 1/2 '
+ok $T --epochs 1 --hidden 5,3 --save other.st
+ok --device cpu --classes 2 --train train.csv --test test.csv --epochs 1 --lr 0 --init other.st --save same.st
+for network in other same; do ok --load $network.st --predict test.csv --probabilities --output $network.csv; done
+same other.csv same.csv
+fails 1 'other.st holds a network of' $T --init other.st --hidden 6
+
+case_ 'a run may save where it resumes'
+cp two.st part.st
+ok --resume part.st --save part.st --epochs 3
+[ "$(value epoch part.st)" = 3 ]
+
 case_ 'runs that cannot go on are refused'
 cp two.st part.st
 ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st

@@ -12,7 +12,8 @@ ln -s link-2.st link-1.st
 case_ 'no output destroys an input'
 sha256sum train.csv test.csv train.png net other >before
 while read -r options; do
-  refuses 2 ' are the same file: give one of them another name' $T $options
+  case $options in --load*) rest='--device cpu' ;; *) rest=$T ;; esac
+  refuses 2 ' are the same file: give one of them another name' $rest $options
   sha256sum --quiet -c before
   absent new new.st s held.csv
 done <<'END'
@@ -24,7 +25,7 @@ done <<'END'
 --save new --plot new
 --log new.csv --resume net --epochs 2 --save ./new.csv
 --load net --predict test.csv --output net
---load net --evaluate --mistakes test.csv
+--load net --evaluate --test test.csv --mistakes test.csv
 --load net --load other --predict test.csv --output other
 --validation held.csv --save held.csv
 --early-stop 3 --save s --train s.best
