@@ -51,44 +51,44 @@ TEST(errors_are_found_with_their_lines) {
     const char *told;
   } all[] = {
       {0, false,
-       "planted.cu:14: block 0, thread 16 writes tile[16]; thread 1 reads it at planted.cu:15, and "
+       "planted.cu:18: block 0, thread 16 writes tile[16]; thread 1 reads it at planted.cu:19, and "
        "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
       {1, false,
-       "planted.cu:22: block 0, thread 16 reads tile[1]; thread 1 writes it at planted.cu:20, and "
+       "planted.cu:26: block 0, thread 16 reads tile[1]; thread 1 writes it at planted.cu:24, and "
        "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
-      {2, false, "planted.cu:28: block 0, thread 0 reads x[256], and x has elements 0 to 255\n"},
+      {2, false, "planted.cu:32: block 0, thread 0 reads x[256], and x has elements 0 to 255\n"},
       {3, false,
-       "planted.cu:33: block 0, thread 1 writes d[0]; thread 0 writes it at planted.cu:33, and "
+       "planted.cu:37: block 0, thread 1 writes d[0]; thread 0 writes it at planted.cu:37, and "
        "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
       {4, false,
-       "planted.cu:39: in block 0, 240 threads wait at __syncthreads, and 16 have returned without "
+       "planted.cu:43: in block 0, 240 threads wait at __syncthreads, and 16 have returned without "
        "it, the first is thread 48\n"},
       {5, false,
-       "planted.cu:45: in block 0, thread 0 waits at this __syncthreads, and thread 8 at that of "
-       "planted.cu:46 (128 times)\nplanted.cu:46: in block 0, 128 threads wait at __syncthreads, "
+       "planted.cu:49: in block 0, thread 0 waits at this __syncthreads, and thread 8 at that of "
+       "planted.cu:50 (128 times)\nplanted.cu:50: in block 0, 128 threads wait at __syncthreads, "
        "and 128 have returned without it, the first is thread 8\n"},
       {6, false,
-       "planted.cu:51: block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff\n"},
+       "planted.cu:55: block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff\n"},
       {7, false,
-       "planted.cu:56: block 0, thread 0 gets the value of lane 16, which is not there (there are "
+       "planted.cu:60: block 0, thread 0 gets the value of lane 16, which is not there (there are "
        "0x0000ffff) (128 times)\n"},
       {8, false,
-       "planted.cu:63: block 0, thread 9 reads tile[9], shared memory that no thread of the block "
+       "planted.cu:67: block 0, thread 9 reads tile[9], shared memory that no thread of the block "
        "has written (112 times)\n"},
       {9, false,
-       "planted.cu:69: block 0, thread 1 writes line[1]; thread 0 reads it at planted.cu:70, and "
+       "planted.cu:73: block 0, thread 1 writes line[1]; thread 0 reads it at planted.cu:74, and "
        "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
       {10, true,
-       "planted.cu:76: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"},
+       "planted.cu:80: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"},
       {11, true,
-       "planted.cu:85: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
+       "planted.cu:89: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
        "would do\n"},
       {12, false,
-       "planted.cu:96: block 0, thread 0 has index 16 in an array of type 'float [16]'\n"},
-      {13, false, "planted.cu:101: block 0, thread 0 writes x[0], which is const\n"},
-      {14, false, "planted.cu:105: block 0, thread 0 writes gone, which has been freed\n"},
-      {16, false, "planted.cu:89: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
-      {18, false, "planted.cu:172: the host reads x[0], memory of the device\n"}};
+       "planted.cu:100: block 0, thread 0 has index 16 in an array of type 'float [16]'\n"},
+      {13, false, "planted.cu:105: block 0, thread 0 writes x[0], which is const\n"},
+      {14, false, "planted.cu:109: block 0, thread 0 writes gone, which has been freed\n"},
+      {16, false, "planted.cu:93: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
+      {18, false, "planted.cu:191: the host reads x[0], memory of the device\n"}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     assert_told(all[i].which, all[i].costs, all[i].told);
 }
@@ -96,6 +96,20 @@ TEST(errors_are_found_with_their_lines) {
 TEST(what_is_right_is_not_found) {
   assert_told(15, false, "");
   assert_told(17, false, "");
+}
+
+/* (256 255 / 2) and 8 of 32; of lane 5 its neighbour's 6, and 7. */
+TEST(groups_are_as_cuda_s) {
+  float *d = new_array("d", false);
+  emulator_forget();
+  plant(19, NULL, d, NULL);
+  assert_true(d[5] == 32640 + 256 + 6 + 7);
+  assert_true(d[31] == 32640 + 256 + 31 + 29); /* the last of a tile keeps its own */
+  assert_int_equal(emulator_launch(0)->barriers, 1);
+  char *record = emulator_record();
+  assert_string_equal(record, "");
+  free(record);
+  cudaFree(d);
 }
 
 /* Lanes that take a branch in different rounds of a loop ask apart: 8 requests of a warp, not 4. */

@@ -174,12 +174,13 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
   return mine.result;
 }
 
-inline void vote(void **lanes, unsigned mask) {
-  unsigned votes = 0;
+/* All get the sum of what each brings. */
+template <class T> void sum(void **lanes, unsigned mask) {
+  T all = 0;
   for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) votes |= (*static_cast<unsigned *>(lanes[i]) != 0) << i;
+    if (mask >> i & 1) all += *static_cast<T *>(lanes[i]);
   for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) *static_cast<unsigned *>(lanes[i]) = votes;
+    if (mask >> i & 1) *static_cast<T *>(lanes[i]) = all;
 }
 
 template <class T, class F>
@@ -188,14 +189,6 @@ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, F change) {
   const T old = *at;
   *at = change(old);
   return old;
-}
-
-inline void sum(void **lanes, unsigned mask) {
-  unsigned all = 0;
-  for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) all += *static_cast<unsigned *>(lanes[i]);
-  for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) *static_cast<unsigned *>(lanes[i]) = all;
 }
 
 } // namespace emulated
@@ -222,8 +215,8 @@ EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   emulator_meet(mask, nullptr, nullptr, true);
 }
 EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
-  unsigned votes = predicate != 0;
-  emulator_meet(mask, &votes, emulated::vote, false);
+  unsigned votes = (unsigned)(predicate != 0) << emulated::lane();
+  emulator_meet(mask, &votes, emulated::sum<unsigned>, false);
   return votes;
 }
 EMULATOR_INLINE int __any_sync(unsigned mask, int predicate) {
@@ -237,7 +230,7 @@ EMULATOR_INLINE unsigned __activemask() {
 }
 
 EMULATOR_INLINE unsigned __reduce_add_sync(unsigned mask, unsigned value) {
-  emulator_meet(mask, &value, emulated::sum, false);
+  emulator_meet(mask, &value, emulated::sum<unsigned>, false);
   return value;
 }
 
@@ -276,21 +269,11 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 inline void __nanosleep(unsigned) {
 }
 
-template <class T> EMULATOR_INLINE T __ldg(const T *at) {
-  return *at;
-}
-template <class T> EMULATOR_INLINE T __ldcg(const T *at) {
-  return *at;
-}
-template <class T> EMULATOR_INLINE T __ldcs(const T *at) {
-  return *at;
-}
-template <class T> EMULATOR_INLINE void __stcs(T *at, T value) {
-  *at = value;
-}
-template <class T> EMULATOR_INLINE void __stcg(T *at, T value) {
-  *at = value;
-}
+#define __ldg(at) (*(at))
+#define __ldcg(at) (*(at))
+#define __ldcs(at) (*(at))
+#define __stcs(at, value) ((void)(*(at) = (value)))
+#define __stcg(at, value) ((void)(*(at) = (value)))
 
 template <class To, class From> inline To emulator_bits(From from) {
   To to;
@@ -310,36 +293,18 @@ inline float __int_as_float(int bits) {
 inline int __float_as_int(float value) {
   return emulator_bits<int>(value);
 }
-inline int __ffs(int bits) {
-  return __builtin_ffs(bits);
-}
-inline int __popc(unsigned bits) {
-  return __builtin_popcount(bits);
-}
+#define __ffs __builtin_ffs
+#define __popc __builtin_popcount
 inline int __clz(int bits) {
   return bits ? __builtin_clz((unsigned)bits) : 32;
 }
-inline float __expf(float x) {
-  return expf(x);
-}
-inline float __logf(float x) {
-  return logf(x);
-}
-inline float __fdividef(float x, float y) {
-  return x / y;
-}
-inline float __frcp_rn(float x) {
-  return 1.0f / x;
-}
-inline float __fmaf_rn(float x, float y, float z) {
-  return fmaf(x, y, z);
-}
-inline float __fadd_rn(float x, float y) {
-  return x + y;
-}
-inline float __fmul_rn(float x, float y) {
-  return x * y;
-}
+#define __expf expf
+#define __logf logf
+#define __fmaf_rn fmaf
+#define __fdividef(x, y) ((float)(x) / (float)(y))
+#define __frcp_rn(x) (1.0f / (float)(x))
+#define __fadd_rn(x, y) ((float)(x) + (float)(y))
+#define __fmul_rn(x, y) ((float)(x) * (float)(y))
 inline float rsqrtf(float x) {
   return 1.0f / sqrtf(x);
 }
@@ -357,21 +322,12 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
 inline size_t __cvta_generic_to_shared(const void *at) {
   return emulator_shared_address(at);
 }
-#define EMULATOR_MIN_MAX(T)                                                                        \
-  constexpr T min(T a, T b) {                                                                      \
-    return b < a ? b : a;                                                                          \
-  }                                                                                                \
-  constexpr T max(T a, T b) {                                                                      \
-    return a < b ? b : a;                                                                          \
-  }
-EMULATOR_MIN_MAX(int)
-EMULATOR_MIN_MAX(unsigned)
-EMULATOR_MIN_MAX(long)
-EMULATOR_MIN_MAX(unsigned long)
-EMULATOR_MIN_MAX(long long)
-EMULATOR_MIN_MAX(unsigned long long)
-EMULATOR_MIN_MAX(float)
-EMULATOR_MIN_MAX(double)
+template <class A, class B> constexpr std::common_type_t<A, B> min(A a, B b) {
+  return b < a ? b : a;
+}
+template <class A, class B> constexpr std::common_type_t<A, B> max(A a, B b) {
+  return a < b ? b : a;
+}
 
 /* ---- the runtime ----------------------------------------------------------------------------- */
 

@@ -1,9 +1,13 @@
 /* Errors that students make, a kernel for each, and some that only look like errors; what is said
    of them is in tests/test_emulator.c. */
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+
 #include "batch.cuh"
 
 namespace {
 
+namespace groups = cooperative_groups;
 constexpr int SIDE = 16;
 
 #define TILE                                                                                       \
@@ -136,6 +140,20 @@ __global__ void last_block_adds(const float *d_x, float *d) {
   if (x + y == 0) arrived = 0;
 }
 
+/* Right: sums of warps and of the block by cooperative groups. */
+__global__ void grouped(float *d) {
+  __shared__ float sums[8];
+  const auto block = groups::this_thread_block();
+  const auto warp = groups::tiled_partition<32>(block);
+  const float rank = (float)block.thread_rank(),
+              sum = groups::reduce(warp, rank, groups::plus<float>());
+  if (warp.thread_rank() == 0) sums[warp.meta_group_rank()] = sum + warp.size();
+  block.sync();
+  float all = 0;
+  for (int w = 0; w < 8; w++) all += sums[w];
+  d[block.thread_rank()] = all + warp.shfl_down(rank, 1) + warp.shfl_xor(rank, 2);
+}
+
 } // namespace
 
 #define PLANT(number, name, ...)                                                                   \
@@ -162,6 +180,7 @@ extern "C" void plant(int which, const float *d_x, float *d, float *d_freed) {
     PLANT(13, writes_const, d_x);
     PLANT(14, freed, d_freed);
     PLANT(15, parted, d_x, d);
+    PLANT(19, grouped, d);
   case 16:
     no_bounds_check<<<2, threads>>>(d);
     return;
