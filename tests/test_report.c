@@ -92,10 +92,10 @@ TEST(a_bar_says_how_far_it_is) {
   static const double bars[][2] = {{0.25, NAN}, {0.251, 0.5}, {0.5, 0.5}, {1, 0.25}};
   Report report = {.has_bar = true, .percent = -1};
   show_bars(&report, 3, 10, bars, 4);
-  assert_string_equal(printed, "\repoch  3/10  [#####               ]  25%\033[K"
-                               "\repoch  3/10  [##########          ]  50%  loss 0.5000  0:00 left"
+  assert_string_equal(printed, "\repoch  3/10  [##      ]  25%\033[K"
+                               "\repoch  3/10  [####    ]  50%  loss 0.5000  0:00 of 0:00 left"
                                "\033[K"
-                               "\repoch  3/10  [####################] 100%  loss 0.2500  0:00 left"
+                               "\repoch  3/10  [########] 100%  loss 0.2500  0:00 of 0:00 left"
                                "\033[K");
 }
 
@@ -105,10 +105,10 @@ TEST(time_left_follows_the_pace) {
   show_bars(&report, 1, 2, half, 1);
   report.since -= 600; /* a quarter took ten minutes: another one is left */
   show_bars(&report, 1, 2, more, 1);
-  assert_non_null(strstr(printed, " 75%  10:00 left\033"));
+  assert_non_null(strstr(printed, " 75%  10:00 of 50:00 left\033"));
   report.since -= 9000;
   show_bars(&report, 1, 2, (const double[][2]){{0.6, NAN}}, 1);
-  assert_non_null(strstr(printed, " 60%  10:40:00 left\033"));
+  assert_non_null(strstr(printed, " 60%  10:40:00 of 37:20:00 left\033"));
   show_bars(&report, 2, 2, more, 1); /* another epoch, and its pace is not known yet */
   assert_non_null(strstr(printed, " 75%\033"));
 }
@@ -116,11 +116,11 @@ TEST(time_left_follows_the_pace) {
 TEST(a_bar_fits_a_terminal) {
   static const double bars[][2] = {{0, 12.345}, {1e-9, 12.345}, {1, 12.345}};
   Report report = {.has_bar = true, .percent = -1};
-  show_bars(&report, 1000000, 1000000, bars, 1);
+  show_bars(&report, 999999, 1000000, bars, 1);
   report.since -= 1e9;
   report.percent = -1;
-  show_bars(&report, 1000000, 1000000, &bars[1], 1);
-  assert_non_null(strstr(printed, "  loss 12.345  99:59:59 left\033[K"));
+  show_bars(&report, 999999, 1000000, &bars[1], 1);
+  assert_non_null(strstr(printed, "  loss 12.345  99:59:59 of 99:59:59 left\033[K"));
   assert_in_range(strcspn(printed, "\033") - 1, 60, 79); /* a cursor stands behind it */
 }
 

@@ -6,7 +6,13 @@
 
 #include "base/sizes.h"
 
+/* What other programs call it, and our word. */
+static const char *const synonyms[][2] = {
+    {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
+
 void nearest_start(Nearest *nearest, const char *given) {
+  for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+    if (strcmp(given, synonyms[i][0]) == 0) given = synonyms[i][1];
   *nearest = (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
 }
 

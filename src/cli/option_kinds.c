@@ -155,7 +155,7 @@ static bool fits_in_a_line(const char *name) {
 double option_share(const char *text) {
   char *end;
   const double share = strtod(text, &end);
-  return isdigit((unsigned char)*text) && !*end ? share : NAN;
+  return isdigit((unsigned char)text[*text == '.']) && !*end ? share : NAN;
 }
 
 static bool set_path(const OptionRow *row, const char *value, void *options, Error *error) {

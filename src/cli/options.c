@@ -380,7 +380,8 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
   if (o->classify && o->picture_count == 0)
     return error_set(error, "--classify needs the names of pictures at the end of the command");
   return o->classify || o->picture_count == 0 ||
-         error_set(error, "unexpected argument '%s'", o->pictures[0]);
+         error_set(error, "unexpected argument '%s'%s", o->pictures[0],
+                   o->load.count > 0 ? ": write --load before each network" : "");
 }
 
 /* ---- the command line --------------------------------------------------------------------- */

@@ -279,8 +279,11 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->synchronous = true;
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = gemm_kernels(0);
-  snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s, %s", config->training.threads,
-           config->training.threads == 1 ? "" : "s", cpu->kernels->name);
+  const int threads = config->training.threads, cores = omp_get_num_procs();
+  char of[32] = "";
+  if (threads > cores) snprintf(of, sizeof of, " on %d core%s", cores, cores == 1 ? "" : "s");
+  snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
+           threads == 1 ? "" : "s", of, cpu->kernels->name);
   snprintf(engine->reason, sizeof engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);

@@ -258,6 +258,8 @@ static bool read_header(int file, Header *header, Error *error) {
   if (memcmp(&length, "PK\3\4", 4) == 0) /* a ZIP archive */
     return error_set(error, "it is a file of torch.save, not safetensors: docs/formats.md has the "
                             "lines that convert it");
+  if (memcmp(&length, "\x89PNG", 4) == 0)
+    return error_set(error, "it is a PNG picture, not safetensors: --classify takes pictures");
   if (length > HEADER_MAX)
     return error_set(error,
                      "it is not a safetensors file of a network: its header would have %llu bytes, "

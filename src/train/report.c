@@ -168,7 +168,7 @@ void report_test(Report *report, const EpochResult *r) {
 /* ---- progress and failure ----------------------------------------------------------------- */
 
 void report_progress(Report *report, int epoch, int epochs, double done, double loss) {
-  static const char full[] = "####################";
+  static const char full[] = "########";
   const int percent = (int)(100 * done), width = (int)(sizeof full - 1);
   const double now = seconds_now();
   if (!report->has_bar || percent == report->percent) return;
@@ -182,8 +182,10 @@ void report_progress(Report *report, int epoch, int epochs, double done, double 
          percent);
   if (isfinite(loss)) printf("  loss %s", loss_text(loss).text);
   if (done > report->from) {
-    const double left = (now - report->since) / (done - report->from) * (1 - done);
-    printf("  %s left", clock_time(left).text);
+    const double pace = (now - report->since) / (done - report->from), left = pace * (1 - done);
+    printf("  %s", clock_time(left).text);
+    if (epoch < epochs) printf(" of %s", clock_time(left + pace * (epochs - epoch)).text);
+    fputs(" left", stdout);
   }
   fputs("\033[K", stdout); /* the rest of a longer line before */
   fflush(stdout);

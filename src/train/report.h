@@ -38,7 +38,8 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
 /* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
-   known yet), and how long the rest of the epoch will take at the pace since its first call. */
+   known yet), and how long the rest of the epoch, of the run, will take at the pace since the
+   epoch's first call. */
 void report_progress(Report *report, int epoch, int epochs, double done, double loss);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
