@@ -84,7 +84,7 @@ TEST(errors_are_found_with_their_lines) {
        "planted.cu:89: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
        "would do\n"},
       {12, false,
-       "planted.cu:100: block 0, thread 0 has index 16 in an array of type 'float [16]'\n"},
+       "planted.cu:100: block 0, thread 0 has index 16 in an array of type 'float[16]'\n"},
       {13, false, "planted.cu:105: block 0, thread 0 writes x[0], which is const\n"},
       {14, false, "planted.cu:109: block 0, thread 0 writes gone, which has been freed\n"},
       {16, false, "planted.cu:93: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},

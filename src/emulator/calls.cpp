@@ -100,11 +100,13 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
     const Type *array, *index;
   };
   if (!lane) return;
-  find_wrong("bounds",
-             "%A: " + me() +
-                 printed(" has index %ld in an array of type %s", (long)(intptr_t)index,
-                         static_cast<const Data *>(data)->array->name),
-             PC);
+  std::string type = static_cast<const Data *>(data)->array->name;
+  if (const size_t space = type.find(" ["); space < type.size()) type.erase(space, 1); /* g++'s */
+  find_wrong(
+      "bounds",
+      "%A: " + me() +
+          printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
+      PC);
   stop();
 }
 

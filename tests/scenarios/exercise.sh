@@ -86,6 +86,18 @@ leave the program|void *where[5];|__builtin_longjmp(where, 1);
 200.. bytes of variables|float cache[5000];|cache[rows] = 1;
 END
 
+case_ 'what nvcc makes of our answers for a GPU is sealed, too'
+nvcc=${NVCC:-$(command -v nvcc || true)}
+if [ ! -x "$nvcc" ]; then
+  skip_ 'nvcc is not installed'
+else
+  "$TOP/scripts/seal_exercise.sh" gpu "$TOP/docs/teaching/answers/exercise.cu" gpu.o \
+    "$nvcc" -std=c++17 -O3 -arch=sm_90 -Xcompiler -fPIE
+  nm --extern-only --defined-only --format=posix gpu.o | grep -v DW.ref >out
+  printed 4 '^launch_exercise_[a-z]* T '
+  printed 4 ''
+fi
+
 # ---- points --------------------------------------------------------------------------------
 
 # add_up: of the lines of standard input, the first is the sum of the others.
