@@ -99,7 +99,7 @@ if with_ranks; then
 seed 2, rank 0 with 1: give all ranks the same options||--seed 2
 lr 0.1, rank 0 with 0.05||--lr 0.1
 epochs 3, rank 0 with 2|--epochs 2|--epochs 3
-optimizer adam, rank 0 with sgd||--optimizer adam
+optimizer adam, rank 0 with sgd||--lr 0.05 --optimizer adam
 ema 0.9, rank 0 with 0||--ema 0.9
 train relabelled.csv (||--train relabelled.csv
 train nothing.csv (no file)||--train nothing.csv
