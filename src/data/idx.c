@@ -3,10 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BYTES = 8, LABELS_HEADER = 8 };
+/* Types of values: unsigned bytes, which pictures have, and the others up to float64. */
+enum { BYTES = 8, FLOAT64 = 14 };
+enum { LABELS_HEADER = 8 };
 
 bool idx_is(const char *bytes, size_t length) {
-  return length >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == BYTES;
+  return length >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] >= BYTES && bytes[2] <= FLOAT64;
 }
 
 /* Number `index` of a header, the highest byte first. */
@@ -43,7 +45,7 @@ static bool open_labels(Idx *idx, const char *images, Error *error) {
     return false;
   const size_t length = source_read(&idx->labels, header, sizeof header);
   if (*idx->labels.error.text) return error_set(error, "%s", idx->labels.error.text);
-  if (length < sizeof header || !idx_is(header, length) || header[3] != 1)
+  if (length < sizeof header || !idx_is(header, length) || header[2] != BYTES || header[3] != 1)
     return error_set(error, "%s is not an IDX file of labels", idx->name);
   return number(header, 1) == idx->rows ||
          error_set(error, "%s has %llu pictures, but %s has %llu labels", images,
@@ -55,8 +57,8 @@ static bool open_labels(Idx *idx, const char *images, Error *error) {
 bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, size_t inputs,
               size_t most, Error *error) {
   const char *name = images->name;
-  if (bytes[3] != 3 || length < IDX_HEADER)
-    return error_set(error, "%s is an IDX file%s, but not of pictures", name,
+  if (bytes[2] != BYTES || bytes[3] != 3 || length < IDX_HEADER)
+    return error_set(error, "%s is an IDX file%s, but not of pictures of bytes", name,
                      bytes[3] == 1 ? " of labels" : "");
   const uint64_t height = number(bytes, 2), width = number(bytes, 3);
   const uint64_t size = height <= most && width <= most ? height * width : 0;

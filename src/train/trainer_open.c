@@ -99,6 +99,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train, most);
   if (*rows <= most && t->test) *rows += dataset_max_rows(t->test, most - *rows);
+  if (*rows == 0) *rows = 1; /* an archive without a good row: reading it says why */
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
   if (error) error->too_large = true;

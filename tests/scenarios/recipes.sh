@@ -67,6 +67,9 @@ cp images two/none-images-idx3-ubyte.gz
 printf '\0\0\10\3\0\0\0\0\0\0\0\2\0\0\0\2' >two/empty-images
 printf '\0\0\10\3\0\0\0\1\377\377\377\377\377\377\377\377' >two/huge-images
 printf '\0\0\10\3' >two/head-images
+printf '\0\0\15\3\0\0\0\1\0\0\0\1\0\0\0\1abcd' >two/floats
+printf '\0\0\10\3\377\377\377\377\0\0\0\2\0\0\0\2abc' | gzip >two/full-images
+printf '\0\0\10\1\377\377\377\377a' >two/full-labels
 cp labels short-labels
 cp labels packed-labels
 while IFS='|' read -r text words; do
@@ -75,8 +78,8 @@ while IFS='|' read -r text words; do
   said "mlp-train: $text"
   [ "$(wc -l <err)" = 1 ] || die "$(<err)"
 done <<'END'
-labels is an IDX file of labels, but not of pictures|--train labels
-two/head-images is an IDX file, but not of pictures|--train two/head-images
+labels is an IDX file of labels, but not of pictures of bytes|--train labels
+two/head-images is an IDX file, but not of pictures of bytes|--train two/head-images
 one/x-images has 20 pictures, but one/x-labels has 19 labels|--train one/x-images
 other is an IDX file: its name must have "images" in it|--train other
 two/none-images-idx3-ubyte.gz has no labels beside it: there is no two/none-labels-idx1-ubyte.gz|--train two/none-images-idx3-ubyte.gz
@@ -85,6 +88,8 @@ packed-images.gz is damaged: it does not end behind picture 20|--train packed-im
 two/long-images.gz is damaged: it does not end behind picture 20|--train two/long-images.gz
 two/cut-labels is cut off|--train two/cut-images
 two/bad-labels is not an IDX file of labels|--train two/bad-images
+two/floats is an IDX file, but not of pictures of bytes|--train two/floats
+two/full-images is damaged: it does not end behind picture 4294967295|--train two/full-images
 two/empty-images has no pictures|--train two/empty-images
 two/huge-images has pictures of 4294967295 x 4294967295 pixels, but a row is 1 to 4096|--train two/huge-images
 labels: label 10 is 9, not from 0 to 8|--train images --classes 9
