@@ -18,8 +18,8 @@
 /* From the signal to the end: 2 seconds are promised, on a machine that does nothing else. */
 enum { PATIENCE = 20 };
 
-#define RUN "exec \"$P\" --device cpu --threads 1 --classes 2 2>err "
-#define TRAIN RUN "--train long.csv --test few.csv --hidden "
+#define RUN "exec \"$P\" --device cpu --threads 1 2>err "
+#define TRAIN RUN "--classes 2 --train long.csv --test few.csv --hidden "
 #define PREDICT RUN "--load slow.st --predict long.csv --output predictions.csv"
 
 static void write_rows(const char *path, int rows) {
