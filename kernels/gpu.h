@@ -1,4 +1,4 @@
-/* What the host plans with before it launches: facts of a GPU. They are apart from kernels.h
+/* Facts of a GPU with which the host plans before it launches. They are apart from kernels.h
    because they need no CUDA Toolkit. */
 #pragma once
 

@@ -237,12 +237,12 @@ template <int STEP, int PITCH_, int ROW_GAP_, int COLUMN_GAP_> struct Sixteen {
    two each meet in a bank; the two lanes that store a row of A also meet in one. */
 using Neighbours = Sixteen<8, BM, 4, 4>;
 
-/* What changed: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
+/* Change: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
    lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four more floats in a row of A's
    slab put the two halves of a warp's stores into different banks. */
 using Apart = Sixteen<4, BM + 4, BM / 2, BN / 2>;
 
-/* What changed: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
+/* Change: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
    different words per step, not 144; and its lanes are numbered so that quarters can be served
    together: n and n ^ 1 share columns, n and n ^ 2 rows. Every load is down to 2 wavefronts. */
 struct Warps {

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
 
 /* ---- a ring of stages ------------------------------------------------------------------------ */
 
-/* What changed: as in async-copies, cp.async brings slabs without registers, into a ring of four.
+/* Change: as in async-copies, cp.async brings slabs without registers, into a ring of four.
    Three are on their way while one is multiplied, and one barrier per slab is left. */
 constexpr int STAGES = 4;
 

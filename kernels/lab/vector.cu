@@ -28,7 +28,7 @@ constexpr int INPUTS = PROBLEM == FILL                      ? 0
                        : PROBLEM == ADD || PROBLEM == SAXPY ? 2
                                                             : 1;
 
-/* What is done to an element, in float on the GPU and in double for the reference. */
+/* The operation on an element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
   if (PROBLEM == SCALE) return FACTOR * x;

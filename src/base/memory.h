@@ -12,12 +12,12 @@
    file pages are free where the kernel can drop them. /proc and /sys lie in the folder `root`. */
 uint64_t memory_at(const char *root, bool free);
 
-/* What it may still take. */
+/* The bytes that it may still take. */
 static inline uint64_t memory_available(void) {
   return memory_at("", true);
 }
 
-/* What it may take in all. */
+/* The bytes that it may take in all. */
 static inline uint64_t memory_limit(void) {
   return memory_at("", false);
 }

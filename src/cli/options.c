@@ -23,7 +23,7 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
     .help = __VA_ARGS__                                                                            \
   }
 
-/* What a value may be; for a file, what it is for, too, and how its name ends. */
+/* The values that a row allows; for a file its role, too, and how its name ends. */
 #define SHORT(LETTER) .letter = (LETTER)
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
 #define CHOICES(NAMES) .choices = (NAMES)

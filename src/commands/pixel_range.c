@@ -42,7 +42,7 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
   return good;
 }
 
-/* What is wrong with the file is left to its next reader. */
+/* The next reader of the file says what is wrong with it. */
 static void look_if_dim(const Options *o, Report *report) {
   static const uint64_t looks[] = {FEW, UINT64_MAX};
   int largest = 0;

@@ -12,7 +12,7 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* What a label's column is called, the surest name first. */
+/* Names of a label's column, the surest first. */
 static const char *const label_names[] = {"label", "class", "target", "digit", "y"};
 enum { LABEL_NAMES = sizeof label_names / sizeof *label_names };
 

@@ -59,7 +59,7 @@ typedef struct {
    could give. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
-/* What the first line of a file says, header or row. */
+/* The first line of a file, header or row. */
 typedef struct {
   const char
       *wanted; /* the name of the label's column, in the file's or any case; NULL: a usual one */

@@ -23,7 +23,7 @@ enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct DatasetReader DatasetReader;
 
-/* What to read, and how. Zeros are usual values but for the first line. */
+/* A file to read, and how to read it. Zeros are usual values but for the first line. */
 typedef struct {
   const char *path;  /* outlives the reader */
   int classes;       /* labels must be below it: 2 to 1024 */

@@ -1,5 +1,5 @@
-/* What all engines share: checks of what they are asked for; several ranks open theirs together and
-   add their sums. */
+/* Parts that all engines share: checks of what they are asked for; several ranks open theirs
+   together and add their sums. */
 #include "engine/engine.h"
 
 #include <stdio.h>
