@@ -539,7 +539,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
                 $(CUDA_ALONE) $(addprefix tests/,support/cuda_stand_in.c support/epoch_trial.c soak/schedules.c))
-CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond invalidFunctionArg invalidPointerCast uninitvar zerodiv
+CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
 
@@ -550,7 +550,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@shellcheck -x scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
-	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 -Isrc -Itests -isrc/emulator src tests
+	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 --file-filter='*.c' -Isrc -Itests -isrc/emulator src tests
 	@mkdir -p build/lint
 	@sed 's/__malloc__ ([a-z_]*)/__malloc__/' "$$($(CC) -print-file-name=include/omp.h)" \
 	  >build/lint/omp.h

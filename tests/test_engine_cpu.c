@@ -118,9 +118,9 @@ typedef enum { MIXED, ONE_CLASS, BLACK } Rows;
 static Outcome train_few(Rows kind, int batch, uint64_t epochs, float rate) {
   const Case c = {"limits", 5, {6, 4}, 2, 3, batch, FEW, rate, 0.9f, 0, 0, 1, false, false, 7};
   const Data data = make_data(&c, FEW);
-  for (uint16_t row = 0; row < FEW; row++) {
+  for (int row = 0; row < FEW; row++) {
     if (kind == ONE_CLASS) data.labels[row] = 1;
-    if (kind == BLACK) data.labels[row] = row % 3;
+    if (kind == BLACK) data.labels[row] = (uint16_t)(row % 3);
   }
   if (kind == BLACK) memset(data.pixels, 0, 5 * FEW);
   Engine *engine = open_level(&c, CPU, FEW, whole_batches(&c, FEW));

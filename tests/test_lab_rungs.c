@@ -193,8 +193,10 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
-  const LabText here = lab_refusal(rung, &(LabCall){.size = topic->tested, .gpu = &gpu});
-  const LabText there = lab_refusal(rung, &(LabCall){.size = topic->tested, .gpu = &h100});
+  LabCall call = {.size = topic->tested, .gpu = &gpu};
+  const LabText here = lab_refusal(rung, &call);
+  call.gpu = &h100;
+  const LabText there = lab_refusal(rung, &call);
   const bool is_older = gpu.capability < rung->capability;
   if (!*here.text || (!is_older && *there.text && rung->kind != LAB_LIBRARY))
     fail_msg("%s: %s refused everything: %s", topic->name, rung->name, here.text);

@@ -101,6 +101,7 @@ static int limit_memory(void *unused, Error *error) {
   void *volatile block = malloc(50 * MB);
   if (!block || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
   const uint64_t left = memory_available();
+  free(block);
   return left > 0 && left < 150 * MB && memory_limit() <= 200 * MB ? 0 : 1;
 }
 

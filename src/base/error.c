@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-bool error_set(Error *error, const char *format, ...) {
+bool(error_set)(Error *error, const char *format, ...) {
   if (!error) return false;
   error->of_gpu = error->too_large = error->unread = false;
   va_list arguments;

@@ -125,24 +125,24 @@ static void add_dots(DotChart *dots, const LabLadder *l, double *least_ms) {
 }
 
 /* Small times are drawn in microseconds: the chart's numbers have two decimals. */
-static bool plot_dots(DotChart *dots, double mark, const LabLadder *l, const char *path,
+static bool plot_dots(const DotChart *in_ms, double mark, const LabLadder *l, const char *path,
                       Error *error) {
+  DotChart dots = *in_ms;
   double least = INFINITY;
-  if (dots->count == 0)
+  if (dots.count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s",
                      text_of(l->topic, "topic"), path);
-  for (int i = 0; i < dots->count; i++) least = fmin(least, dots->rows[i].value);
+  for (int i = 0; i < dots.count; i++) least = fmin(least, dots.rows[i].value);
   const bool small = least < 0.1;
-  for (int i = 0; small && i < dots->count; i++) dots->rows[i].value *= 1e3;
-  dots->unit = small ? "us" : "ms";
-  dots->mark = small ? 1e3 * mark : mark;
-  const TableCell below = subtitle(l),
-                  label = table_cell("%s: %s %s", l->ceiling.name, table_number(dots->mark).text,
-                                     dots->unit);
-  dots->title = text_of(l->topic, "title");
-  dots->subtitle = below.text;
-  dots->mark_label = label.text;
-  return dot_chart_draw(dots, path, error);
+  for (int i = 0; small && i < dots.count; i++) dots.rows[i].value *= 1e3;
+  dots.unit = small ? "us" : "ms";
+  dots.mark = small ? 1e3 * mark : mark;
+  const TableCell below = subtitle(l), label = table_cell("%s: %s %s", l->ceiling.name,
+                                                          table_number(dots.mark).text, dots.unit);
+  dots.title = text_of(l->topic, "title");
+  dots.subtitle = below.text;
+  dots.mark_label = label.text;
+  return dot_chart_draw(&dots, path, error);
 }
 
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,

@@ -84,8 +84,8 @@ static TableCell occupancy(const TableColumn *column, const json_t *row, const v
    The emulator counts, a GPU has the times. */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or the ceiling's unit */
-  enum { OF_LADDER, OF_OTHERS, OF_BOTH } table;
   const char *topic_key, *row_key, *row_text;
+  enum { OF_LADDER, OF_OTHERS, OF_BOTH } table;
   enum { ALWAYS, TIMED, COUNTED } shown;
 } columns[] = {
     {.column = {"#", .cell = number_cell}},

@@ -62,6 +62,6 @@ bool dot_chart_draw(const DotChart *chart, const char *path, Error *error) {
     return false;
   page_axis(&page, &axis);
   for (int i = 0; i < chart->count; i++) /* over the mark, so that a dot on it is seen */
-    draw_row(&page, &axis, &chart->rows[i], chart->unit, TOP + i * PITCH + PITCH / 2);
+    draw_row(&page, &axis, &chart->rows[i], chart->unit, TOP + i * PITCH + 0.5 * PITCH);
   return page_save(&page, path, error);
 }

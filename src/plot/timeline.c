@@ -35,9 +35,9 @@ static void draw_slice(const Part *p, const TimelineSlice *slice, int top) {
   const double to = fmin(p->left + p->scale * (slice->end - p->start), p->right);
   const double width = fmax(round(to) - from - 1, 1);
   if (to <= from) return;
-  canvas_rectangle(p->page, from, top + (LANE - SLICE) / 2, width, SLICE, slice->colour);
-  if (!draw_label(p->page, slice->label, slice->colour, from, width, top + LANE / 2))
-    draw_label(p->page, slice->brief, slice->colour, from, width, top + LANE / 2);
+  canvas_rectangle(p->page, from, top + 0.5 * (LANE - SLICE), width, SLICE, slice->colour);
+  if (!draw_label(p->page, slice->label, slice->colour, from, width, top + 0.5 * LANE))
+    draw_label(p->page, slice->brief, slice->colour, from, width, top + 0.5 * LANE);
 }
 
 static void draw_part(const Part *p) {
@@ -92,8 +92,8 @@ static void draw_row(Part *p) {
   const bool breaks = p->row->length > p->chart->span;
   char text[64];
   p->left = LEFT;
-  p->right =
-      breaks ? LEFT + (RIGHT - LEFT - BREAK) / (1 + TAIL) : round(LEFT + p->scale * p->row->length);
+  p->right = breaks ? floor(LEFT + (RIGHT - LEFT - BREAK) / (1.0 + TAIL))
+                    : round(LEFT + p->scale * p->row->length);
   draw_part(p);
   draw_words(p);
   if (breaks) draw_break(p);

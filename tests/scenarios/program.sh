@@ -28,7 +28,7 @@ case_ 'OpenMP may give fewer threads'
 ok $T --epochs 2 --save one.st
 while IFS='|' read -r threads variable; do
   (export "${variable?}" && ok $T --epochs 2 --threads 4 --save fewer.st)
-  printed 1 "^device   CPU, $threads[ ,]"
+  printed 1 "^device   CPU, ${threads}[ ,]"
   same_network one.st fewer.st
 done <<'END'
 2 threads|OMP_THREAD_LIMIT=2

@@ -147,7 +147,8 @@ char *strdup(const char *text) {
 /* A function of the C library that fails, or is called. */
 #define FAILING(kind, type, name, parameters, arguments)                                           \
   type name parameters {                                                                           \
-    return FAILS(kind, #name) ? -1 : REAL(name) arguments;                                         \
+    return FAILS(kind, #name) ? -1                                                                 \
+                              : REAL(name) arguments; /* NOLINT(bugprone-macro-parentheses) */     \
   }
 
 int open(const char *path, int flags, ...) {
