@@ -158,7 +158,7 @@ TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # Without CUDA these are compiled as tests/support/without_cuda.c.
 CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c tests/support/*.c))
-# What runs kernels as C++ on the CPU: wherever there is a C++ compiler.
+# The emulator runs kernels as C++ on the CPU, wherever there is a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \

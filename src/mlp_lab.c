@@ -15,7 +15,7 @@
 /* The record that a reader without a GPU is pointed to. */
 #define SHOWN "docs/results/lab-h100.json"
 
-/* What was asked for, and the state of a run. */
+/* The options, and the state of a run. */
 typedef struct {
   enum { RUN, LIST, DEVICE } task;
   const char *topic;    /* NULL: all */

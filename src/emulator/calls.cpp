@@ -1,5 +1,5 @@
-/* What the compiler calls of -fsanitize=thread,bounds and -fsanitize-coverage=trace-pc: at every
-   access and in every basic block of a kernel. */
+/* The functions that the compiler calls for -fsanitize=thread,bounds and
+   -fsanitize-coverage=trace-pc: at every access and in every basic block of a kernel. */
 #include "emulator/core.h"
 
 #include <cstdarg>
@@ -88,7 +88,7 @@ void __sanitizer_cov_trace_pc(void) {
   if (lane) note(PC, true, false, false, false, 0, 0);
 }
 
-/* Of -fsanitize=bounds: arrays whose size the compiler knows, also those in registers. */
+/* -fsanitize=bounds checks arrays whose size the compiler knows, also those in registers. */
 void __ubsan_handle_out_of_bounds(void *data, void *index) {
   struct Type {
     uint16_t kind, info;

@@ -1,4 +1,4 @@
-/* What the emulator's own sources share: lanes and their blocks, memory and its accesses. */
+/* Types that the emulator's own sources share: lanes and their blocks, memory and its accesses. */
 #pragma once
 
 #include <cstddef>
@@ -105,7 +105,8 @@ void start_memory();
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
-/* What a compiler may take for memory: indices, and whether a shared variable is initialised. */
+/* Returns true for what a compiler may take for memory: an index, or whether a shared variable is
+   initialised. */
 bool is_no_variable(uintptr_t address);
 bool is_of_program(uintptr_t address); /* its code, constants and variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */

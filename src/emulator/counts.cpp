@@ -1,4 +1,4 @@
-/* What warps ask for: accesses of lanes, joined to requests. */
+/* Requests of warps: accesses of lanes, joined. */
 #include "emulator/core.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ std::vector<Site> sites;
 std::vector<Launch> launches;
 EmulatorLaunch now;
 
-/* What a lane did, in order: an access, or a step into a basic block. */
+/* An event of a lane, in order: an access, or a step into a basic block. */
 struct Event {
   uint32_t pc, site; /* pc: within the program */
   uintptr_t address;
@@ -107,7 +107,7 @@ static void count_request(Site &s, const uintptr_t *addresses, int count, int la
   if (s.atomic) now.atomics += (unsigned)count;
 }
 
-/* Of lanes that are at several places, those at the lowest address go first, as hardware and
+/* Where lanes are at several places, those at the lowest address go first, as hardware and
    compilers arrange it that parted lanes meet again (Collange, "Stack-less SIMT reconvergence at
    low cost", 2011): who is still in a loop or a branch goes before who waits behind it. Where a
    lane is full, the others wait for what it does next. */

@@ -16,7 +16,8 @@
 
 #include "emulator/runtime.h"
 
-/* What calls the runtime is inlined, so that the place of the call is a line of the source. */
+/* Functions that call the runtime are inlined, so that the place of the call is a line of the
+ * source. */
 #define EMULATOR_INLINE inline __attribute__((always_inline))
 
 /* ---- the language ---------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ extern "C" {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* What a cudaMalloc()ed array is called in findings, from an address in it on, and its shape; 1 row
+/* The name of a cudaMalloc()ed array in findings, from an address in it on, and its shape; 1 row
    for a vector. What lies before and behind it is out of bounds. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
@@ -46,7 +46,7 @@ typedef struct {
 
 int emulator_launches(void);
 const EmulatorLaunch *emulator_launch(int index);
-/* What was found wrong and what costs most, without lines of the source, to be freed; and what is
+/* Findings, and what costs most, without lines of the source, to be freed; and what is
    told of it, in lines: errors, barriers first, or the costliest places, at most `most`. Another
    process of the same program may tell. */
 char *emulator_record(void);

@@ -10,7 +10,7 @@
 
 #include "emulator/runtime.h"
 
-/* What device.h calls threadIdx and so on, and const. */
+/* Variables that device.h calls threadIdx and so on, and const. */
 emulated::Index emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 extern "C" void emulator_switch(void **from, void *to);
@@ -99,7 +99,7 @@ static void enter(Lane *l) {
 
 /* ---- a warp --------------------------------------------------------------------------------- */
 
-/* What all lanes of a mask that have not returned wait for happens, if they are all there. */
+/* A meeting happens once all lanes of its mask that have not returned wait for it. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
     Lane *l = &first[i];

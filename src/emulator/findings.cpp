@@ -1,4 +1,4 @@
-/* What is found, and the lines of the source where it is. */
+/* Findings, and the lines of the source where they are. */
 #include "emulator/core.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* What device.h and ptx.h ask of the emulator. */
+/* Calls that device.h and ptx.h make to the emulator. */
 #pragma once
 
 #include <cstddef>

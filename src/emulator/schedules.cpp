@@ -40,7 +40,7 @@ struct Look {
   int times;
 };
 
-/* What a lane is beside its fiber. */
+/* The state of a lane beside its fiber. */
 struct Reader {
   int barrier;               /* that it waits at */
   Slot *slot;                /* that it waits for a packet in */

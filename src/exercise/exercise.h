@@ -74,7 +74,7 @@ ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Random values. */
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed);
-/* What is expected of the function, by loops in float64. */
+/* The results that are expected of the function, by loops in float64. */
 void exercise_expect(ExerciseProblem *problem);
 void exercise_free(ExerciseProblem *problem);
 
@@ -104,7 +104,7 @@ bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size);
 
 enum { RIVALS = 2, EXERCISE_TOLD = 4096 };
 
-/* What a call was found to do, in the process of the function. */
+/* A call as the process of the function saw it. */
 typedef struct {
   bool called;
   int launches;

@@ -30,6 +30,6 @@ LayerUpdate exercise_layer(const ExercisePlaced *d);
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
-/* What a call does is counted between a start and an end. */
+/* Work of a call is counted between a start and an end. */
 void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start);
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error);

@@ -7,7 +7,7 @@
 #include "lab/lab.h"
 #include "measure/record.h"
 
-/* What src/lab/cuda has. A program that was built without CUDA lacks it: NULL. */
+/* Functions of src/lab/cuda. A program that was built without CUDA lacks them: NULL. */
 #define LAB_CUDA __attribute__((weak))
 
 /* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
@@ -39,7 +39,7 @@ bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
-/* What the emulator runs in seconds. */
+/* Returns a size that the emulator runs in seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
@@ -70,7 +70,7 @@ typedef struct {
   int threads;       /* a block */
 } LabOccupancy;
 
-/* What a rung asks of memory, where it ran on the emulator: sums over its launches, as
+/* Requests of a rung to memory, where it ran on the emulator: sums over its launches, as
    emulator/emulator.h has them. */
 typedef struct {
   double bytes, sectors, requests; /* of global memory; bytes: each once in a launch */

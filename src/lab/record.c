@@ -149,7 +149,7 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* What topics are named with: pictures are named after them. */
+/* Characters of a topic's name: pictures are named after topics. */
 #define NAMES "abcdefghijklmnopqrstuvwxyz_"
 
 /* Lines describe a topic before its rungs, and these before their rows. */

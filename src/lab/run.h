@@ -1,4 +1,4 @@
-/* What cuda/run.c, which checks rungs, asks of a GPU (cuda/times.c) and of the emulator
+/* Calls of cuda/run.c, which checks rungs, to a GPU (cuda/times.c) and to the emulator
    (emulated/counts.c). */
 #pragma once
 

@@ -10,7 +10,8 @@ enum { LANE = 32, SLICE = 26, ROW_GAP = 22 };
 enum { BREAK = 270, TAIL = 4 }; /* pixels; what follows a break is so much longer */
 enum { NAME = 16, LABEL = 10, LEAST_LABEL = 7 };
 
-/* What draws a row: `left` and `right` are the pixels of a part of it that begins at `start`. */
+/* A row as it is drawn: `left` and `right` are the pixels of a part of it that begins at `start`.
+ */
 typedef struct {
   Canvas *page;
   const Timeline *chart;

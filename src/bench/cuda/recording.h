@@ -1,4 +1,4 @@
-/* What a recording is made of: what CUPTI tells (activity.c), the events that a level's share of it
+/* The parts of a recording: what CUPTI tells (activity.c), the events that a level's share of it
    becomes (range.c), and the stages of the epoch kernel's teams, from its stamps (stages.c). */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Of cuBLAS one product, by plain loops. */
+/* One product of cuBLAS, by plain loops. */
 #pragma once
 #include <cuda_runtime_api.h>
 typedef struct cublasContext *cublasHandle_t;

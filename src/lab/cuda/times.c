@@ -1,4 +1,4 @@
-/* What is measured of a rung on a GPU: its time, and how many of its blocks fit. */
+/* Measurements of a rung on a GPU: its time, and how many of its blocks fit. */
 #include "lab/run.h"
 
 #include <math.h>

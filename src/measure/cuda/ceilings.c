@@ -11,7 +11,7 @@ enum { PINNED_BYTES = 64 << 20, SGEMM_SIDE = 4096 };
 enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* a multiprocessor full of threads, for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
-/* What the rungs work on. */
+/* Arrays that the rungs work on. */
 typedef struct {
   Ceiling which; /* that is measured */
   uint8_t *d_from, *d_to, *h_from;

@@ -1,4 +1,4 @@
-/* What a GPU can do at most, as rungs: the rates that others are compared with. */
+/* The ceilings of a GPU, as rungs: the rates that others are compared with. */
 #pragma once
 
 #include "measure/cuda/rung.h"

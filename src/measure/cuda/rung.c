@@ -25,7 +25,7 @@ static cudaError_t capture(const Rung *rung, cudaStream_t stream, cudaGraphExec_
   return status;
 }
 
-/* What one measurement needs of the GPU. */
+/* Resources of one measurement on the GPU. */
 typedef struct {
   cudaStream_t stream;
   cudaEvent_t start, end;
