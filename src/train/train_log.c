@@ -85,9 +85,10 @@ static bool open_file(TrainLog *log, FILE *file, Error *error) {
 static bool open_regular(TrainLog *log, Error *error) {
   FILE *held = log->file;
   if (held && !log->is_held) return true;
-  const bool good = open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
+  bool good = open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
   if (held) rewind(held);
   for (int c; good && held && (c = getc(held)) != EOF;) putc(c, log->file);
+  if (good && held && ferror(held)) good = fail(log, error);
   if (held) fclose(held);
   log->is_held = false;
   return good;
