@@ -42,6 +42,11 @@ uint8_t *canvas_pixel(const Canvas *p, int x, int y) {
 /* A place on the canvas: x + i y. */
 typedef double complex Point;
 
+/* glibc has no CMPLX for clang. */
+static Point point(double x, double y) {
+  return x + I * y;
+}
+
 /* The pixels x0 <= x < x1, y0 <= y < y1. */
 typedef struct {
   int x0, y0, x1, y1;
@@ -69,7 +74,7 @@ static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
 
 void canvas_rectangle(Canvas *p, double x, double y, double width, double height, Colour colour) {
   const Box box =
-      box_around(p, CMPLX(round(x), round(y)), CMPLX(round(x + width), round(y + height)), 0);
+      box_around(p, point(round(x), round(y)), point(round(x + width), round(y + height)), 0);
   for (int row = box.y0; row < box.y1; row++)
     for (int column = box.x0; column < box.x1; column++) blend(p, column, row, colour, 255);
 }
@@ -95,7 +100,7 @@ static void cover_line(Canvas *p, Point from, Point to, double thickness) {
   const Point way = to - from;
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
-      const Point here = CMPLX(x + 0.5, y + 0.5) - from;
+      const Point here = point(x + 0.5, y + 0.5) - from;
       const double along = way != 0 ? fmin(fmax(creal(here / way), 0), 1) : 0;
       const double inside = thickness / 2 + 0.5 - cabs(here - along * way);
       const int part = clamp(255 * inside + 0.5, 255);
@@ -116,7 +121,7 @@ static void paint(Canvas *p, Box box, Colour colour) {
 
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour) {
-  const Point from = CMPLX(x0, y0), to = CMPLX(x1, y1);
+  const Point from = point(x0, y0), to = point(x1, y1);
   cover_line(picture, from, to, thickness);
   paint(picture, box_around(picture, from, to, thickness / 2 + 1), colour);
 }
@@ -181,7 +186,7 @@ static double width_of(char c) {
 
 /* Returns a point of a stroke in units of the table. */
 static Point point_at(const char *digits) {
-  return CMPLX(base36(digits[0]), base36(digits[1]));
+  return point(base36(digits[0]), base36(digits[1]));
 }
 
 /* Adds a stroke of `digits` digits: quadratic curves that meet in the middle between two points. */
@@ -208,13 +213,13 @@ void canvas_text(Canvas *picture, double x, double baseline, double height, cons
   for (; *text; text++) {
     for (const char *s = letter_of(*text); *s; s += *s == ' ') {
       const size_t digits = strcspn(s, " ");
-      cover_stroke(picture, s, digits, CMPLX(x, baseline - height), unit);
+      cover_stroke(picture, s, digits, point(x, baseline - height), unit);
       s += digits;
     }
     x += unit * (width_of(*text) + GAP);
   }
   paint(picture,
-        box_around(picture, CMPLX(start, baseline - height), CMPLX(x, baseline + 4 * unit),
+        box_around(picture, point(start, baseline - height), point(x, baseline + 4 * unit),
                    2 * unit + 1),
         colour);
 }
