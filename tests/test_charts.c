@@ -296,7 +296,7 @@ TEST(boxes_tell_whether_it_is_sure) {
   const Photograph photograph = {.count = 1, .box = {{50, 40, 100, 60}}, .pixels = pixels};
   for (int sure = 0; sure < 2; sure++) {
     const SeenAnswer answer = {(const double[]){[7] = 0.75}, 7, sure};
-    Seen *seen = seen_open(SIDE);
+    Seen *seen = seen_open(SIDE, NULL);
     assert_non_null(seen);
     OK(seen_add(seen, "name", &image, &photograph, &answer, &error));
     const Mark *top = mark_of(IS_LINE, page_series[!sure], 0), *view = drawn.mark;

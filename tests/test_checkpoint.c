@@ -48,6 +48,8 @@ static void assert_same(const Checkpoint *a, const Checkpoint *b) {
     assert_memory_equal((const char *)a + field->offset, (const char *)b + field->offset,
                         sizes[field->kind]);
   assert_string_equal(a->options, b->options);
+  for (int c = 0; c < network_classes(&a->network); c++)
+    assert_string_equal(class_name(a->names, c).text, class_name(b->names, c).text);
 }
 
 /* What is loaded is the same, and is saved as the same bytes. */
@@ -140,7 +142,8 @@ IN_FOLDER(file_is_as_the_format_says) {
       "\"correct\":\"9007199254740993\",\"rows\":\"9223372036854775808\","
       "\"test_accuracy\":\"0.98765432109876539\",\"best_accuracy\":\"4.9406564584124654e-324\","
       "\"best_epoch\":\"2147483647\",\"updates\":\"1000000\","
-      "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\"},";
+      "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\","
+      "\"names\":\"no\\n\xc3\xa4 \\\"yes\\\"\"},";
   assert_memory_equal(header, metadata, sizeof metadata - 1);
   free(header);
 }

@@ -196,10 +196,19 @@ TEST(many_filters) {
 
 enum { SIDE = 12, MISTAKES = 64 };
 
+/* Of three classes; the middle one is as long as a name can be. */
+static ClassName some_names[] = {{"T-shirt"}, {""}, {"Bag"}};
+static const ClassName *names; /* of what is drawn; NULL: numbers */
+
+static void use_names(void) {
+  memset(some_names[1].text, 'x', sizeof some_names[1].text - 1);
+  names = some_names;
+}
+
 /* Under each digit are three lines: truth, prediction, row. Saving asserts that they do not reach
    the next one's. */
 static void assert_mistakes(const Mistake *mistakes, int count, int side) {
-  OK(plot_mistakes(mistakes, count, side, path, &error));
+  OK(plot_mistakes(mistakes, count, side, names, path, &error));
   for (int i = 0; i < count; i++) {
     const Mark *m = image(i);
     assert_memory_equal(m->pixels, mistakes[i].pixels, (size_t)(side * side));
@@ -227,6 +236,11 @@ TEST(mistakes) {
     mistakes[m] = (Mistake){pixels[m], 1023, 1022, 0.99999999, UINT64_MAX};
   assert_mistakes(mistakes, MISTAKES, SIDE);
   assert_says("prediction 1022: >99.99%");
+  use_names();
+  for (int m = 0; m < MISTAKES; m++) mistakes[m].truth = 2, mistakes[m].prediction = m % 2;
+  assert_mistakes(mistakes, MISTAKES, SIDE);
+  assert_says("truth Bag", "prediction T-shirt: >99.99%", "prediction xxxx");
+  names = NULL;
   assert_mistakes(NULL, 0, SIDE);
   assert_says("No mistakes");
   assert_true(drawn.width > 200 && drawn.height > 80);
@@ -298,6 +312,24 @@ TEST(confusion) {
   metrics_close(&scores);
 }
 
+/* Names stand at the left of the rows and below the columns, instead of numbers. */
+TEST(confusion_of_named_classes) {
+  make_scores(3);
+  use_names();
+  scores.names = names;
+  count(0, 2, 7);
+  draw_confusion("wwrwwwwww");
+  for (int c = 0; c < 3; c++) {
+    const Mark *row = text_mark(names[c].text), *column = row + 1;
+    assert_at(row->y1 - SMALL / 2.0, (cell(3 * c)->y + cell(3 * c)->y1) / 2);
+    assert_at((column->x + column->x1) / 2, (cell(c)->x + cell(c)->x1) / 2);
+    assert_true(row->x1 < cell(0)->x && column->y > cell(6)->y1);
+    assert_string_equal(column->text, row->text);
+  }
+  assert_null(text_mark("2"));
+  metrics_close(&scores);
+}
+
 /* Large counts fit into their cells, the largest matrix on a page. */
 TEST(many_classes) {
   static char wanted[NETWORK_MAX_CLASSES * NETWORK_MAX_CLASSES];
@@ -329,7 +361,7 @@ TEST(unwritable) {
   make_results(2, JUDGED_BY_TEST);
   FAILS(plot_curves(results, 2, bad, &error), "cannot write /no-such-folder/plot.png");
   FAILS(plot_weights(&network, parameters, bad, &error), "cannot write /no-such-folder/plot.png");
-  FAILS(plot_mistakes(NULL, 0, 28, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_mistakes(NULL, 0, 28, NULL, bad, &error), "cannot write /no-such-folder/plot.png");
   FAILS(plot_confusion(&scores, bad, &error), "cannot write /no-such-folder/plot.png");
   metrics_close(&scores);
 }

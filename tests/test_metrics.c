@@ -121,6 +121,36 @@ TEST(test_matrix) {
   metrics_close(&scores);
 }
 
+/* A column is as wide as its name; names that are long together leave no room for the matrix. */
+TEST(test_named_classes) {
+  ClassName names[] = {{"T-shirt"}, {"\xc3\x84pfel"}, {"a \"b\""}};
+  Metrics scores = open_scores(3);
+  add(&scores, 0, 1, 2);
+  add(&scores, 2, 2, 1);
+  scores.names = names;
+  scores.loss = 0;
+  assert_prints(&scores,
+                "loss 0.0000  accuracy  33.33%  wrong 2 of 3 rows\n\n"
+                "truth  answer\n"
+                "        T-shirt \xc3\x84pfel a \"b\"     rows  precision   recall       F1\n"
+                "T-shirt       .     2     .        2          -    0.00%    0.00%\n"
+                "  \xc3\x84pfel       .     .     .        0      0.00%        -    0.00%\n"
+                "  a \"b\"       .     .     1        1    100.00%  100.00%  100.00%\n");
+  FILE *file = text_open();
+  metrics_print_json(&scores, file);
+  assert_non_null(strstr(text_close(file),
+                         "\"names\": [\"T-shirt\", \"\xc3\x84pfel\", \"a \\\"b\\\"\"], "
+                         "\"counts\": [[0, 2, 0], "));
+  for (int c = 0; c < 3; c++) memset(names[c].text, 'a' + c, sizeof names[c].text - 1);
+  const char *text = print(&scores);
+  assert_null(strstr(text, "truth  answer\n"));
+  char line[512];
+  sprintf(line, "\n%63s%65s%9s\n%s  %s        2\n", "truth", "answer", "rows", names[0].text,
+          names[1].text);
+  assert_non_null(strstr(text, line));
+  metrics_close(&scores);
+}
+
 TEST(test_confusions_of_many_classes) {
   Metrics scores = open_scores(17);
   for (int c = 0; c < 17; c++) add(&scores, c, c, 2);

@@ -287,7 +287,7 @@ TEST(the_options_of_a_saved_run_come_back) {
          "a b.png");
   options_default(&back);
   FAILS(options_read_text(&back, printed_config(&options, true), "it", &error),
-        "'quiet' is not an option of a saved run");
+        "'names' is not an option of a saved run");
   options_default(&back);
   OK(options_read_text(&back, printed_config(&options, false), "it", &error));
   assert_string_equal(back.plot, "");

@@ -194,7 +194,8 @@ TEST(test_pages_that_no_browser_reads) {
 static bool predict(void) {
   Engine *engine = open_trained(2 * SLOT, SLOT);
   DatasetReader *reader = open_reader(engine);
-  const bool good = predict_to_file(engine, reader, &(PredictFormat){output, true, false}, &error);
+  const bool good =
+      predict_to_file(engine, reader, &(PredictFormat){output, true, false, NULL}, &error);
   dataset_close(reader);
   engine->call->close(engine);
   return good;

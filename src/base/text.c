@@ -75,7 +75,7 @@ void json_text(const char *text, FILE *file) {
       fputs("\\ufffd", file);
     else if (*text == '"' || *text == '\\')
       fprintf(file, "\\%c", *text);
-    else if ((unsigned char)*text < ' ')
+    else if ((unsigned char)*text < ' ' || *text == '<')
       fprintf(file, "\\u%04x", (unsigned)*text);
     else
       fwrite(text, 1, (size_t)length, file);

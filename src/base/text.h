@@ -20,8 +20,8 @@ size_t text_printable(char *target, size_t size, const char *text);
    cut. */
 void text_shell_word(char *target, size_t size, const char *text);
 
-/* Writes a text in quotation marks, escaped as JSON wants it. A byte that is not UTF-8, which JSON
-   cannot hold, becomes U+FFFD. */
+/* Writes a text in quotation marks, escaped as JSON wants it, and "<" too, so that it ends no
+   script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
 /* Writes a number with as few digits as read back bit for bit, as float32 if it is one. */

@@ -185,14 +185,16 @@ static void get_path(const OptionRow *row, const void *options, char *text, size
 static const char *path_at(const OptionRow *row, const void *options, int index) {
   const char *path = value_of(row, options);
   const bool is_none = row->kind == &option_path_or_none && strcmp(path, "none") == 0,
-             is_share = row->kind == &option_share_or_path && !isnan(option_share(path));
-  return index == 0 && *path && !is_none && !is_share ? path : NULL;
+             is_share = row->kind == &option_share_or_path && !isnan(option_share(path)),
+             is_list = row->kind == &option_list_or_path && strchr(path, ',');
+  return index == 0 && *path && !is_none && !is_share && !is_list ? path : NULL;
 }
 
 const OptionKind option_path = {set_path, get_path, path_at, false};
 const OptionKind option_name = {set_path, get_path, NULL, false};
 const OptionKind option_path_or_none = {set_path, get_path, path_at, false};
 const OptionKind option_share_or_path = {set_path, get_path, path_at, false};
+const OptionKind option_list_or_path = {set_path, get_path, path_at, false};
 
 static bool set_paths(const OptionRow *row, const char *value, void *options, Error *error) {
   PathList *list = field_of(row, options);

@@ -16,6 +16,7 @@ extern const OptionKind option_word;           /* const char *: the caller's wor
 extern const OptionKind option_path;           /* char[OPTIONS_PATH] */
 extern const OptionKind option_name;           /* char[OPTIONS_PATH]: any text of a line */
 extern const OptionKind option_path_or_none;   /* char[OPTIONS_PATH]; none names no file */
+extern const OptionKind option_list_or_path;   /* char[OPTIONS_PATH]; a list has a comma */
 extern const OptionKind option_paths;          /* PathList: one more each time */
 extern const OptionKind
     option_share_or_path;              /* char[OPTIONS_PATH]: a share up to high, or a path */

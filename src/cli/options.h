@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "cli/option_kinds.h"
 #include "engine/device.h"
+#include "model/class_names.h"
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
@@ -25,7 +26,9 @@ typedef struct {
   int ensemble; /* networks that differ in their seed, 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
-  char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
+  char names[OPTIONS_PATH];        /* see class_names_read */
+  ClassName *class_names; /* of --names or a saved network, NULL: none; of whoever read them */
+  char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],

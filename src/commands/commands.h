@@ -102,5 +102,6 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                           .weights = options->weights,
                           .mistakes = options->mistakes,
                           .confusion = options->confusion,
-                          .html = options->html};
+                          .html = options->html,
+                          .names = options->class_names};
 }

@@ -42,10 +42,15 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
   return NULL;
 }
 
-/* An engine with the network in the file. */
-static Engine *open_network(const Options *o, const char *path, Device *device, Error *error) {
+/* An engine with the network in the file. names: those of the first network that has some. */
+static Engine *open_network(const Options *o, const char *path, Device *device, ClassName **names,
+                            Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
+  if (!*names) {
+    *names = saved.names;
+    saved.names = NULL;
+  }
   Engine *engine = open_engine(o, &saved, path, device, error);
   if (!engine && device_fall_back(device, true, error))
     engine = open_engine(o, &saved, path, device, error);
@@ -54,12 +59,12 @@ static Engine *open_network(const Options *o, const char *path, Device *device, 
 }
 
 /* An engine with the networks of options->load, which are to predict for the same rows. */
-static Engine *open_networks(const Options *o, Device *device, Error *error) {
+static Engine *open_networks(const Options *o, Device *device, ClassName **names, Error *error) {
   Engine *engine[OPTIONS_LOADS];
   const PathList *load = &o->load;
   int count = 0;
   for (bool good = true; good && count < load->count;) {
-    engine[count] = open_network(o, load->path[count], device, error);
+    engine[count] = open_network(o, load->path[count], device, names, error);
     if (!engine[count]) break;
     const Network *a = &engine[0]->config.network, *b = &engine[count++]->config.network;
     const int inputs = a->size[0], classes = network_classes(a);
@@ -89,7 +94,8 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
       .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
-  const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json};
+  const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json,
+                                o->class_names};
   const bool good = predict_to_file(engine, reader, &format, error);
   dataset_close(reader);
   if (good && !o->json) run_files_say_wrote(report, o->output, "");
@@ -107,6 +113,7 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
                              .confidence = (double)o->confidence,
                              .json = o->json,
                              .show = o->show,
+                             .names = o->class_names,
                              .file = stdout,
                              .failed = say,
                              .context = report};
@@ -115,13 +122,21 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
   return report_good(report, error);
 }
 
-static bool run(const Options *o, Device *device, Report *report, Error *error) {
-  Engine *engine = open_networks(o, device, error);
-  if (!engine) return false;
-  const bool good = o->classify   ? classify(engine, o, report, error)
-                    : *o->predict ? predict(engine, o, report, error)
-                                  : evaluate(engine, o, report, error);
-  engine->call->close(engine);
+static bool run(const Options *options, Device *device, Report *report, Error *error) {
+  Options named = *options;
+  const Options *o = &named;
+  Engine *engine = open_networks(o, device, &named.class_names, error);
+  bool good = engine;
+  if (good && *o->names) {
+    free(named.class_names);
+    named.class_names = class_names_read(o->names, network_classes(&engine->config.network), error);
+    good = named.class_names;
+  }
+  good = good && (o->classify   ? classify(engine, o, report, error)
+                  : *o->predict ? predict(engine, o, report, error)
+                                : evaluate(engine, o, report, error));
+  if (engine) engine->call->close(engine);
+  free(named.class_names);
   return good;
 }
 

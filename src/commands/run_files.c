@@ -51,8 +51,10 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
     return false;
   }
   saved.options = options;
+  saved.names = o->class_names;
   const bool good =
       (!*best || checkpoint_save(&saved, best, error)) && checkpoint_save(&saved, path, error);
+  saved.names = NULL; /* they are o's */
   checkpoint_free(&saved);
   return good;
 }

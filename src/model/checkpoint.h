@@ -6,7 +6,7 @@
    momentum.N.weight and momentum.N.bias, if there is any, and their second moment as
    second_moment.N.weight and second_moment.N.bias. If the network is an average of the parameters
    that are trained, those are raw.N.weight and raw.N.bias. The rest stands in __metadata__: format
-   "mlp-train", version "1", and the fields below under their names.
+   "mlp-train", version "1", the fields below under their names, and names, one class a line.
 
    Files of others are read, too: tensors in any order, any metadata, and instead of "layers." any
    prefix that all names share, none being one. Layers come in the order of their numbers, which
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "model/class_names.h"
 #include "model/network.h"
 
 /* Arrays of a checkpoint, in the order in which an engine keeps them. */
@@ -46,6 +47,7 @@ typedef struct {
   double best_accuracy;   /* NAN if unknown */
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
+  ClassName *names;       /* (classes), NULL: none; owned */
 } Checkpoint;
 
 /* A number in __metadata__, kept as text. */

@@ -4,7 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
+#include "base/sizes.h"
+
+enum { MATRIX_CLASSES = 16, MATRIX_NAMES = 120, CONFUSIONS = 10 }; /* characters of all names */
+enum { LABEL = 5, COLUMN = 9 }; /* least characters of a column */
 
 bool metrics_open(Metrics *metrics, int classes, Error *error) {
   *metrics = (Metrics){.classes = classes};
@@ -70,7 +73,7 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   fputc('\n', file);
 }
 
-/* Characters of a matrix column: the largest count and a blank. */
+/* Characters of a matrix column, which its name may widen: the largest count and a blank. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)
@@ -80,17 +83,22 @@ static int matrix_width(const Metrics *s) {
 }
 
 static void print_classes(const Metrics *s, FILE *file, bool matrix) {
-  const int width = matrix ? matrix_width(s) : 0;
-  fprintf(file, matrix ? "truth  answer\n     " : "class");
-  for (int answer = 0; matrix && answer < s->classes; answer++) fprintf(file, "%*d", width, answer);
+  const int label = max_int(LABEL, class_names_width(s->names, s->classes)),
+            least = matrix ? matrix_width(s) : 0;
+  int width[MATRIX_CLASSES];
+  fprintf(file, matrix ? "truth  answer\n%*s" : "%*s", label, matrix ? "" : "class");
+  for (int answer = 0; matrix && answer < s->classes; answer++) {
+    width[answer] = max_int(least, class_name_length(s->names, answer) + 1);
+    class_name_print(file, width[answer], s->names, answer);
+  }
   fprintf(file, "%9s%11s%9s%9s\n", "rows", "precision", "recall", "F1");
   for (int truth = 0; truth < s->classes; truth++) {
-    fprintf(file, "%5d", truth);
+    class_name_print(file, label, s->names, truth);
     for (int answer = 0; matrix && answer < s->classes; answer++)
       if (count(s, truth, answer) > 0)
-        fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
+        fprintf(file, "%*" PRIu64, width[answer], count(s, truth, answer));
       else /* a point, so that what there is stands out */
-        fprintf(file, "%*s", width, ".");
+        fprintf(file, "%*s", width[answer], ".");
     print_measures(s, file, truth);
   }
 }
@@ -109,13 +117,21 @@ static void print_confusions(const Metrics *s, FILE *file) {
       worst[at].truth = truth, worst[at].answer = answer, worst[at].rows = rows;
     }
   if (worst[0].rows == 0) return;
-  fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
-  for (int i = 0; i < CONFUSIONS && worst[i].rows > 0; i++)
-    fprintf(file, "%5d%9d%9" PRIu64 "\n", worst[i].truth, worst[i].answer, worst[i].rows);
+  const int widest = class_names_width(s->names, s->classes), label = max_int(LABEL, widest),
+            column = max_int(COLUMN, widest + 2);
+  fprintf(file, "\nmost frequent confusions\n%*s%*s%*s\n", label, "truth", column, "answer", COLUMN,
+          "rows");
+  for (int i = 0; i < CONFUSIONS && worst[i].rows > 0; i++) {
+    class_name_print(file, label, s->names, worst[i].truth);
+    class_name_print(file, column, s->names, worst[i].answer);
+    fprintf(file, "%*" PRIu64 "\n", COLUMN, worst[i].rows);
+  }
 }
 
 void metrics_print(const Metrics *s, FILE *file) {
-  const bool matrix = s->classes <= MATRIX_CLASSES;
+  int characters = 0;
+  for (int c = 0; c < s->classes; c++) characters += class_name_length(s->names, c);
+  const bool matrix = s->classes <= MATRIX_CLASSES && characters <= MATRIX_NAMES;
   fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
   print_part(file, 8, s->correct, s->rows);
   fprintf(file, "  wrong %" PRIu64 " of %" PRIu64 " rows\n\n", s->rows - s->correct, s->rows);
@@ -124,8 +140,14 @@ void metrics_print(const Metrics *s, FILE *file) {
 }
 
 void metrics_print_json(const Metrics *s, FILE *file) {
-  fprintf(file, "{\"loss\": %.6g, \"accuracy\": %.6g, \"rows\": %" PRIu64 ", \"counts\": [",
+  fprintf(file, "{\"loss\": %.6g, \"accuracy\": %.6g, \"rows\": %" PRIu64 ", ",
           s->loss / (double)s->rows, (double)s->correct / (double)s->rows, s->rows);
+  if (s->names) {
+    fputs("\"names\": ", file);
+    class_names_print_json(file, s->names, s->classes);
+    fputs(", ", file);
+  }
+  fputs("\"counts\": [", file);
   for (int truth = 0; truth < s->classes; truth++) {
     fputs(truth ? ", [" : "[", file);
     for (int answer = 0; answer < s->classes; answer++)

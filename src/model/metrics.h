@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "model/class_names.h"
 
 /* The rows that a network is judged by after every epoch. */
 typedef enum { JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE } JudgedBy;
@@ -33,6 +34,7 @@ typedef struct {
   uint64_t *counts; /* (classes, classes): truth, prediction; owned */
   double loss;      /* sum of the cross-entropies, natural logarithm */
   uint64_t rows, correct;
+  const ClassName *names; /* for what is printed or drawn; NULL at first */
 } Metrics;
 
 /* Starts with nothing counted. Fails without memory. */
@@ -50,10 +52,11 @@ void softmax(const float *logits, int classes, double *probabilities);
 
 /* Prints loss, accuracy, and for each class: rows, precision (how many of its predictions are
    right), recall (how many of its rows are found) and F1 (their harmonic mean), "-" for 0 of 0. Up
-   to 16 classes stand in the confusion matrix; with more, the ten most frequent confusions follow.
+   to 16 classes whose names are short stand in the confusion matrix; else the ten most frequent
+   confusions follow.
  */
 void metrics_print(const Metrics *metrics, FILE *file);
 
-/* Prints the same as a line of JSON: loss, accuracy, rows, and counts, a list for each truth of a
-   number for each answer. */
+/* Prints the same as a line of JSON: loss, accuracy, rows, names if there are any, and counts, a
+   list for each truth of a number for each answer. */
 void metrics_print_json(const Metrics *metrics, FILE *file);

@@ -46,9 +46,10 @@ typedef struct {
   uint64_t row;       /* from 1, as in the file */
 } Mistake;
 
-/* Draws wrong predictions in the order given, the most confident first. Without any, the picture
-   says so. */
-bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *path, Error *error);
+/* Draws wrong predictions in the order given, the most confident first; names: of the classes.
+   Without any, the picture says so. */
+bool plot_mistakes(const Mistake *mistakes, int count, int side, const ClassName *names,
+                   const char *path, Error *error);
 
 enum { FIGURES_MAX_NUMBERS = 30 };
 

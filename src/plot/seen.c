@@ -13,15 +13,17 @@ enum { COLUMNS = 6, LEFT = MARGIN + VIEW + 2 * GAP, WIDTH = LEFT + COLUMNS * DIG
 
 struct Seen {
   int side;
+  const ClassName *names;
   int count, shown;  /* pictures: all that were added; those with a canvas */
   int width, height; /* of the page */
   Canvas canvas[SEEN_MOST];
 };
 
-Seen *seen_open(int side) {
+Seen *seen_open(int side, const ClassName *names) {
   Seen *seen = calloc(1, sizeof *seen);
   if (!seen) return NULL;
   seen->side = side;
+  seen->names = names;
   seen->height = HEAD;
   return seen;
 }
@@ -45,8 +47,9 @@ static uint8_t view_level(const Image *p, double step, int x, int y) {
 }
 
 /* Draws the box of a digit, and its tile. */
-static void draw_digit(Canvas *c, const Grid *grid, const Photograph *p, const SeenAnswer *answers,
-                       int i, int shrunk, double step, int side) {
+static void draw_digit(const Seen *seen, Canvas *c, const Grid *grid, const Photograph *p,
+                       const SeenAnswer *answers, int i, int shrunk, double step) {
+  const int side = seen->side;
   const PhotographBox *box = &p->box[i];
   const SeenAnswer *d = &answers[i];
   const Colour colour = page_series[d->sure ? 0 : 1];
@@ -54,14 +57,15 @@ static void draw_digit(Canvas *c, const Grid *grid, const Photograph *p, const S
   const int top = box->top / shrunk, bottom = top + box->height / shrunk;
   const double x[] = {MARGIN + left / step - 2, MARGIN + right / step + 2};
   const double y[] = {GAP + top / step - 2, GAP + bottom / step + 2};
-  char number[16] = "", answer[32], percent[32];
+  char number[16] = "", answer[WORDS], percent[32];
   for (int k = 0; k < 2; k++) {
     canvas_line(c, x[0], y[k], x[1], y[k], 2, colour);
     canvas_line(c, x[k], y[0], x[k], y[1], 2, colour);
   }
   if (p->count > 1) snprintf(number, sizeof number, "%d", i + 1);
   page_text(c, STARTS, x[0], y[0] - 5, SMALL, colour, number);
-  snprintf(answer, sizeof answer, "%s%s%d", number, *number ? ": " : "", d->best);
+  snprintf(answer, sizeof answer, "%s%s%s", number, *number ? ": " : "",
+           class_name(seen->names, d->best).text);
   snprintf(percent, sizeof percent, "%.1f%%%s", 100 * d->probabilities[d->best],
            d->sure ? "" : " unsure");
   page_tile(c, grid, i, p->pixels + (size_t)i * (size_t)side * (size_t)side, side,
@@ -88,8 +92,7 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
       canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
   text_printable(name, sizeof name, path);
   page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE, name);
-  for (int i = 0; i < p->count; i++)
-    draw_digit(c, &grid, p, answers, i, image->shrunk, step, seen->side);
+  for (int i = 0; i < p->count; i++) draw_digit(seen, c, &grid, p, answers, i, image->shrunk, step);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/photograph.h"
+#include "model/class_names.h"
 
 typedef struct {
   const double *probabilities; /* (classes) */
@@ -14,7 +15,8 @@ enum { SEEN_MOST = 24, SEEN_TALLEST = 16384 }; /* pictures that are shown; pixel
 
 typedef struct Seen Seen;
 
-Seen *seen_open(int side);   /* NULL: no memory */
+/* side: of a digit; names: of the classes, which must stay. NULL: no memory. */
+Seen *seen_open(int side, const ClassName *names);
 void seen_close(Seen *seen); /* NULL is allowed */
 
 /* Draws the picture with the digits of the photograph and the answers to them, (count), if there is

@@ -47,7 +47,9 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
   if (!atomic_file_open(&page, path, error)) return false;
   fwrite(digit_page_html, 1, (size_t)(network_here - digit_page_html), page.file);
   write_network(config, parameters, page.file);
-  fprintf(page.file, "],\n\"rows\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"mistakes\": [",
+  fputs("],\n\"names\": ", page.file);
+  class_names_print_json(page.file, metrics->names, metrics->classes);
+  fprintf(page.file, ",\n\"rows\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"mistakes\": [",
           metrics->rows, metrics->rows - metrics->correct);
   for (const Mistake *m = mistakes; m < mistakes + count && m < mistakes + MISTAKES; m++) {
     fprintf(page.file, "%s\n{\"row\": %" PRIu64 ", \"truth\": %d, \"answer\": %d, \"pixels\": ",

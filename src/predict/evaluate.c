@@ -92,6 +92,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   const Network *network = &engine->config.network;
   if (!evaluate_can(engine, c, error) || !metrics_open(metrics, network_classes(network), error))
     return false;
+  metrics->names = c->names;
   Gallery g = {.config = c,
                .metrics = metrics,
                .pixels = malloc((size_t)MISTAKES * (size_t)network->size[0]),
@@ -99,8 +100,8 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
                .white = training_white(&engine->config.training)};
   const bool good = (g.pixels || error_set(error, "out of memory")) &&
                     (!c->rows.path || evaluate_rows(engine, &g, error)) &&
-                    (!*c->mistakes ||
-                     plot_mistakes(g.list, g.count, augment_side(g.inputs), c->mistakes, error)) &&
+                    (!*c->mistakes || plot_mistakes(g.list, g.count, augment_side(g.inputs),
+                                                    c->names, c->mistakes, error)) &&
                     (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
                     draw_network(engine, &g, error);
   free(g.pixels);

@@ -18,7 +18,8 @@ typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
-  int name_width;        /* of the longest name, printed */
+  int path_width;        /* of the longest picture's name, printed */
+  int name_width;        /* of the longest class's name */
   double *probabilities; /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
   Seen *seen;            /* NULL: not to be shown */
   int answered;          /* pictures */
@@ -35,17 +36,17 @@ static SeenAnswer answer_of(const Answers *a, const Photograph *photograph, int 
   return answer;
 }
 
+/* A row of digits, with blanks between them if a name is longer than a letter. */
+typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
+
 /* Writes a row of digits as text, "?" for one that is unsure. first: the row's first digit; returns
    the digit behind its last one. */
-static int write_row(const Answers *a, const Photograph *photograph, int first) {
+static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
     const SeenAnswer answer = answer_of(a, photograph, i);
-    if (a->classes > 10 && i > first) fputc(' ', a->pictures->file);
-    if (answer.sure)
-      fprintf(a->pictures->file, "%d", answer.best);
-    else
-      fputc('?', a->pictures->file);
+    text += sprintf(text, "%s%s", a->name_width > 1 && i > first ? " " : "",
+                    answer.sure ? class_name(a->pictures->names, answer.best).text : "?");
   }
   return i;
 }
@@ -58,17 +59,20 @@ static int write_box(char *text, size_t size, const PhotographBox *box) {
 }
 
 /* "  7 99.62%  2  0.31%  3  0.05%". */
-static void write_likeliest(const double *probabilities, int classes, FILE *file) {
-  const int digits = snprintf(NULL, 0, "%d", classes - 1);
+static void write_likeliest(const Answers *a, const double *probabilities) {
+  FILE *file = a->pictures->file;
   int best[LIKELIEST];
-  const int count = predict_likeliest(probabilities, classes, best);
-  for (int i = 0; i < count; i++)
-    fprintf(file, "  %*d %6.2f%%", digits, best[i], 100 * probabilities[best[i]]);
+  const int count = predict_likeliest(probabilities, a->classes, best);
+  for (int i = 0; i < count; i++) {
+    class_name_print(file, a->name_width + 2, a->pictures->names, best[i]);
+    fprintf(file, " %6.2f%%", 100 * probabilities[best[i]]);
+  }
 }
 
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
   FILE *file = a->pictures->file;
   char name[4 * PATH_MAX], box[64];
+  RowText row;
   int box_width = 0;
   text_printable(name, sizeof name, path);
   for (int i = 0; i < photograph->count; i++) {
@@ -78,14 +82,15 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
   for (int i = 0; i < photograph->count; i++) {
     const SeenAnswer answer = answer_of(a, photograph, i);
     write_box(box, sizeof box, &photograph->box[i]);
-    fprintf(file, "%-*s", a->name_width, name);
+    fprintf(file, "%-*s", a->path_width, name);
     if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
-    write_likeliest(answer.probabilities, a->classes, file);
+    write_likeliest(a, answer.probabilities);
     fputs(answer.sure ? "\n" : "  unsure\n", file);
   }
-  for (int i = 0; photograph->count > 1 && i < photograph->count; fputc('\n', file)) {
-    fprintf(file, "%-*s  line %-*d  ", a->name_width, name, box_width - 5, photograph->row[i] + 1);
-    i = write_row(a, photograph, i);
+  for (int i = 0; photograph->count > 1 && i < photograph->count;) {
+    fprintf(file, "%-*s  line %-*d  ", a->path_width, name, box_width - 5, photograph->row[i] + 1);
+    i = write_row(a, photograph, i, row);
+    fprintf(file, "%s\n", row);
   }
 }
 
@@ -94,6 +99,7 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
 static void write_json(const Answers *a, const char *path, const Image *image,
                        const Photograph *photograph) {
   FILE *file = a->pictures->file;
+  RowText row;
   fputs("{\"picture\": ", file);
   json_text(path, file);
   fprintf(file, ", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width,
@@ -101,18 +107,18 @@ static void write_json(const Answers *a, const char *path, const Image *image,
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
     const SeenAnswer answer = answer_of(a, photograph, i);
-    fprintf(file,
-            "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d, \"sure\": %s, \"probabilities\": [",
-            i ? ", " : "", box->left, box->top, box->width, box->height, answer.best,
-            answer.sure ? "true" : "false");
+    fprintf(file, "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box->left,
+            box->top, box->width, box->height, answer.best);
+    class_name_print_json(file, a->pictures->names, answer.best);
+    fprintf(file, ", \"sure\": %s, \"probabilities\": [", answer.sure ? "true" : "false");
     for (int c = 0; c < a->classes; c++)
       fprintf(file, c ? ", %.6g" : "%.6g", answer.probabilities[c]);
     fputs("]}", file);
   }
   fputs("], \"rows\": [", file);
-  for (int i = 0; i < photograph->count; fputc('"', file)) {
-    fputs(i ? ", \"" : "\"", file);
-    i = write_row(a, photograph, i);
+  for (int i = 0; i < photograph->count; json_text(row, file)) {
+    fputs(i ? ", " : "", file);
+    i = write_row(a, photograph, i, row);
   }
   fputs("]}\n", file);
 }
@@ -197,7 +203,7 @@ static bool answer_all(Answers *a, Error *error) {
   const Pictures *pictures = a->pictures;
   for (int i = 0; i < pictures->count; i++) {
     const int length = (int)text_printable(NULL, 0, pictures->paths[i]);
-    if (length > a->name_width) a->name_width = length;
+    if (length > a->path_width) a->path_width = length;
   }
   for (int i = 0; i < pictures->count; i++)
     if (!answer_picture(a, pictures->paths[i], error)) return false;
@@ -222,7 +228,8 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .side = side,
                .classes = (int)classes,
                .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
-               .seen = *pictures->show ? seen_open(side) : NULL};
+               .seen = *pictures->show ? seen_open(side, pictures->names) : NULL,
+               .name_width = class_names_width(pictures->names, (int)classes)};
   bool good = a.probabilities && (a.seen || !*pictures->show);
   good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "engine/engine.h"
+#include "model/class_names.h"
 
 /* Told of a picture that has no answer, while others follow. */
 typedef void PictureFailed(void *context, const Error *error);
@@ -11,11 +12,12 @@ typedef void PictureFailed(void *context, const Error *error);
 typedef struct {
   char *const *paths; /* (count) */
   int count;
-  double confidence; /* an answer with a smaller probability is unsure */
-  bool json;         /* a line of JSON for each picture, instead of text */
-  const char *show;  /* a PNG of the pictures beside what the network saw; "": none. It
-                         is written if any picture has an answer */
-  FILE *file;        /* to write to */
+  double confidence;      /* an answer with a smaller probability is unsure */
+  bool json;              /* a line of JSON for each picture, instead of text */
+  const char *show;       /* a PNG of the pictures beside what the network saw; "": none. It
+                              is written if any picture has an answer */
+  const ClassName *names; /* of the classes */
+  FILE *file;             /* to write to */
   PictureFailed *failed;
   void *context;
 } Pictures;

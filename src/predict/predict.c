@@ -147,8 +147,9 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
   double probabilities[NETWORK_MAX_CLASSES];
   (void)pixels, (void)label;
   const bool json = p->format->json;
-  fprintf(file, json ? "{\"row\": %" PRIu64 ", \"label\": %d" : "%" PRIu64 ",%d", row,
-          argmax(logits, p->classes));
+  const int answer = argmax(logits, p->classes);
+  fprintf(file, json ? "{\"row\": %" PRIu64 ", \"label\": %d" : "%" PRIu64 ",%d", row, answer);
+  if (json) class_name_print_json(file, p->format->names, answer);
   if (json || p->format->probabilities) softmax(logits, p->classes, probabilities);
   if (json) {
     int best[LIKELIEST];

@@ -191,6 +191,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   t->position = *c->from;
   t->position.parameters = NULL; /* these are the checkpoint's */
   t->position.options = NULL;
+  t->position.names = NULL;
   return write_arrays(t->engine, c->from, error);
 }
 

@@ -157,6 +157,7 @@ Checkpoint make_checkpoint(void) {
                            .updates = 1000000,
                            .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n")};
   Error error;
+  checkpoint.names = class_names_parse("no,\xc3\xa4 \"yes\"", ',', 2, "names", &error);
   assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));
   make_arrays(&checkpoint, 2);
   return checkpoint;
