@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* fopencookie, S_ISVTX */
+#define _GNU_SOURCE /* S_ISVTX */
 #include "base/output.h"
 
 #include <errno.h>
@@ -13,56 +13,9 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/stream.h"
 
-/* ---- streams that wait for their reader ----------------------------------------------------- */
-
-enum { PATIENCE = 100 }; /* milliseconds after which a wait looks for a signal */
-
-/* False with errno set if a signal asks for the end and the reader had PATIENCE since. */
-static bool wait_for_reader(int file) {
-  struct pollfd wait = {.fd = file, .events = POLLOUT};
-  for (;;) {
-    const bool ending = interrupt_pending();
-    const int ready = poll(&wait, 1, PATIENCE);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* write says what is wrong */
-    errno = EINTR;
-    if (ending) return false;
-  }
-}
-
-static int descriptor_of(void *cookie) {
-  return (int)(intptr_t)cookie;
-}
-
-/* A cookie_write_function_t: writes all bytes, or returns 0 with errno set. It writes PIPE_BUF
-   bytes at a time: a pipe that takes any takes so many without blocking. */
-static ssize_t write_all(void *cookie, const char *bytes, size_t size) {
-  const int file = descriptor_of(cookie);
-  size_t written = 0;
-  while (written < size) {
-    const size_t left = size - written;
-    if (!wait_for_reader(file)) return 0;
-    const ssize_t count = write(file, bytes + written, left < PIPE_BUF ? left : PIPE_BUF);
-    if (count >= 0)
-      written += (size_t)count;
-    else if (errno != EAGAIN && errno != EINTR)
-      return 0;
-  }
-  return (ssize_t)written;
-}
-
-static int close_file(void *cookie) {
-  return close(descriptor_of(cookie));
-}
-
-/* Returns a stream to the descriptor, or NULL with errno set if there is no memory for it. */
-static FILE *open_stream(int file, int buffering) {
-  const cookie_io_functions_t calls = {.write = write_all, .close = close_file};
-  void *cookie = (void *)(intptr_t)file; // NOLINT(performance-no-int-to-ptr)
-  FILE *stream = fopencookie(cookie, "w", calls);
-  if (stream) setvbuf(stream, NULL, buffering, BUFSIZ);
-  return stream;
-}
+/* ---- where a path leads --------------------------------------------------------------------- */
 
 static int wait_open(const char *path) {
   for (;;) {
@@ -71,11 +24,9 @@ static int wait_open(const char *path) {
     if (file >= 0 || errno != ENXIO) return file; /* ENXIO: a FIFO without a reader */
     errno = EINTR;
     if (ending) return -1;
-    poll(NULL, 0, PATIENCE);
+    poll(NULL, 0, STREAM_PATIENCE);
   }
 }
-
-/* ---- where a path leads --------------------------------------------------------------------- */
 
 static bool is_same(const struct stat *a, const struct stat *b) {
   return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -168,7 +119,7 @@ FILE *file_target_open_in_place(const FileTarget *target) {
   const int file = target->kind == TARGET_STREAM
                        ? fcntl(target->stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
                        : wait_open(target->path);
-  FILE *stream = file < 0 ? NULL : open_stream(file, _IOFBF);
+  FILE *stream = file < 0 ? NULL : stream_open(file, "w", _IOFBF);
   if (!stream && file >= 0) close(file);
   return stream;
 }
@@ -251,13 +202,6 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-static void remove_temporary(TemporaryFile *temporary) {
-  const int cause = errno;
-  unlink(temporary->path);
-  atomic_store(&temporary->state, FREE);
-  errno = cause;
-}
-
 /* Makes a name beside the target, short enough whatever the target's is. The number need not be a
    secret: O_EXCL keeps us from taking a file of others. */
 static bool name_temporary(const FileTarget *target, char *path, int salt) {
@@ -281,31 +225,32 @@ static bool take_after(int file, const struct stat *old) {
   return fchmod(file, mode) == 0;
 }
 
-/* Creates a file beside the target and sets *temporary. -1 with errno set on failure. */
-static int create_temporary(const FileTarget *target, TemporaryFile **temporary) {
+/* Creates a file beside the target, and its stream. NULL with errno set on failure. */
+static FILE *open_beside(AtomicFile *output) {
   enum { TRIES = 100 };
-  const bool replaces = target->kind == TARGET_REGULAR;
-  TemporaryFile *own = *temporary = claim();
-  if (!own) return -1;
+  const bool replaces = output->target.kind == TARGET_REGULAR;
+  TemporaryFile *own = output->temporary = claim();
   int file = -1;
+  if (!own) return NULL;
   errno = EEXIST;
   for (int i = 0; file < 0 && errno == EEXIST && i < TRIES; i++) {
     atomic_store(&own->state, CLAIMED);
-    if (!name_temporary(target, own->path, i)) break;
+    if (!name_temporary(&output->target, own->path, i)) break;
     atomic_store(&own->state, LIVE);
     file = open(own->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
   }
-  if (file < 0) {
-    atomic_store(&own->state, FREE);
-  } else if (replaces && !take_after(file, &target->status)) {
-    remove_temporary(own);
-    const int cause = errno;
-    close(file);
-    errno = cause;
-    file = -1;
-  }
   own->file = file;
-  return file;
+  const bool good = file >= 0 && (!replaces || take_after(file, &output->target.status));
+  FILE *stream = good ? fdopen(file, "wb") : NULL;
+  if (stream) return stream;
+  const int cause = errno;
+  if (file >= 0) {
+    unlink(own->path);
+    close(file);
+  }
+  atomic_store(&own->state, FREE);
+  errno = cause;
+  return NULL;
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -322,33 +267,6 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-static bool not_opened(const char *path, Error *error) {
-  return error_set(error, "cannot write %s: %s", path,
-                   errno == ENOENT ? "its folder does not exist" : strerror(errno));
-}
-
-static FILE *open_beside(AtomicFile *output) {
-  const int file = create_temporary(&output->target, &output->temporary);
-  if (file < 0) return NULL;
-  FILE *stream = fdopen(file, "wb");
-  if (stream) return stream;
-  remove_temporary(output->temporary);
-  close(file);
-  errno = ENOMEM;
-  return NULL;
-}
-
-bool atomic_file_open(AtomicFile *output, const char *path, Error *error) {
-  FileTarget *target = &output->target;
-  output->path = path;
-  output->temporary = NULL;
-  output->file = NULL;
-  if (file_target_find(target, path) && file_target_may_write(target))
-    output->file =
-        target->kind >= TARGET_IN_PLACE ? file_target_open_in_place(target) : open_beside(output);
-  return output->file || not_opened(path, error);
-}
-
 /* False if this is a folder in which only owners may replace files, as in /tmp, and we own nothing.
  */
 static bool may_replace(const FileTarget *target) {
@@ -362,16 +280,28 @@ static bool may_replace(const FileTarget *target) {
          user == status.st_uid || user == target->status.st_uid;
 }
 
+/* Opens what writing `path` needs; nothing that is written in place if it is only tried. */
+static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
+  const FileTarget *target = &output->target;
+  *output = (AtomicFile){.path = path};
+  bool good = file_target_find(&output->target, path) && file_target_may_write(target);
+  if (good && target->kind < TARGET_IN_PLACE)
+    good = may_replace(target) && (output->file = open_beside(output));
+  else if (good && !tried)
+    good = (output->file = file_target_open_in_place(target));
+  return good || error_set(error, "cannot write %s: %s", path,
+                           errno == ENOENT ? "its folder does not exist" : strerror(errno));
+}
+
+bool atomic_file_open(AtomicFile *output, const char *path, Error *error) {
+  return open_output(output, path, false, error);
+}
+
 bool atomic_file_probe(const char *path, Error *error) {
-  FileTarget target;
-  TemporaryFile *temporary;
-  if (!file_target_find(&target, path) || !file_target_may_write(&target))
-    return not_opened(path, error);
-  if (target.kind >= TARGET_IN_PLACE) return true;
-  const int file = may_replace(&target) ? create_temporary(&target, &temporary) : -1;
-  const bool good = file >= 0 && close(file) == 0;
-  if (file >= 0) remove_temporary(temporary);
-  return good || not_opened(path, error);
+  AtomicFile output;
+  const bool good = open_output(&output, path, true, error);
+  if (output.file) atomic_file_close(&output, false, NULL);
+  return good;
 }
 
 /* ---- closing -------------------------------------------------------------------------------- */
@@ -405,7 +335,8 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
   if (fclose(output->file) != 0 && good) good = atomic_file_failed(output, error);
   if (!replaces) return good;
   if (good) good = replace_target(output, error);
-  remove_temporary(output->temporary);
+  unlink(output->temporary->path);
+  atomic_store(&output->temporary->state, FREE);
   return good;
 }
 
@@ -418,8 +349,8 @@ void standard_output_open(void) {
   if (file > STDERR_FILENO) close(file);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  FILE *output = open_stream(STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-  FILE *error_output = open_stream(STDERR_FILENO, _IOLBF);
+  FILE *output = stream_open(STDOUT_FILENO, "w", isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+  FILE *error_output = stream_open(STDERR_FILENO, "w", _IOLBF);
   if (output) stdout = output;
   if (error_output) stderr = error_output;
 }

@@ -11,8 +11,7 @@
 
    Devices, pipes and open descriptors (/dev/stdout, /dev/fd/N) are written in place. Streams to
    them wait for their reader, but after a signal (interrupt.h) not for long, because whoever reads
-   a pipe or a terminal may have stopped. The C library alone would lose output there: it drops what
-   does not fit into a descriptor that a shell or a parent process made non-blocking. */
+   a pipe or a terminal may have stopped (stream.h). */
 #pragma once
 
 #include <limits.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/input.h"
+#include "base/stream.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "cli/options.h"
@@ -108,11 +108,11 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
   char preset[3 * OPTIONS_PATH], name[OPTIONS_PATH + 64];
-  FILE *file = input_open(path);
+  FILE *file = stream_open_input(path);
   if (file || errno != ENOENT || strchr(path, '/')) return file;
   for (size_t i = 0; !file && i < sizeof folders / sizeof *folders; i++) {
     snprintf(name, sizeof name, "%s/%s", folders[i], path);
-    if (text_beside_program(preset, sizeof preset, name)) file = input_open(preset);
+    if (text_beside_program(preset, sizeof preset, name)) file = stream_open_input(preset);
   }
   if (!file) errno = ENOENT;
   return file;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/input.h"
+#include "base/stream.h"
 #include "base/text.h"
 
 /* Memory that stb may still allocate for the picture that it reads: a file of a few bytes can ask
@@ -69,7 +69,7 @@ typedef struct {
 
 /* All bytes of a file, which may be a pipe: malloc'ed, or NULL. */
 static uint8_t *read_file(const char *path, int *length, Error *error) {
-  FILE *file = input_open(path);
+  FILE *file = stream_open_input(path);
   if (!file) {
     error_set(error, "cannot open %s: %s", path, strerror(errno));
     return NULL;

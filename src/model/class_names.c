@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/input.h"
 #include "base/sizes.h"
+#include "base/stream.h"
 #include "base/text.h"
 
 ClassName class_name(const ClassName *names, int c) {
@@ -96,7 +96,7 @@ ClassName *class_names_read(const char *value, int classes, Error *error) {
   ClassName *names = NULL;
   char *text = calloc(ROOM, 1);
   errno = 0;
-  FILE *file = text ? input_open(value) : NULL;
+  FILE *file = text ? stream_open_input(value) : NULL;
   size_t length = file ? fread(text, 1, ROOM - 1, file) : 0;
   if (!text)
     error_set(error, "no memory for the names in %s", value);
