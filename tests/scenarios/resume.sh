@@ -154,7 +154,10 @@ cp part.st twin.st
 wild='--lr 100 --weight-decay 1 --lr-decay 1'
 fails 1 'the training loss is not a finite number' --resume part.st --epochs 9 $wild
 said ' of epoch 4: try a lower --lr; part.st holds the network of epoch 3'
+printed 0 '^total |^epoch .*(nan|inf)'
 same part.st twin.st
+fails 1 'try a lower --lr' $T --resident no --epochs 1000 $wild
+grep -q -- '--lr$' err
 
 # stopped SIGNAL: the run in the background is interrupted, and has saved where it is. Sets $begun
 # to the epochs that it began.
