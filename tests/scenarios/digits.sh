@@ -1,5 +1,5 @@
 # mlp-digits writes drawn digits as files, both of them whole or none.
-MLP=$PROGRAMS/mlp-digits
+export MLP=$PROGRAMS/mlp-digits
 mkdir drawn
 
 case_ 'files hold the digits'
@@ -26,14 +26,10 @@ sha256sum --quiet -c sums
 
 case_ 'a signal leaves nothing'
 rm drawn/*
-"$MLP" --output-dir drawn --train-rows 100000000 &
-while [ -z "$(ls -A drawn)" ]; do
-  kill -0 $!
-  sleep 0.01
-done
-kill $!
-status=0
-wait $! || status=$?
+start --output-dir drawn --train-rows 100000000
+until_ compgen -G 'drawn/*' >names
+kill $pid
+finish
 [ $status = 143 ]
 holds drawn
 

@@ -4,13 +4,11 @@ commands=$'\e]0;owned\a\e[2J'    # sets the title and clears the screen
 name=$'\xc2\x9b31m\x9b\xff'      # U+009B, CSI, in UTF-8 and in a byte, which no option refuses
 printed_name='\xc2\x9b31m\x9b\xff'
 
-# refused TEXT ARGUMENT...: the run fails and says TEXT, in nothing but printable ASCII.
+# refused TEXT ARGUMENT...: the run fails and says TEXT, in one printable line.
 refused() {
   run "${@:2}"
   [ $status != 0 ]
-  [ -s err ]
-  said "$1"
-  [ -z "$(tr -d '\n -~' <err)" ] || die "not printable: $(cat -v err)"
+  failed $status "$1"
 }
 
 case_ 'names'

@@ -72,12 +72,7 @@ printf '\0\0\10\3\377\377\377\377\0\0\0\2\0\0\0\2abc' | gzip >two/full-images
 printf '\0\0\10\1\377\377\377\377a' >two/full-labels
 cp labels short-labels
 cp labels packed-labels
-while IFS='|' read -r text words; do
-  run $N --epochs 1 --test none $words
-  [ "$status" = 1 ] || die "$words: $status"
-  said "mlp-train: $text"
-  [ "$(wc -l <err)" = 1 ] || die "$(<err)"
-done <<'END'
+refusals 1 $N --epochs 1 --test none <<'END'
 labels is an IDX file of labels, but not of pictures of bytes|--train labels
 two/head-images is an IDX file, but not of pictures of bytes|--train two/head-images
 one/x-images has 20 pictures, but one/x-labels has 19 labels|--train one/x-images

@@ -20,10 +20,7 @@ shows_help() {
   ok --help
   printed 1 "^Usage: ${MLP##*/} "
   printed 0 '^.{81}'
-  status=0
-  "$MLP" --help >/dev/full 2>err || status=$?
-  [ $status = 1 ]
-  said 'No space left'
+  STDOUT=/dev/full fails 1 'No space left' --help
 }
 
 cp "$TOP"/docs/results/lab-h100.json .

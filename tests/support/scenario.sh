@@ -6,9 +6,10 @@
 # Each of its cases begins with `case_ 'what is true'` and ends where the next one begins. The first
 # case that fails ends the scenario and says why. These words are for it:
 #
-#   run ARGUMENT...            runs mlp-train; $status, and the files out and err, are what it left
+#   run ARGUMENT...            runs mlp-train; $status, and the files out, or $STDOUT, and err, are what
+#                              it left
 #   ok ARGUMENT...             run, which succeeds and complains of nothing
-#   fails STATUS TEXT ARG...   run, which ends so; all that it said is one line that has TEXT in it,
+#   fails STATUS TEXT ARG...   run, which ends so; all that it said is one printable line with TEXT in it,
 #                              and where to look for help after wrong usage, which is STATUS 2
 #   refuses STATUS TEXT ARG... fails, and nothing was printed before
 #   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those of the
@@ -70,7 +71,7 @@ die() {
 }
 run() {
   status=0
-  ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null || status=$?
+  ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >"${STDOUT:-out}" 2>err </dev/null || status=$?
 }
 ok() {
   run "$@"
@@ -82,6 +83,7 @@ failed() { # STATUS TEXT: what fails and interrupt say of the last run
   said "$2"
   [[ $(<err) = "${MLP##*/}: "* ]] || die "$(cat err)"
   [ "$(grep -vc "^Try '.*--help'\.$" err)" = 1 ] || die "$(cat err)"
+  [ -z "$(tr -d '\n -~' <err)" ] || die "not printable: $(cat -v err)"
   [ "$1" != 2 ] || [ "$(wc -l <err)" = 2 ] || die "$(cat err)"
 }
 fails() {
