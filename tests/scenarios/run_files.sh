@@ -99,7 +99,7 @@ case_ 'an old log outlives a run that fails'
 ok $T --epochs 1 --log run.jsonl
 cp run.jsonl before.jsonl
 rows 300 7 >bad.csv
-fails 1 bad.csv $T --train bad.csv --log run.jsonl
+fails 1 'bad.csv, line 7, column 1: ' $T --train bad.csv --log run.jsonl
 same run.jsonl before.jsonl
 
 case_ 'a closed standard stream writes into no other file'

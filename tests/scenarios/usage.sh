@@ -35,6 +35,7 @@ unknown option '--bogus'|--bogus
 unexpected argument 'stray'|stray
 END
   said "Try '$MLP --help'."
+  sanitized || (ulimit -s 1024 && ok $T --epochs 1 --threads 2)
 fi
 
 case_ 'mlp-digits'
