@@ -18,18 +18,13 @@ while read -r options; do
   same part.st whole.st
   absent part.st.tmp.*
 done <<END
---momentum 0.5 --weight-decay 0.01
---optimizer nesterov --weight-decay 0.01
---dropout 0.3 --label-smoothing 0.1 --resident no
---ema 0.9
---mean 0.1 --std 0.3 --pixel-max 200
---ema 0.99 --optimizer adam --lr 0.01 --resident no
---optimizer adamw --lr 0.01 --weight-decay 0.1 --epsilon 1e-3
+--momentum 0.5 --weight-decay 0.01 --mean 0.1 --std 0.3 --pixel-max 200
+--optimizer nesterov --dropout 0.3 --label-smoothing 0.1 --resident no
+--optimizer adam --lr 0.01 --ema 0.99 --validation 0.2
+--optimizer adamw --lr 0.01 --weight-decay 0.1 --epsilon 1e-3 --validation test.csv --resident no
 --lr-schedule constant --warmup 4 --batch 7
 $D --augment shift,rotate
 $D --augment scale,elastic --resident no
---validation 0.2
---validation test.csv --resident no
 END
 
 case_ 'the command line comes before --config, and that before what was saved'
@@ -67,10 +62,7 @@ cp two.st part.st
 ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st
 refusals 1 --epochs 5 <<END
 holds a network of 2-4-2, but train.csv, --hidden and --classes ask for one of 2-5-2|--resume part.st --hidden 5
- ask for one of 2-4-3|--resume part.st --classes 3
- ask for one of 784-4-10|--resume part.st $D
 part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 2
-cannot load none.st: No such file|--resume none.st
 cannot load train.csv: it is not a safetensors file|--resume train.csv
 adam.st was trained with another --optimizer: continue with that|--resume adam.st --optimizer sgd
 adam.st was trained with another --std: continue with that|--resume adam.st --std 2
@@ -159,33 +151,21 @@ same part.st twin.st
 fails 1 'try a lower --lr' $T --resident no --epochs 1000 $wild
 grep -q -- '--lr$' err
 
-# stopped SIGNAL: the run in the background is interrupted, and has saved where it is. Sets $begun
-# to the epochs that it began.
-stopped() {
-  interrupt "$1" ' --resume stopped.st'
-  local where=after
-  begun=$(value epoch stopped.st)
-  [ "$(value step stopped.st)" = 0 ] || where=in begun=$((begun + 1))
-  [ $where = after ] || [ -n "$(value resident stopped.st)" ]
-  [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with "*' --resume stopped.st' ]]
-  printed 0 '^total '
-  absent stopped.st.tmp.*
-}
-# continues ARGUMENT...: to the end of the next epoch, as a run of these arguments that was never
-# interrupted.
-continues() {
-  ok --resume stopped.st --epochs $((begun + 1))
-  ok $L --epochs $((begun + 1)) --save whole.st "$@"
-  same stopped.st whole.st
-}
-
 case_ 'an interrupted run goes on as if never stopped'
 while read -r resident signal lines start; do
   start $L --epochs 1000000 --resident $resident --save stopped.st
   printing $lines "^$start "
-  stopped $signal
-  printed "$(value epoch stopped.st)" '^epoch '
-  continues --resident $resident
+  interrupt $signal ' --resume stopped.st'
+  where=after begun=$(value epoch stopped.st)
+  printed $begun '^epoch '
+  printed 0 '^total '
+  [ "$(value step stopped.st)" = 0 ] || where=in begun=$((begun + 1))
+  [ $where = after ] || [ -n "$(value resident stopped.st)" ]
+  [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with "*' --resume stopped.st' ]]
+  absent stopped.st.tmp.*
+  ok --resume stopped.st --epochs $((begun + 1))
+  ok $L --epochs $((begun + 1)) --resident $resident --save whole.st
+  same stopped.st whole.st
 done <<'END'
 yes INT 1 data
 no TERM 1 data
