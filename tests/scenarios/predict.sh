@@ -39,8 +39,7 @@ ok $A --predict digits_test.csv --json --probabilities --output all.jsonl
 
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
-train.csv, line 1: 3 fields, but the network takes 784 pixels a row, with or without a label|--predict train.csv
-train.csv, line 1: 3 fields|--predict train.csv --output never.csv
+train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv --output never.csv
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv
 none.csv: no such file|--evaluate --test none.csv
