@@ -83,7 +83,7 @@ static const OptionTable table = {
 /* The record has a row of that rung, in that problem of the topic (NULL: in any). */
 static bool has_rung(const Lab *lab, const char *problem) {
   const json_t *row;
-  for (size_t i = 0; (row = lab_next(&lab->known, &i, "lab", lab->topic));)
+  for (size_t i = 0; (row = record_next(&lab->known, &i, "lab", "topic", lab->topic));)
     if (text_is(row, "rung", lab->rung) && (!problem || text_is(row, "problem", problem)))
       return true;
   return false;
@@ -167,7 +167,8 @@ static bool check_files(const Lab *lab, Error *error) {
   char path[PATH_MAX];
   bool good = option_table_check_files(&table, lab, error);
   const json_t *line;
-  for (size_t i = 0; good && lab->plot && (line = lab_next(&lab->known, &i, "lab-topic", NULL));) {
+  for (size_t i = 0;
+       good && lab->plot && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
     const char *picture = picture_of(lab, text_of(line, "topic"), path);
     const NamedFile files[] = {{"--from", lab->from, false},
                                {"--json", lab->json, true},
@@ -214,7 +215,7 @@ static void list_points(const Record *known, const char *topic, const char *rung
   const char *problem = NULL;
   const json_t *row;
   printf("points %s:", rung);
-  for (size_t i = 0; (row = lab_next(known, &i, "lab", topic));) {
+  for (size_t i = 0; (row = record_next(known, &i, "lab", "topic", topic));) {
     if (!text_is(row, "rung", rung)) continue;
     if (!problem) problem = text_of(row, "problem");
     if (text_is(row, "problem", problem)) printf(" %.0f", number_of(row, "point"));
@@ -233,7 +234,7 @@ static void list_topic(const Record *known, const char *topic, const LabTopic *l
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->size).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  for (size_t i = 0; (rung = lab_next(known, &i, "lab-rung", topic));) {
+  for (size_t i = 0; (rung = record_next(known, &i, "lab-rung", "topic", topic));) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
     if (number_of(rung, "sweep") > 0) list_points(known, topic, text_of(rung, "rung"));
   }
@@ -242,7 +243,8 @@ static void list_topic(const Record *known, const char *topic, const LabTopic *l
 static bool list(const Lab *lab) {
   const json_t *line;
   if (lab->topic) list_topic(&lab->known, lab->topic, lab->live);
-  for (size_t i = 0; !lab->topic && (line = lab_next(&lab->known, &i, "lab-topic", NULL));)
+  for (size_t i = 0;
+       !lab->topic && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));)
     printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
   return true;
 }
@@ -295,7 +297,7 @@ static bool run_topics(Lab *lab, Error *error) {
   const json_t *line;
   lab_print_machine(record, stdout, false);
   if (lab->markdown) lab_print_machine(record, lab->markdown_file, true);
-  for (size_t i = 0; (line = lab_next(&lab->known, &i, "lab-topic", lab->topic));)
+  for (size_t i = 0; (line = record_next(&lab->known, &i, "lab-topic", "topic", lab->topic));)
     if (!run_topic(lab, text_of(line, "topic"), error)) return false;
   return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }

@@ -74,9 +74,8 @@ static double ms_on(const Scaling *s, const json_t *p, double ranks) {
   const double batch = number_of(p, "batch") * (s->kind->weak ? ranks : 1);
   for (int i = 0; i < s->points.count; i++) {
     const json_t *q = s->points.of[i];
-    if (text_is(q, "who", text_of(p, "who")) && text_is(q, "network", text_of(p, "network")) &&
-        text_is(q, "precision", text_of(p, "precision")) && number_of(q, "batch") == batch &&
-        number_of(q, "ranks") == ranks)
+    if (line_same(q, p, "who") && line_same(q, p, "network") && line_same(q, p, "precision") &&
+        number_of(q, "batch") == batch && number_of(q, "ranks") == ranks)
       return number_of(q, "ms");
   }
   return NAN;
@@ -127,7 +126,7 @@ static TableCell measured(const TableColumn *column, const json_t *p, const void
 /* A row for each case that one rank has run; of weak scaling, if more have run it, too. */
 static void print_table(const Scaling *s, FILE *file) {
   const Kind *kind = s->kind;
-  const Table table = {file, true, s, NULL};
+  const Table table = {.file = file, .markdown = true, .context = s};
   TableColumn columns[5 + 2 * COUNTS] = {{"who", 12, true, .key = "who"},
                                          {"network", 12, true, .key = "network"},
                                          {"precision", 12, true, .key = "precision"},

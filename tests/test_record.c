@@ -114,7 +114,8 @@ static TableCell twice(const TableColumn *column, const json_t *row, const void 
 TEST(tables_are_printed) {
   static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
                                         {"x", 0, .key = "x", .digits = TENTHS, .after = "%"},
-                                        {"2x", 4, .cell = twice, .at = 2},
+                                        {"2x", 4, .cell = twice, .at = 2, .in = 1},
+                                        {"of another table", 4, .key = "x", .in = 2},
                                         {"last", 9, true, .key = "last"}};
   static const char *const wanted[] = {"name         x    2x  last\n"
                                        "a            -   nan  b\n"
@@ -133,7 +134,7 @@ TEST(tables_are_printed) {
   const Lines rows = lines_of(&record, "row");
   for (int markdown = 0; markdown < 2; markdown++) {
     FILE *file = text_open();
-    table_print(&(Table){file, markdown, NULL, "batch"}, columns, 4, &rows);
+    table_print(&(Table){file, markdown, NULL, "batch", 1}, columns, 5, &rows);
     assert_string_equal(text_close(file), wanted[markdown]);
   }
   free(rows.of);

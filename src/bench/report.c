@@ -36,14 +36,6 @@ bool bench_read(Record *record, const char *path, Error *error) {
 
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
-static bool same_text(const json_t *a, const json_t *b, const char *key) {
-  return text_is(a, key, text_of(b, key));
-}
-
-static bool same_batch(const json_t *a, const json_t *b) {
-  return number_of(a, "batch") == number_of(b, "batch");
-}
-
 static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
@@ -51,26 +43,20 @@ static bool is_level(const json_t *line) {
 /* Returns the time that a line's is compared with: that of our fastest level that is at least as
    accurate; NAN if there is none. */
 static double best_for(const Record *record, const json_t *epoch) {
-  const Lines all = lines_of(record, text_of(epoch, "case"));
+  const json_t *line;
   double best = NAN;
-  for (int i = 0; i < all.count; i++) {
-    const json_t *line = all.of[i];
-    if (is_level(line) && same_batch(line, epoch) && same_text(line, epoch, "name") &&
-        (text_is(line, "precision", "fp32") || same_text(line, epoch, "precision")))
+  for (size_t i = 0; (line = record_next(record, &i, text_of(epoch, "case"), NULL, NULL));)
+    if (is_level(line) && line_same(line, epoch, "batch") && line_same(line, epoch, "name") &&
+        (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
       best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
-  }
-  free(all.of);
   return best;
 }
 
 static double floor_for(const Record *record, const json_t *line, const char *precision) {
-  const Lines all = lines_of(record, "floor");
-  double value = NAN;
-  for (int i = all.count - 1; i >= 0; i--)
-    if (same_batch(all.of[i], line) && text_is(all.of[i], "precision", precision))
-      value = number_of(all.of[i], "value");
-  free(all.of);
-  return value;
+  const json_t *floor;
+  for (size_t i = 0; (floor = record_next(record, &i, "floor", "precision", precision));)
+    if (line_same(floor, line, "batch")) return number_of(floor, "value");
+  return NAN;
 }
 
 /* By network and batch, slowest first. */
@@ -119,90 +105,69 @@ static TableCell times_best(const TableColumn *column, const json_t *line, const
   return table_number(number_of(line, "ms_per_epoch") / best_for(record, line));
 }
 
-#define BATCH                                                                                      \
-  { "batch", 5, .key = "batch", .digits = WHOLE }
-#define PRECISION                                                                                  \
-  { "precision", 9, true, .key = "precision" }
-#define TIMES                                                                                      \
-  {"ms/epoch", 8, .key = "ms_per_epoch"}, {"min", 6, .key = "min_ms"}, {                           \
-    "max", 6, .key = "max_ms"                                                                      \
-  }
-#define BEST_AND_ACCURACY                                                                          \
-  {"x best", 6, .cell = times_best}, {                                                             \
-    "test acc.", 9, .key = "test_accuracy", .digits = HUNDREDTHS, .per = 0.01, .after = "%"        \
-  }
-#define WHO                                                                                        \
-  { "who", 42, true, .cell = who }
+/* The tables, as bits; in the order of their sections. */
+enum { EPOCH = 1, WIDE = 2, FLOOR = 4, CEILING = 8, RUN = 32, TIMES = EPOCH | WIDE };
 
-static const TableColumn of_epochs[] = {BATCH,
-                                        WHO,
-                                        PRECISION,
-                                        TIMES,
-                                        {"us/step", 7, .key = "us_per_step"},
-                                        {"launches/step", 13, .key = "launches_per_step"},
-                                        {"MB/step", 7, .key = "bytes_per_step", .per = 1e6},
-                                        {"x floor", 7, .cell = times_floor},
-                                        BEST_AND_ACCURACY},
-                         of_wide[] = {{"hidden layers", 23, true, .key = "name"},
-                                      BATCH,
-                                      WHO,
-                                      PRECISION,
-                                      TIMES,
-                                      BEST_AND_ACCURACY},
-                         of_floors[] = {BATCH, PRECISION, {"floor, ms/epoch", 15, .key = "value"}},
-                         of_ceilings[] = {{"ceiling, measured in this run", 30, true,
-                                           .key = "name"},
-                                          {"value", 7, .key = "value"},
-                                          {"unit", 7, true, .key = "unit"}},
-                         of_runs[] = {
-                             {"part", 44, true, .key = "name"},
-                             {"ms", 7, .key = "value", .digits = TENTHS},
-                             {"share", 6, .key = "share", .digits = TENTHS, .per = 0.01,
-                              .after = "%"},
-                             {"bound", 6, .key = "bound", .digits = HUNDREDTHS, .before = "x"}};
+static const TableColumn columns[] = {
+    {"hidden layers", 23, true, .key = "name", .in = WIDE},
+    {"batch", 5, .key = "batch", .digits = WHOLE, .in = TIMES | FLOOR},
+    {"who", 42, true, .cell = who, .in = TIMES},
+    {"precision", 9, true, .key = "precision", .in = TIMES | FLOOR},
+    {"ms/epoch", 8, .key = "ms_per_epoch", .in = TIMES},
+    {"min", 6, .key = "min_ms", .in = TIMES},
+    {"max", 6, .key = "max_ms", .in = TIMES},
+    {"us/step", 7, .key = "us_per_step", .in = EPOCH},
+    {"launches/step", 13, .key = "launches_per_step", .in = EPOCH},
+    {"MB/step", 7, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
+    {"x floor", 7, .cell = times_floor, .in = EPOCH},
+    {"x best", 6, .cell = times_best, .in = TIMES},
+    {"test acc.", 9, .key = "test_accuracy", .digits = HUNDREDTHS, .per = 0.01, .after = "%",
+     .in = TIMES},
+    {"floor, ms/epoch", 15, .key = "value", .in = FLOOR},
+    {"ceiling, measured in this run", 30, true, .key = "name", .in = CEILING},
+    {"value", 7, .key = "value", .in = CEILING},
+    {"unit", 7, true, .key = "unit", .in = CEILING},
+    {"part", 44, true, .key = "name", .in = RUN},
+    {"ms", 7, .key = "value", .digits = TENTHS, .in = RUN},
+    {"share", 6, .key = "share", .digits = TENTHS, .per = 0.01, .after = "%", .in = RUN},
+    {"bound", 6, .key = "bound", .digits = HUNDREDTHS, .before = "x", .in = RUN}};
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
 /* Shows the kernel of the row at the column's batch. */
 static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
-  const Lines all = lines_of(record, "kernel");
-  TableCell cell = table_cell("-");
-  for (int i = all.count - 1; i >= 0; i--)
-    if (number_of(all.of[i], "batch") == column->at && same_text(all.of[i], row, "name"))
-      cell = table_cell("%s us %3.0f%% x%.2f", table_number(number_of(all.of[i], "value")).text,
-                        100 * number_of(all.of[i], "share"), number_of(all.of[i], "bound"));
-  free(all.of);
-  return cell;
+  const json_t *line;
+  for (size_t i = 0; (line = record_next(record, &i, "kernel", "name", text_of(row, "name")));)
+    if (number_of(line, "batch") == column->at)
+      return table_cell("%s us %3.0f%% x%.2f", table_number(number_of(line, "value")).text,
+                        100 * number_of(line, "share"), number_of(line, "bound"));
+  return table_cell("-");
 }
 
 enum { MAX_BATCHES = 8 };
 
 /* A row a kernel, a column a batch. */
 static void put_kernels(const Table *table, Lines *rows) {
-  TableColumn columns[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
+  TableColumn shown[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
   TableCell titles[MAX_BATCHES];
   int count = 0, kernels = 0;
   for (int i = 0; i < rows->count; i++) {
     const double batch = number_of(rows->of[i], "batch");
     int k = 0;
-    while (k < count && columns[1 + k].at != batch) k++;
+    while (k < count && shown[1 + k].at != batch) k++;
     if (k == count && count < MAX_BATCHES) {
       titles[k] = table_cell("batch %g", batch);
-      columns[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
+      shown[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
     }
     if (k == 0) rows->of[kernels++] = rows->of[i];
   }
   rows->count = kernels;
-  table_print(table, columns, 1 + count, rows);
+  table_print(table, shown, 1 + count, rows);
 }
 
 typedef struct {
   const char *kind, *heading, *note; /* note NULL: how many epochs */
-  const TableColumn *columns;        /* NULL: put_kernels */
-  int count;
 } Section;
-
-#define COLUMNS(of) (of), sizeof(of) / sizeof *(of)
 
 /* Between the second and the third stands what was not measured. */
 static const Section sections[] = {
@@ -210,26 +175,22 @@ static const Section sections[] = {
      "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
      "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
      "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
-     "at least as accurate.\n\n",
-     COLUMNS(of_epochs)},
-    {"wide", "Wide networks", NULL, COLUMNS(of_wide)},
+     "at least as accurate.\n\n"},
+    {"wide", "Wide networks", NULL},
     {"floor", "The floor of an epoch",
      "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
      "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
      "weight of the others. Two barriers: a step needs two exchanges between all\n"
      "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
-     "owners of columns.\n\n",
-     COLUMNS(of_floors)},
-    {"ceiling", "What the GPU can do", "", COLUMNS(of_ceilings)},
+     "owners of columns.\n\n"},
+    {"ceiling", "What the GPU can do", ""},
     {"kernel", "The kernels of a step at level layer",
      "As nodes of a graph, one after the other: time, share of the step, and how much faster "
      "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
-     "for\nwide layers are faster, a step has those instead.\n\n",
-     NULL, 0},
+     "for\nwide layers are faster, a step has those instead.\n\n"},
     {"run", "A whole run of mlp-train, from the CSV files, batch 64",
      "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
-     "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n",
-     COLUMNS(of_runs)}};
+     "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n"}};
 enum { SECTIONS = sizeof sections / sizeof *sections, BY_BATCH = 2 /* the first ones */ };
 
 /* The lines of a section; of a run also their sum, which is the caller's, and the same work alone.
@@ -252,7 +213,7 @@ static Lines rows_of(const Record *record, int section, json_t *total) {
 
 static void put_section(const Record *record, int section, FILE *file, bool markdown) {
   const Section *s = &sections[section];
-  const Table table = {file, markdown, record, section < BY_BATCH ? "batch" : NULL};
+  const Table table = {file, markdown, record, section < BY_BATCH ? "batch" : NULL, 1u << section};
   json_t *total = record_line("run");
   Lines rows = rows_of(record, section, total);
   if (rows.count > 0 || section == 0) {
@@ -262,10 +223,10 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
     else
       fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n",
               number_of(rows.of[0], "epochs"));
-    if (s->columns)
-      table_print(&table, s->columns, s->count, &rows);
-    else
+    if (strcmp(s->kind, "kernel") == 0)
       put_kernels(&table, &rows);
+    else
+      table_print(&table, columns, sizeof columns / sizeof *columns, &rows);
   }
   free(rows.of);
   json_decref(total);
@@ -326,7 +287,7 @@ bool bench_plot(const Record *record, const char *path, Error *error) {
   }
   const json_t *line = all.of[0], *machine = record_first(record, "machine");
   DotChart dots = {.unit = "ms"};
-  for (int i = 0; i < all.count && same_batch(all.of[i], all.of[0]); i++) {
+  for (int i = 0; i < all.count && line_same(all.of[i], all.of[0], "batch"); i++) {
     const json_t *e = all.of[i];
     const TableCell label = table_cell("%.90s, %s", name_of(e).text, text_of(e, "precision"));
     dot_chart_add(&dots, label.text, number_of(e, "ms_per_epoch"),

@@ -67,32 +67,29 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
   const TableCell rival = table_cell("%s ms", b->rival[0] ? b->rival[0] : ""),
                   ours =
                       table_cell("%% of %s", b->on_gpu ? b->rival[1] ? b->rival[1] : "" : "ours");
-  const struct {
-    TableColumn column;
-    bool shown;
-  } all[] = {{{"function", 9, true, .key = "function"}, true},
-             {{"result", 6, true, .key = "result"}, true},
-             {{"fused", 5, true, .key = "is_fused"}, true},
-             {{"kernels", 7, .key = "kernels", .digits = WHOLE}, true},
-             {{"least MB", 8, .key = "least_bytes", .per = 1e6}, true},
-             {{"unfused MB", 10, .key = "unfused_bytes", .per = 1e6}, true},
-             {{"moved MB", 8, .key = "moved_bytes", .per = 1e6}, !b->on_gpu},
-             {{"asked MB", 8, .key = "asked_bytes", .per = 1e6}, !b->on_gpu},
-             {{"sectors", 7, .key = "sectors_per_request"}, !b->on_gpu},
-             {{"turns", 5, .key = "turns_per_request"}, !b->on_gpu},
-             {{"barriers", 8, .key = "barriers", .digits = WHOLE}, !b->on_gpu},
-             {{"lanes %", 7, .key = "lanes"}, !b->on_gpu},
-             {{"DRAM MB", 8, .key = "dram_bytes", .per = 1e6}, b->on_gpu},
-             {{"L2 MB", 7, .key = "cache_bytes", .per = 1e6}, b->on_gpu},
-             {{"ms", 7, .key = "seconds", .per = 1e-3}, b->on_gpu},
-             {{rival.text, 8, .key = "seconds_unfused", .per = 1e-3}, b->rival[0]},
-             {{ours.text, 10, .key = "share_of_ours", .per = 0.01, .digits = WHOLE},
-              !b->on_gpu || b->rival[1]}};
-  TableColumn columns[sizeof all / sizeof *all];
+  enum { EMULATED = 1, ON_GPU = 2, RIVAL = 4, SHARE = 8 };
+  const Table table = {.file = file,
+                       .which = (b->on_gpu ? ON_GPU : EMULATED) | (b->rival[0] ? RIVAL : 0) |
+                                (!b->on_gpu || b->rival[1] ? SHARE : 0)};
+  const TableColumn columns[] = {
+      {"function", 9, true, .key = "function"},
+      {"result", 6, true, .key = "result"},
+      {"fused", 5, true, .key = "is_fused"},
+      {"kernels", 7, .key = "kernels", .digits = WHOLE},
+      {"least MB", 8, .key = "least_bytes", .per = 1e6},
+      {"unfused MB", 10, .key = "unfused_bytes", .per = 1e6},
+      {"moved MB", 8, .key = "moved_bytes", .per = 1e6, .in = EMULATED},
+      {"asked MB", 8, .key = "asked_bytes", .per = 1e6, .in = EMULATED},
+      {"sectors", 7, .key = "sectors_per_request", .in = EMULATED},
+      {"turns", 5, .key = "turns_per_request", .in = EMULATED},
+      {"barriers", 8, .key = "barriers", .digits = WHOLE, .in = EMULATED},
+      {"lanes %", 7, .key = "lanes", .in = EMULATED},
+      {"DRAM MB", 8, .key = "dram_bytes", .per = 1e6, .in = ON_GPU},
+      {"L2 MB", 7, .key = "cache_bytes", .per = 1e6, .in = ON_GPU},
+      {"ms", 7, .key = "seconds", .per = 1e-3, .in = ON_GPU},
+      {rival.text, 8, .key = "seconds_unfused", .per = 1e-3, .in = RIVAL},
+      {ours.text, 10, .key = "share_of_ours", .per = 0.01, .digits = WHOLE, .in = SHARE}};
   const json_t *lines[TASKS];
-  int count = 0;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i].shown) columns[count++] = all[i].column;
   json_t *list = json_array();
   for (int task = 0; task < TASKS; task++) {
     json_t *line = exercise_line(b, (ExerciseTask)task, &scores[task]);
@@ -101,7 +98,7 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
     json_array_append_new(list, line);
     lines[task] = line;
   }
-  table_print(&(Table){.file = file}, columns, count, &(Lines){lines, TASKS});
+  table_print(&table, columns, sizeof columns / sizeof *columns, &(Lines){lines, TASKS});
   json_decref(list);
 }
 

@@ -202,9 +202,6 @@ bool lab_add_all(Record *record, Error *error);
 /* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. */
 bool lab_read(Record *record, const char *path, Error *error);
 
-/* The next line of that kind and topic (NULL: any), from *at on, which moves behind it; NULL: there
-   is none. */
-const json_t *lab_next(const Record *record, size_t *at, const char *kind, const char *topic);
 /* The line of the row's rung, and its number in the topic, from 1. NULL: there is none. */
 const json_t *lab_rung(const Record *record, const json_t *row, int *number);
 

@@ -117,17 +117,11 @@ bool lab_add_all(Record *record, Error *error) {
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-const json_t *lab_next(const Record *record, size_t *at, const char *kind, const char *topic) {
-  const json_t *line;
-  while ((line = json_array_get(record->lines, (*at)++)))
-    if (line_is(line, kind) && (!topic || text_is(line, "topic", topic))) return line;
-  return NULL;
-}
-
 const json_t *lab_rung(const Record *record, const json_t *row, int *number) {
   const json_t *rung;
   *number = 1;
-  for (size_t i = 0; (rung = lab_next(record, &i, "lab-rung", text_of(row, "topic"))); ++*number)
+  for (size_t i = 0; (rung = record_next(record, &i, "lab-rung", "topic", text_of(row, "topic")));
+       ++*number)
     if (text_is(rung, "rung", text_of(row, "rung"))) return rung;
   return NULL;
 }
@@ -141,7 +135,8 @@ static bool is_among(const char *text, const char *const *among, int count) {
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
   const json_t *line;
   int count = 0;
-  for (size_t i = 0; (line = lab_next(record, &i, "lab", topic)) && count < LAB_PROBLEMS;)
+  for (size_t i = 0;
+       (line = record_next(record, &i, "lab", "topic", topic)) && count < LAB_PROBLEMS;)
     if (!is_among(text_of(line, "problem"), problems, count))
       problems[count++] = text_of(line, "problem");
   return count;

@@ -31,9 +31,9 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
                  .others = lines_open(record),
                  .all_others = lines_open(record)};
   const json_t *line;
-  for (size_t i = 0; !l.table && (line = lab_next(record, &i, "lab-problem", topic));)
+  for (size_t i = 0; !l.table && (line = record_next(record, &i, "lab-problem", "topic", topic));)
     if (text_is(line, "problem", problem)) l.table = line;
-  for (size_t i = 0; (line = lab_next(record, &i, "lab", topic));) {
+  for (size_t i = 0; (line = record_next(record, &i, "lab", "topic", topic));) {
     if (!text_is(line, "problem", problem)) continue;
     const char *size = text_of(line, "size"), *reason = text_of(line, "reason");
     const bool of_ladder = !l.size || strcmp(size, l.size) == 0;
@@ -79,42 +79,39 @@ static TableCell occupancy(const TableColumn *column, const json_t *row, const v
   return blocks > 0 ? table_cell("%.0f %s", blocks, text_of(row, "limit")) : table_cell("-");
 }
 
-/* The columns of the ladder, and of the table of the other sizes. Those of the ladder are left out
-   where the topic does not have topic_key, or no row has row_key, with row_text if that is given.
-   The emulator counts, a GPU has the times. */
+/* The tables, as bits: the ladder where a GPU has timed it or the emulator has counted, and the
+   table of the other sizes. */
+enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
+
+/* The ladder's columns are left out where the topic does not have topic_key, or no row has row_key,
+   with row_text if that is given. */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or the ceiling's unit */
   const char *topic_key, *row_key, *row_text;
-  enum { OF_LADDER, OF_OTHERS, OF_BOTH } table;
-  enum { ALWAYS, TIMED, COUNTED } shown;
 } columns[] = {
-    {.column = {"#", .cell = number_cell}},
-    {{NULL, .left = true, .key = "size"}, .table = OF_OTHERS},
-    {{"rung", .left = true, .key = "rung"}, .table = OF_BOTH},
-    {{"point", .key = "point", .digits = WHOLE}, .row_key = "point"},
-    {{"ms", .cell = milliseconds}, .table = OF_BOTH, .shown = TIMED},
-    {{NULL, .cell = rate_cell}, .table = OF_BOTH, .shown = TIMED},
-    {{"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS},
-     .table = OF_BOTH,
-     .shown = TIMED},
-    {.column = {"x first", .key = "times_first"}, .shown = TIMED},
-    {{"x library", .key = "times_library"},
-     .table = OF_BOTH,
+    {.column = {"#", .cell = number_cell, .in = LADDER}},
+    {.column = {NULL, .left = true, .key = "size", .in = OTHERS}},
+    {.column = {"rung", .left = true, .key = "rung"}},
+    {.column = {"point", .key = "point", .digits = WHOLE, .in = LADDER}, .row_key = "point"},
+    {.column = {"ms", .cell = milliseconds, .in = TIMED | OTHERS}},
+    {.column = {NULL, .cell = rate_cell, .in = TIMED | OTHERS}},
+    {.column = {"% ceiling", .key = "percent_of_ceiling", .digits = TENTHS, .in = TIMED | OTHERS}},
+    {.column = {"x first", .key = "times_first", .in = TIMED}},
+    {.column = {"x library", .key = "times_library", .in = TIMED | OTHERS},
      .row_key = "kind",
-     .row_text = "library",
-     .shown = TIMED},
-    {.column = {"blocks/SM", .left = true, .cell = occupancy}, .shown = TIMED},
-    {.column = {"regs", .key = "registers", .digits = WHOLE}, .shown = TIMED},
-    {{"MB", .key = "moved_mb"}, .shown = COUNTED},
-    {{"x least", .key = "times_least", .digits = HUNDREDTHS}, .shown = COUNTED},
-    {{"sectors", .key = "sectors", .digits = WHOLE}, .shown = COUNTED},
-    {{"a request", .key = "sectors_per_request", .digits = HUNDREDTHS}, .shown = COUNTED},
-    {{"turns", .key = "turns", .digits = WHOLE}, .shown = COUNTED},
-    {{"x least", .key = "turns_times_least", .digits = HUNDREDTHS}, .shown = COUNTED},
-    {{"predicted", .key = "predicted"}, .topic_key = "predicted_name"},
-    {{"measured", .key = "measured"}, .topic_key = "measured_name", .shown = TIMED},
-    {{"ulp", .key = "ulp"}, .topic_key = "shows_ulp"},
-    {{"check", .left = true, .key = "check"}, .table = OF_BOTH},
+     .row_text = "library"},
+    {.column = {"blocks/SM", .left = true, .cell = occupancy, .in = TIMED}},
+    {.column = {"regs", .key = "registers", .digits = WHOLE, .in = TIMED}},
+    {.column = {"MB", .key = "moved_mb", .in = COUNTED}},
+    {.column = {"x least", .key = "times_least", .digits = HUNDREDTHS, .in = COUNTED}},
+    {.column = {"sectors", .key = "sectors", .digits = WHOLE, .in = COUNTED}},
+    {.column = {"a request", .key = "sectors_per_request", .digits = HUNDREDTHS, .in = COUNTED}},
+    {.column = {"turns", .key = "turns", .digits = WHOLE, .in = COUNTED}},
+    {.column = {"x least", .key = "turns_times_least", .digits = HUNDREDTHS, .in = COUNTED}},
+    {.column = {"predicted", .key = "predicted", .in = LADDER}, .topic_key = "predicted_name"},
+    {.column = {"measured", .key = "measured", .in = TIMED}, .topic_key = "measured_name"},
+    {.column = {"ulp", .key = "ulp", .in = LADDER}, .topic_key = "shows_ulp"},
+    {.column = {"check", .left = true, .key = "check"}},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -131,22 +128,17 @@ static bool is_counted(const LabLadder *l) {
 }
 
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
-  const Table table = {file, markdown, l, NULL};
+  const Table table = {file, markdown, l, NULL, others ? OTHERS : is_counted(l) ? COUNTED : TIMED};
   TableColumn shown[COLUMNS];
-  const int left_out = is_counted(l) ? TIMED : COUNTED;
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {
     const char *key = columns[i].topic_key, *row_key = columns[i].row_key;
-    const bool is_shown = others ? columns[i].table != OF_LADDER
-                                 : columns[i].table != OF_OTHERS &&
-                                       (!key || json_object_get(l->topic, key)) &&
-                                       (!row_key || has(l, row_key, columns[i].row_text)) &&
-                                       (int)columns[i].shown != left_out;
-    if (!is_shown) continue;
+    if (!others && ((key && !json_object_get(l->topic, key)) ||
+                    (row_key && !has(l, row_key, columns[i].row_text))))
+      continue;
     shown[count] = columns[i].column;
     if (!shown[count].title)
-      shown[count].title =
-          columns[i].table == OF_OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
+      shown[count].title = shown[count].in == OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
     count++;
   }
   table_print(&table, shown, count, others ? &l->others : &l->rows);

@@ -39,6 +39,11 @@ bool text_is(const json_t *line, const char *key, const char *text) {
   return strcmp(text_of(line, key), text) == 0;
 }
 
+bool line_same(const json_t *a, const json_t *b, const char *key) {
+  const double x = number_of(a, key), y = number_of(b, key);
+  return text_is(a, key, text_of(b, key)) && (x == y || (isnan(x) && isnan(y)));
+}
+
 bool line_is(const json_t *line, const char *kind) {
   return text_is(line, "case", kind);
 }
@@ -133,17 +138,21 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-const json_t *record_find(const Record *record, const char *kind, const char *key,
+const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
                           const char *text) {
-  size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i,
-                     line) if (line_is(line, kind) && text_is(line, key, text)) return line;
+  while ((line = json_array_get(record->lines, (*at)++)))
+    if (line_is(line, kind) && (!text || text_is(line, key, text))) return line;
   return NULL;
 }
 
+const json_t *record_find(const Record *record, const char *kind, const char *key,
+                          const char *text) {
+  return record_next(record, &(size_t){0}, kind, key, text);
+}
+
 const json_t *record_first(const Record *record, const char *kind) {
-  return record_find(record, kind, "case", kind);
+  return record_find(record, kind, "case", NULL);
 }
 
 Lines lines_open(const Record *record) {
@@ -156,9 +165,7 @@ void lines_add(Lines *lines, const json_t *line) {
 
 Lines lines_of(const Record *record, const char *kind) {
   Lines lines = lines_open(record);
-  size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i, line) if (line_is(line, kind) && !*text_of(line, "reason"))
-      lines_add(&lines, line);
+  for (size_t i = 0; (line = record_next(record, &i, kind, "reason", ""));) lines_add(&lines, line);
   return lines;
 }

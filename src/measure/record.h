@@ -44,6 +44,8 @@ const char *text_of(const json_t *line, const char *key);
 /* NAN where the line has no such number; true is 1. */
 double number_of(const json_t *line, const char *key);
 bool text_is(const json_t *line, const char *key, const char *text);
+/* Both lines have the same text or number, or neither has one. */
+bool line_same(const json_t *a, const json_t *b, const char *key);
 bool line_is(const json_t *line, const char *kind);
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -64,10 +66,13 @@ bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-/* The first line of that kind; and the first whose key has that text. NULL: there is none. */
-const json_t *record_first(const Record *record, const char *kind);
+/* The next line of that kind whose key has that text (NULL: any), from *at on, which moves behind
+   it; the first one; and the first of that kind. NULL: there is none. */
+const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
+                          const char *text);
 const json_t *record_find(const Record *record, const char *kind, const char *key,
                           const char *text);
+const json_t *record_first(const Record *record, const char *kind);
 
 /* Lines in an order of their own. */
 typedef struct {

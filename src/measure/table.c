@@ -46,30 +46,32 @@ static int width_of(const Table *t, const TableColumn *column, const Lines *rows
 enum { MAX_COLUMNS = 32 };
 
 /* row NULL: the titles. No blanks stand at the end of a plain line. */
-static void put_row(const Table *t, const TableColumn *columns, const int *widths, int count,
-                    const json_t *row) {
+static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
-    const int width = !c->left ? widths[i] : !t->markdown && i == count - 1 ? 0 : -widths[i];
+    const int width = !c->left ? c->width : !t->markdown && i == count - 1 ? 0 : -c->width;
     const TableCell cell = row ? cell_of(t, c, row) : table_cell("%s", c->title);
     fprintf(t->file, "%s%*s", t->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), width, cell.text);
   }
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }
 
-void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows) {
-  const Table *t = table;
-  int widths[MAX_COLUMNS] = {0};
-  for (int i = 0; i < count; i++)
-    widths[i] = columns[i].width ? columns[i].width : width_of(t, &columns[i], rows);
-  put_row(t, columns, widths, count, NULL);
+void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
+  TableColumn shown[MAX_COLUMNS];
+  int count = 0;
+  for (const TableColumn *c = columns; c < columns + all; c++) {
+    if (c->in && !(c->in & t->which)) continue;
+    shown[count] = *c;
+    if (!c->width) shown[count].width = width_of(t, c, rows);
+    count++;
+  }
+  put_row(t, shown, count, NULL);
   for (int i = 0; t->markdown && i < count; i++)
-    fputs(columns[i].left ? "| :--- " : "| ---: ", t->file);
+    fputs(shown[i].left ? "| :--- " : "| ---: ", t->file);
   if (t->markdown) fputs("|\n", t->file);
   for (int r = 0; r < rows->count; r++) {
-    if (t->group && !t->markdown && r &&
-        number_of(rows->of[r], t->group) != number_of(rows->of[r - 1], t->group))
+    if (t->group && !t->markdown && r && !line_same(rows->of[r], rows->of[r - 1], t->group))
       putc('\n', t->file);
-    put_row(t, columns, widths, count, rows->of[r]);
+    put_row(t, shown, count, rows->of[r]);
   }
 }

@@ -27,7 +27,8 @@ struct TableColumn {
   const char *before, *after; /* what stands around the number, NULL: nothing */
   TableCell (*cell)(const TableColumn *column, const json_t *row,
                     const void *context); /* or NULL */
-  double at; /* for the function, of columns that it makes of one key */
+  double at;   /* for the function, of columns that it makes of one key */
+  unsigned in; /* bits of the tables that have the column, 0: all have it */
 };
 
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct {
   bool markdown;
   const void *context; /* for the columns' functions */
   const char *group;   /* in text, an empty line where this number changes; NULL: nowhere */
+  unsigned which;      /* the table's bit of TableColumn.in; several, for columns of either */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);

@@ -12,10 +12,6 @@ static int64_t time_of(const json_t *event, const char *key) {
   return llround(1e3 * us);
 }
 
-static bool same(const json_t *a, const json_t *b, const char *key) {
-  return number_of(a, key) == number_of(b, key);
-}
-
 /* The track has a name, the process too. */
 static void assert_named(const json_t *events, const json_t *event) {
   const json_t *e;
@@ -23,9 +19,9 @@ static void assert_named(const json_t *events, const json_t *event) {
   bool process = false, track = false;
   json_array_foreach(events, i, e) {
     if (!text_is(e, "ph", "M")) break; /* names come first */
-    if (!same(e, event, "pid")) continue;
+    if (!line_same(e, event, "pid")) continue;
     process |= text_is(e, "name", "process_name");
-    track |= text_is(e, "name", "thread_name") && same(e, event, "tid");
+    track |= text_is(e, "name", "thread_name") && line_same(e, event, "tid");
   }
   if (!process || !track) fail_msg("%s lies on a track without a name", text_of(event, "name"));
 }
@@ -40,14 +36,14 @@ static void assert_arrow(const json_t *events, const json_t *event) {
   int slices = 0, others = 0;
   json_array_foreach(events, i, e) {
     if (text_is(e, "ph", "X"))
-      slices += same(e, event, "pid") && same(e, event, "tid") && time_of(e, "ts") <= at &&
-                at < time_of(e, "ts") + time_of(e, "dur");
-    if (e == event || !json_object_get(e, "id") || !same(e, event, "id")) continue;
+      slices += line_same(e, event, "pid") && line_same(e, event, "tid") &&
+                time_of(e, "ts") <= at && at < time_of(e, "ts") + time_of(e, "dur");
+    if (e == event || !json_object_get(e, "id") || !line_same(e, event, "id")) continue;
     others++;
     assert_string_equal(text_of(e, "ph"), head ? "s" : "f");
     assert_string_equal(text_of(e, "name"), text_of(event, "name"));
     assert_string_equal(text_of(e, "cat"), text_of(event, "cat"));
-    assert_true(same(e, event, "pid"));
+    assert_true(line_same(e, event, "pid"));
     assert_true(head ? time_of(e, "ts") <= at : time_of(e, "ts") >= at);
   }
   if (slices == 0) fail_msg("an arrow, %s, begins or ends in no slice", text_of(event, "name"));
