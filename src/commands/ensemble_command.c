@@ -1,10 +1,12 @@
 /* --ensemble: trains networks of seeds s, s + 1, ..., and says what they know alone and together.
 
    The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
-   nothing to each other until all are trained. The committee's answer is the class with the highest
-   mean probability (Hansen and Salamon, "Neural network ensembles", 1990). */
+   nothing to each other until all are trained. On the CPU a rank trains as many at once as it has
+   threads: nobody waits at a barrier. The committee's answer is the class with the highest mean
+   probability (Hansen and Salamon, "Neural network ensembles", 1990). */
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@ typedef struct {
   Ranks *ranks;
   Report *report;
   Device device;
+  int threads;         /* of a network, 0: all */
   int count;           /* of networks */
   double (*result)[2]; /* (count): accuracy and loss of the test rows; 0 of other ranks' */
   int classes;
@@ -89,31 +92,35 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
   return report_good(e->report, error);
 }
 
-static bool train_network(Ensemble *e, int network, Error *error) {
-  Options o = *e->options;
-  RunTotals totals;
-  char path[DERIVED_PATH];
-  run_files_derived(e->options, network, path);
-  o.training.seed = seed_of(e, network);
-  if (o.training.threads == 0) o.training.threads = ranks_cores(e->ranks);
-  TrainerConfig config = trainer_config(&o);
+/* Opens the trainer of a network, whose options *o becomes. */
+static Trainer *open_network(Ensemble *e, int network, Options *o, Error *error) {
+  *o = *e->options;
+  o->training.seed = seed_of(e, network);
+  TrainerConfig config = trainer_config(o);
+  if (e->threads) config.training.threads = e->threads;
+  if (config.training.threads == 0) config.training.threads = ranks_cores(e->ranks);
   if (config.hold_out > 0 && !config.test) { /* the same rows judge all networks */
     config.member = (uint64_t)network;
-    strcpy(o.validation, "0"); /* saved: the network's own seed would hold out others */
+    strcpy(o->validation, "0"); /* saved: the network's own seed would hold out others */
   }
+  return trainer_open(&config, device_open, &e->device, error);
+}
+
+static bool run_network(Trainer *trainer, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
-  Trainer *trainer = trainer_open(&config, device_open, &e->device, error);
-  if (trainer && network == 0) report_start(e->report, trainer, e->device.reason.text);
-  const TrainerResult result = trainer && report_good(e->report, error)
-                                   ? trainer_run(trainer, &events, &totals, error)
-                                   : TRAINER_FAILED;
+  RunTotals totals;
+  const TrainerResult result = trainer_run(trainer, &events, &totals, error);
   if (result == TRAINER_STOPPED)
     error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
-  const bool good = result == TRAINER_DONE && judge(e, trainer->engine, network, error) &&
-                    (!*path || run_files_save(trainer, &o, "", path, error)) &&
-                    say_network(e, network, error);
-  trainer_close(trainer);
-  return good;
+  return result == TRAINER_DONE;
+}
+
+static bool keep_network(Ensemble *e, Trainer *trainer, const Options *o, int network,
+                         Error *error) {
+  char path[DERIVED_PATH];
+  run_files_derived(e->options, network, path);
+  return judge(e, trainer->engine, network, error) &&
+         (!*path || run_files_save(trainer, o, "", path, error)) && say_network(e, network, error);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
@@ -142,6 +149,52 @@ static bool say_all(const Ensemble *e, Error *error) {
   return report_good(e->report, error);
 }
 
+/* Returns how many networks train at once: on the CPU one on each thread, but no more than whose
+   rows and arrays take half of the memory; on a GPU one. */
+static int count_workers(const Ensemble *e, const Engine *engine, int networks) {
+  const EngineConfig *c = &engine->config;
+  const size_t row = engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
+               bytes = c->dataset_rows * row + 8 * c->network.floats * sizeof(float),
+               fit = (size_t)(memory_limit() / 2) / bytes;
+  if (e->device.choice != DEVICE_CPU) return 1;
+  return max_int(1, (int)min_size(fit, (size_t)min_int(networks, c->training.threads)));
+}
+
+/* Trains every `step`-th network from `first` on. They are judged one after the other, so the bits
+   of sums over them do not depend on how many train at once. */
+static bool train_own(Ensemble *e, int first, int step, Error *error) {
+  bool good = true;
+  Options o;
+  Trainer *trainer = open_network(e, first, &o, error); /* shows what the others will take */
+  if (!trainer) return false;
+  const int networks = (e->count - first + step - 1) / step,
+            workers = count_workers(e, trainer->engine, networks);
+  if (first == 0) report_start(e->report, trainer, e->device.reason.text);
+  if (first == 0 && workers > 1) report_note(e->report, "at once  %d networks", workers);
+  e->threads = trainer->engine->config.training.threads /= workers;
+  omp_set_max_active_levels(2);
+#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(workers) firstprivate(o, trainer)
+  for (int i = 0; i < networks; i++) {
+    const int network = first + i * step;
+    Error why;
+    bool go_on;
+#pragma omp atomic read
+    go_on = good;
+    if (i > 0) trainer = go_on ? open_network(e, network, &o, &why) : NULL;
+    const bool trained = trainer && go_on && run_network(trainer, &why);
+#pragma omp ordered
+    {
+      if (good && !(trained && keep_network(e, trainer, &o, network, &why))) {
+        *error = why;
+#pragma omp atomic write
+        good = false;
+      }
+    }
+    trainer_close(trainer);
+  }
+  return good;
+}
+
 static bool train_all(Ensemble *e, Error *error) {
   const size_t count = (size_t)e->count;
   const int first = ranks_number(e->ranks), step = ranks_count(e->ranks);
@@ -152,9 +205,8 @@ static bool train_all(Ensemble *e, Error *error) {
   if (!e->result) return error_set(error, "out of memory");
   if (e->device.choice != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
-  for (int n = first; n < e->count; n += step)
-    if (!train_network(e, n, error)) return false;
-  return ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
+  return train_own(e, first, step, error) &&
+         ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          say_all(e, error);
 }
