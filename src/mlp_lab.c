@@ -32,23 +32,19 @@ typedef struct {
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
-#define WORD(word, what, member, role, text)                                                       \
+#define ROW(word, what, type, member, role, text)                                                  \
   {                                                                                                \
-    .name = (word), .argument = (what), .help = (text), .kind = &option_word,                      \
+    .name = (word), .argument = (what), .help = (text), .kind = &(type),                           \
     .field = offsetof(Lab, member), .file = (role)                                                 \
   }
+#define WORD(word, what, member, role, text) ROW(word, what, option_word, member, role, text)
+#define FLAG(word, member, text) ROW(word, NULL, option_yes_no, member, FILE_NONE, text)
 static const OptionRow rows[] = {
     WORD("problem", "NAME", problem, FILE_NONE, "run only this problem of the topic"),
     WORD("size", "AxB", size, FILE_NONE, "run another size; 'mlp-lab list TOPIC' shows the order"),
     WORD("rung", "NAME", rung, FILE_NONE, "run only this rung"),
-    {.name = "check",
-     .help = "check, but do not time",
-     .kind = &option_yes_no,
-     .field = offsetof(Lab, check)},
-    {.name = "profile",
-     .help = "run each rung once for a profiler, without checks or times",
-     .kind = &option_yes_no,
-     .field = offsetof(Lab, profile)},
+    FLAG("check", check, "check, but do not time"),
+    FLAG("profile", profile, "run each rung once for a profiler, without checks or times"),
     {.name = "on",
      .argument = "WHAT",
      .help = "emulator: check and count at a small size, without a GPU [gpu]",
@@ -183,9 +179,7 @@ static bool check_files(const Lab *lab, Error *error) {
 static bool become_emulated(char **given, Error *error) {
 #ifndef ON_EMULATOR
   char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "-emulator");
-  strcpy(path + (length > 0 ? length : 0), "-emulator");
-  execv(path, given);
+  if (text_beside_program(path, sizeof path, "mlp-lab-emulator")) execv(path, given);
   return error_set(error, "cannot run %s: %s: `make` builds it where there is a C++ compiler", path,
                    strerror(errno));
 #else

@@ -291,7 +291,7 @@ TEST(test_rungs_on_other_gpus) {
         const LabCall call = {.size = (*t)->size, .gpu = &c->gpu},
                       there = {.size = (*t)->size, .gpu = &h100};
         if (*lab_refusal(rung, &there).text) continue;
-        const LabText note = lab_refusal(rung, &call);
+        const TableCell note = lab_refusal(rung, &call);
         const bool refused =
             is_in(rung->name, c->refused) || (c->hopper && is_in(rung->name, hopper));
         if ((*note.text != '\0') != refused)

@@ -194,9 +194,9 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
   LabCall call = {.size = topic->tested, .gpu = &gpu};
-  const LabText here = lab_refusal(rung, &call);
+  const TableCell here = lab_refusal(rung, &call);
   call.gpu = &h100;
-  const LabText there = lab_refusal(rung, &call);
+  const TableCell there = lab_refusal(rung, &call);
   const bool is_older = gpu.capability < rung->capability;
   if (!*here.text || (!is_older && *there.text && rung->kind != LAB_LIBRARY))
     fail_msg("%s: %s refused everything: %s", topic->name, rung->name, here.text);

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/stats.h"
 #include "lab/lab.h"
-#include "measure/record.h"
+#include "measure/table.h"
 
 /* Functions of src/lab/cuda. A program that was built without CUDA lacks them: NULL. */
 #define LAB_CUDA __attribute__((weak))
@@ -28,12 +28,8 @@ int lab_width(const LabTopic *topic, int problem, int array);
 /* The bytes that a problem must at least move. */
 double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
-typedef struct {
-  char text[256];
-} LabText;
-
 /* "4096x1024" */
-LabText lab_size_text(const LabTopic *topic, LabSize size);
+TableCell lab_size_text(const LabTopic *topic, LabSize size);
 /* The reverse; false if it is not written as the topic's sizes are. */
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
@@ -43,7 +39,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
-LabText lab_refusal(const LabRung *rung, const LabCall *call);
+TableCell lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 
@@ -112,6 +108,15 @@ bool lab_table_good(const LabTable *table);
 
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
 
+typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
+
+typedef struct {
+  LabMode mode;     /* LAB_PROFILE: runs each rung once and checks nothing */
+  const char *rung; /* this one alone, NULL: all */
+  bool guarded;     /* the arrays lie between guards */
+  uint64_t seed;    /* of the inputs */
+} LabHow;
+
 /* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
 typedef struct {
   uint8_t *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL: none */
@@ -123,10 +128,11 @@ typedef struct {
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 enum { LAB_GUARD = 1024 }; /* bytes */
 
-/* The arrays of a problem. */
+/* The arrays of a problem, while its rungs run. */
 typedef struct {
   const LabTopic *topic;
-  LabCall call; /* what all calls have in common: problem, size and gpu */
+  LabCall call; /* what all calls have in common: problem, size, gpu, streams and event */
+  const LabHow *how;
   GpuLimits gpu;
   size_t guard; /* bytes: 0 or LAB_GUARD */
   int copies;
@@ -139,15 +145,14 @@ typedef struct {
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
-/* Makes room that is large enough for every rung, with inputs from `seed`. rotated: in so many
+/* Makes room that is large enough for every rung, and fills the inputs: for times in so many
    copies, if there is memory, that they do not fit the cache. Returns false with error->too_large
    if there is not enough memory on the GPU. */
-bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, bool rotated,
-                     uint64_t seed, Error *error);
+bool lab_arrays_open(LabArrays *arrays, const LabTable *table, const LabHow *how, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */
 
-/* Returns a call of the rung on copy `copy` of the arrays. */
-LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int copy);
+/* Returns a call of the row on copy `copy` of the arrays. */
+LabCall lab_arrays_call(const LabArrays *arrays, const LabRow *row, int copy);
 
 /* Poisons the first copy of the output, and the work. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
@@ -173,18 +178,16 @@ LabVerdict lab_check(const LabArrays *arrays, const LabRung *rung);
 
 /* ---- running (cuda/run.c) -------------------------------------------------------------------- */
 
+/* What run.c asks of a GPU (cuda/times.c), or of the emulator (emulated/counts.c). A call that is
+   not timed starts, or has ended; that sets row->note if something is found wrong. Times a row;
+   `once`: the seconds of the run that was checked. */
+void lab_watch(const LabArrays *arrays, LabRow *row, bool starts);
+cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy);
+bool lab_time(const LabArrays *arrays, LabRow *row, double once, Error *error);
+
 /* The scarcest of what a kernel needs on such a GPU; threads first among equals. */
 struct cudaDeviceProp;
 const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kernel);
-
-typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
-
-typedef struct {
-  LabMode mode;     /* LAB_PROFILE: runs each rung once and checks nothing */
-  const char *rung; /* this one alone, NULL: all */
-  bool guarded;     /* the arrays lie between guards */
-  uint64_t seed;
-} LabHow;
 
 /* Runs the rungs of a table that lab_table made; those that are not wanted go. Wrong results are in
    the rows; false: the GPU failed for good, or memory is short. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "measure/table.h"
 
 /* ---- tables of a record --------------------------------------------------------------------- */
 

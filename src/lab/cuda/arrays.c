@@ -89,7 +89,7 @@ static size_t device_bytes(const LabArrays *a, int copies) {
 }
 
 /* So many that the arrays, one copy after the other, fill the L2 cache twice. */
-static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
+static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;
   if (!cuda_done(cudaGetDevice(&device), "finding the device", error) ||
@@ -99,7 +99,7 @@ static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
     return false;
   const size_t once = device_bytes(a, 1), arrays = once - a->blocks[LAB_WORK].bytes;
   a->copies = 1;
-  if (rotated && !a->topic->warm && !a->topic->on_host)
+  if (a->how->mode == LAB_TIMES && !a->topic->warm && !a->topic->on_host)
     while (a->copies < MAX_COPIES && (size_t)a->copies * arrays < 2 * (size_t)cache) a->copies++;
   if (device_bytes(a, a->copies) > left) a->copies = 1;
   if (once <= left) return true;
@@ -114,11 +114,12 @@ static bool choose_copies(LabArrays *a, bool rotated, Error *error) {
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* Input i everywhere. */
-static bool fill_input(LabArrays *a, int i, uint64_t seed, Error *error) {
+static bool fill_input(LabArrays *a, int i, Error *error) {
   const LabProblem *problem = &a->topic->problems[a->call.problem];
   const size_t bytes = a->blocks[i].bytes;
   if (bytes == 0) return true;
   const int64_t count = lab_count(a->topic, a->call.size, i);
+  const uint64_t seed = a->how->seed;
   void *h_values = a->h_in[i] = malloc(bytes);
   if (!h_values) return error_set(error, "no memory for the inputs of %s", a->topic->name);
   if (problem->fill)
@@ -133,22 +134,22 @@ static bool fill_input(LabArrays *a, int i, uint64_t seed, Error *error) {
   return true;
 }
 
-bool lab_arrays_open(LabArrays *arrays, const LabTable *table, bool guarded, bool rotated,
-                     uint64_t seed, Error *error) {
+bool lab_arrays_open(LabArrays *arrays, const LabTable *table, const LabHow *how, Error *error) {
   LabArrays *a = arrays;
   *a = (LabArrays){.topic = table->topic,
                    .call = {.problem = table->problem, .size = table->size, .gpu = &a->gpu},
-                   .guard = guarded ? LAB_GUARD : 0};
+                   .how = how,
+                   .guard = how->guarded ? LAB_GUARD : 0};
   if (!gpu_limits_read(&a->gpu, error)) return false;
   plan_blocks(a);
-  if (!choose_copies(a, rotated, error)) return false;
+  if (!choose_copies(a, error)) return false;
   for (int b = 0; b < LAB_BLOCKS; b++)
     if (!open_block(a, b, error)) return false;
   const size_t bytes = a->blocks[LAB_OUT].bytes;
   a->h_out = malloc(bytes > WATCHED_BYTES ? bytes : WATCHED_BYTES);
   if (!a->h_out) return error_set(error, "no memory for the output of %s", a->topic->name);
   for (int i = 0; i < LAB_INPUTS; i++)
-    if (!fill_input(a, i, seed, error)) return false;
+    if (!fill_input(a, i, error)) return false;
   return cuda_done(cudaDeviceSynchronize(), "copying inputs", error);
 }
 
@@ -170,14 +171,15 @@ void lab_arrays_close(LabArrays *arrays) {
 
 /* ---- before and after a call ---------------------------------------------------------------- */
 
-LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int copy) {
+LabCall lab_arrays_call(const LabArrays *arrays, const LabRow *row, int copy) {
   LabCall call = arrays->call;
-  const int first = rung->pageable ? LAB_PAGEABLE : 0;
+  const int first = row->rung->pageable ? LAB_PAGEABLE : 0;
   const bool on_host = arrays->topic->on_host;
   *(on_host ? &call.h_out : &call.d_out) = copy_of(arrays, first + LAB_OUT, copy);
   for (int i = 0; i < LAB_INPUTS; i++)
     (on_host ? call.h_in : call.d_in)[i] = copy_of(arrays, first + i, copy);
   call.d_work = copy_of(arrays, LAB_WORK, 0);
+  call.point = row->point;
   return call;
 }
 

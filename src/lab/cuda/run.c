@@ -1,4 +1,4 @@
-#include "lab/run.h"
+#include "lab/harness.h"
 
 #include <string.h>
 
@@ -7,21 +7,15 @@
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-LabCall lab_call_of(const LabStand *s, const LabRow *row, int copy, LabRecord *record) {
-  LabCall call = lab_arrays_call(&s->arrays, row->rung, copy);
-  call.point = row->point;
-  call.record = record;
-  return call;
-}
-
 /* Runs a row once and waits for it. *seconds: by the host's clock. Returns what the launch said,
    which may be an answer of the kernel's before. */
-static cudaError_t run_once(const LabStand *s, LabRow *row, LabRecord *record, double *seconds) {
-  const LabCall call = lab_call_of(s, row, 0, record);
+static cudaError_t run_once(const LabArrays *a, LabRow *row, LabRecord *record, double *seconds) {
+  LabCall call = lab_arrays_call(a, row, 0);
+  call.record = record;
   const double start = seconds_now();
-  lab_watch(s, row, true);
+  lab_watch(a, row, true);
   const cudaError_t launched = row->rung->launch(&call);
-  lab_watch(s, row, false);
+  lab_watch(a, row, false);
   TRY(launched);
   TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
@@ -29,14 +23,14 @@ static cudaError_t run_once(const LabStand *s, LabRow *row, LabRecord *record, d
 }
 
 /* A failure is an outcome of the row's, unless the GPU will run nothing more in this process. */
-static bool take_failure(const LabStand *s, LabRow *row, cudaError_t status, Error *error) {
+static bool take_failure(const LabArrays *a, LabRow *row, cudaError_t status, Error *error) {
   cudaGetLastError(); /* told now: the next launch must not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
     return error_set(error,
                      "rung %s of topic %s stopped the GPU (%s): nothing more can run in "
                      "this process",
-                     row->rung->name, s->arrays.topic->name, cudaGetErrorString(status));
+                     row->rung->name, a->topic->name, cudaGetErrorString(status));
   row->outcome = LAB_WRONG;
   if (!*row->note)
     snprintf(row->note, sizeof row->note, "its launch failed: %s", cudaGetErrorString(status));
@@ -46,14 +40,14 @@ static bool take_failure(const LabStand *s, LabRow *row, cudaError_t status, Err
 /* ---- checks --------------------------------------------------------------------------------- */
 
 /* Judges the row's last run. */
-static bool judge(const LabStand *s, LabRow *row, Error *error) {
+static bool judge(const LabArrays *a, LabRow *row, Error *error) {
   const char *outside;
   const bool is_part = row->rung->kind == LAB_PART;
-  if (!lab_arrays_fetch(&s->arrays, row->rung, &outside, error)) return false;
+  if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
   if (outside) snprintf(row->note, sizeof row->note, "%s", outside);
   row->outcome = *row->note ? LAB_WRONG : is_part ? LAB_UNCHECKED : LAB_RIGHT;
   if (row->outcome != LAB_RIGHT) return true;
-  const LabVerdict v = lab_check(&s->arrays, row->rung);
+  const LabVerdict v = lab_check(a, row->rung);
   row->ulp = v.ulp;
   if (v.right) return true;
   row->outcome = LAB_WRONG;
@@ -63,24 +57,24 @@ static bool judge(const LabStand *s, LabRow *row, Error *error) {
 }
 
 /* Runs, and judges unless it is only profiled. *seconds: of the run. */
-static bool check_once(const LabStand *s, LabRow *row, double *seconds, Error *error) {
-  const bool checks = s->how->mode != LAB_PROFILE;
+static bool check_once(const LabArrays *a, LabRow *row, double *seconds, Error *error) {
+  const bool checks = a->how->mode != LAB_PROFILE;
   LabRecord record = {0};
   *row->note = '\0';
-  if (checks && !lab_arrays_poison(&s->arrays, error)) return false;
-  const cudaError_t status = run_once(s, row, &record, seconds);
-  if (status != cudaSuccess) return take_failure(s, row, status, error);
+  if (checks && !lab_arrays_poison(a, error)) return false;
+  const cudaError_t status = run_once(a, row, &record, seconds);
+  if (status != cudaSuccess) return take_failure(a, row, status, error);
   return !checks || (cuda_done(lab_find_occupancy(&record, &row->occupancy),
                                "asking for the occupancy", error) &&
-                     judge(s, row, error));
+                     judge(a, row, error));
 }
 
 enum { TRIES = 5 }; /* what a race makes may be right by chance */
 
-static bool check_mistake(const LabStand *s, LabRow *row, Error *error) {
+static bool check_mistake(const LabArrays *a, LabRow *row, Error *error) {
   double seconds;
   for (int i = 0; i < TRIES; i++) {
-    if (!check_once(s, row, &seconds, error)) return false;
+    if (!check_once(a, row, &seconds, error)) return false;
     if (row->outcome != LAB_WRONG) continue;
     row->outcome = LAB_CAUGHT;
     return true;
@@ -92,21 +86,21 @@ static bool check_mistake(const LabStand *s, LabRow *row, Error *error) {
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-static bool run_row(const LabStand *s, LabRow *row, Error *error) {
+static bool run_row(const LabArrays *a, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
-  const LabCall call = lab_call_of(s, row, 0, NULL);
-  const LabText refused = lab_refusal(rung, &call);
+  const LabCall call = lab_arrays_call(a, row, 0);
+  const TableCell refused = lab_refusal(rung, &call);
   double seconds = 0;
   if (rung->predicted) row->predicted = rung->predicted(&call);
   if (*refused.text) {
     row->outcome = LAB_REFUSED;
-    memcpy(row->note, refused.text, sizeof row->note);
+    snprintf(row->note, sizeof row->note, "%s", refused.text);
     return true;
   }
-  if (rung->kind == LAB_MISTAKE && s->how->mode != LAB_PROFILE) return check_mistake(s, row, error);
-  if (!check_once(s, row, &seconds, error)) return false;
-  if (s->how->mode != LAB_TIMES || row->outcome == LAB_WRONG) return true;
-  return lab_time(s, row, seconds, error);
+  if (rung->kind == LAB_MISTAKE && a->how->mode != LAB_PROFILE) return check_mistake(a, row, error);
+  if (!check_once(a, row, &seconds, error)) return false;
+  if (a->how->mode != LAB_TIMES || row->outcome == LAB_WRONG) return true;
+  return lab_time(a, row, seconds, error);
 }
 
 /* ---- a table -------------------------------------------------------------------------------- */
@@ -123,47 +117,36 @@ static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *ro
 
 /* Runs what is wanted; the other rows go, when the lesson's measured column has been made from the
    times of all. */
-static bool run_rows(const LabStand *s, LabTable *table, Error *error) {
+static bool run_rows(const LabArrays *a, LabTable *table, Error *error) {
   const LabTopic *topic = table->topic;
   double seconds[LAB_ROWS];
   int kept = 0;
   for (int i = 0; i < table->count; i++) {
     LabRow *row = &table->rows[i];
-    if (is_wanted(table, s->how, row) && !run_row(s, row, error)) return false;
+    if (is_wanted(table, a->how, row) && !run_row(a, row, error)) return false;
     seconds[i] = row->seconds.median;
   }
   for (int i = 0; i < table->count; i++) {
     LabRow *row = &table->rows[i];
     if (topic->measured) row->measured = topic->measured(seconds, table->count, i);
-    if (is_wanted(table, s->how, row)) table->rows[kept++] = *row;
+    if (is_wanted(table, a->how, row)) table->rows[kept++] = *row;
   }
   table->count = kept;
   return true;
 }
 
-static cudaError_t open_streams(LabStand *s) {
-  LabCall *call = &s->arrays.call;
+static cudaError_t open_streams(LabCall *call) {
   TRY(cudaStreamCreateWithFlags(&call->stream, cudaStreamNonBlocking));
   for (int i = 0; i < LAB_STREAMS; i++)
     TRY(cudaStreamCreateWithFlags(&call->streams[i], cudaStreamNonBlocking));
   return cudaEventCreateWithFlags(&call->event, cudaEventDisableTiming);
 }
 
-static bool open_stand(LabStand *s, const LabTable *table, Error *error) {
-  const LabHow *how = s->how;
-  LabArrays *a = &s->arrays;
-  return lab_arrays_open(a, table, how->guarded, how->mode == LAB_TIMES, how->seed, error) &&
-         (how->mode == LAB_PROFILE || lab_expect(a, error)) &&
-         cuda_done(open_streams(s), "creating streams", error);
-}
-
-static void close_stand(LabStand *s) {
-  const LabCall *call = &s->arrays.call;
+static void close_streams(const LabCall *call) {
   if (call->event) cudaEventDestroy(call->event);
   for (int i = 0; i < LAB_STREAMS; i++)
     if (call->streams[i]) cudaStreamDestroy(call->streams[i]);
   if (call->stream) cudaStreamDestroy(call->stream);
-  lab_arrays_close(&s->arrays);
 }
 
 bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
@@ -174,10 +157,14 @@ bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
              lab_size_text(topic, table->size).text, refused);
     return true;
   }
-  LabStand stand = {.how = how};
-  const bool opened = open_stand(&stand, table, error), too_large = !opened && error->too_large;
+  LabArrays a;
+  const bool opened = lab_arrays_open(&a, table, how, error) &&
+                      (how->mode == LAB_PROFILE || lab_expect(&a, error)) &&
+                      cuda_done(open_streams(&a.call), "creating streams", error),
+             too_large = !opened && error->too_large;
   if (too_large) snprintf(table->reason, sizeof table->reason, "%.255s", error->text);
-  const bool good = opened ? run_rows(&stand, table, error) : too_large;
-  close_stand(&stand);
+  const bool good = opened ? run_rows(&a, table, error) : too_large;
+  close_streams(&a.call);
+  lab_arrays_close(&a);
   return good;
 }

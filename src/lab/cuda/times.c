@@ -1,5 +1,5 @@
 /* Measurements of a rung on a GPU: its time, and how many of its blocks fit. */
-#include "lab/run.h"
+#include "lab/harness.h"
 
 #include <math.h>
 
@@ -8,18 +8,15 @@
 #include "base/sizes.h"
 #include "measure/cuda/rung.h"
 
-void lab_watch(const LabStand *s, LabRow *row, bool starts) {
-  (void)s;
+void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
+  (void)a;
   starts ? nvtxRangePushA(row->rung->name) : nvtxRangePop();
 }
 
 /* ---- occupancy ------------------------------------------------------------------------------ */
 
 enum { WARP = 32, SCHEDULERS = 4 };
-enum {
-  REGISTER_UNIT = 256,
-  SHARED_UNIT = 128
-}; /* what is handed out at once: to a warp, a block */
+enum { REGISTER_UNIT = 256, SHARED_UNIT = 128 }; /* handed out at once: to a warp, a block */
 
 /* As the occupancy calculator of the CUDA Toolkit counts: registers are given to whole warps, each
    of a scheduler's own quarter; shared memory to blocks. */
@@ -69,32 +66,31 @@ static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
-  const LabStand *stand;
+  const LabArrays *arrays;
   const LabRow *row;
   int next; /* copy of the arrays */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {
   Rotation *r = context;
-  LabCall call = lab_call_of(r->stand, r->row, r->next, NULL);
-  r->next = (r->next + 1) % r->stand->arrays.copies;
+  LabCall call = lab_arrays_call(r->arrays, r->row, r->next);
+  r->next = (r->next + 1) % r->arrays->copies;
   call.stream = stream;
   return r->row->rung->launch(&call);
 }
 
 /* `once`: the seconds of the run that was checked. */
-bool lab_time(const LabStand *s, LabRow *row, double once, Error *error) {
+bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
   char what[128];
-  Rotation rotation = {.stand = s, .row = row};
+  Rotation rotation = {.arrays = a, .row = row};
   Rung rung = {what, queue_next, &rotation, .calls = 1,
-               .mode = s->arrays.topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
-  snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, s->arrays.topic->name);
+               .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
+  snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, a->topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
   row->seconds = (Stats){once, once, once};
   if (once > VERY_SLOW) return true;
-  if (once <= SLOW &&
-      rung.mode ==
-          RUNG_QUEUED) { /* the first run loaded the kernel: the second tells how long it takes */
+  if (once <= SLOW && rung.mode == RUNG_QUEUED) {
+    /* the first run loaded the kernel: the second tells how long it takes */
     if (!rung_time(&rung, 1, &row->seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / row->seconds.median), 1), MAX_CALLS);
   }

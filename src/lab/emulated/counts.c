@@ -5,7 +5,7 @@
 #include "emulator/emulator.h"
 #include "engine/cuda/cuda_error.h"
 #include "engine/cuda/gpu_limits.h"
-#include "lab/run.h"
+#include "lab/harness.h"
 
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
   return status == cudaSuccess ||
@@ -37,18 +37,17 @@ bool lab_device(Error *error) {
   return error_set(error, "the emulator is no GPU that could be described");
 }
 
-static void name_arrays(const LabStand *s) {
+static void name_arrays(const LabArrays *a) {
   static const char *const names[] = {"in", "in2", "in3", "out"};
-  const LabArrays *a = &s->arrays;
   for (int b = 0; b < LAB_BLOCKS; b++)
     if (a->blocks[b].start)
       emulator_name(a->blocks[b].start, b == LAB_WORK ? "work" : names[b % LAB_PAGEABLE], 1,
                     (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
 }
 
-void lab_watch(const LabStand *s, LabRow *row, bool starts) {
+void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
   if (starts) {
-    name_arrays(s);
+    name_arrays(a);
     emulator_forget();
     return;
   }
@@ -72,7 +71,7 @@ cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy)
   return cudaSuccess;
 }
 
-bool lab_time(const LabStand *s, LabRow *row, double once, Error *error) {
-  (void)s, (void)row, (void)once, (void)error;
+bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
+  (void)a, (void)row, (void)once, (void)error;
   return true;
 }
