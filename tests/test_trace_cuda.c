@@ -129,29 +129,30 @@ static const EpochPlan stamped = {.groups = GROUPS,
                                   .row_blocks = ROW_BLOCKS,
                                   .blocks = BLOCKS};
 
+static uint64_t ticks[BLOCKS * STEPS * EPOCH_STAMPS];
+static EpochAnchor anchor[BLOCKS];
+
 /* Every block's clock has its own zero and runs at 2 GHz; team after team, a stamp every 100 ns,
    and the last team's blocks a little later each. */
-static void stamp(uint64_t *clock, EpochAnchor *anchor) {
+static void stamp(void) {
   for (int b = 0; b < BLOCKS; b++) {
     const uint64_t zero = 1000000 * (uint64_t)(b + 1), late = (uint64_t)b;
     anchor[b] = (EpochAnchor){{5000 + late, 105000 + late}, {zero, zero + 200000}};
     for (int step = 0; step < STEPS; step++)
       for (int s = 0; s < EPOCH_STAMPS; s++) {
         const bool taken = (s < STAMP_ROW) == (b >= ROW_BLOCKS);
-        clock[(b * STEPS + step) * EPOCH_STAMPS + s] =
+        ticks[(b * STEPS + step) * EPOCH_STAMPS + s] =
             taken ? zero + 2 * (uint64_t)(1000 + 3000 * step + 100 * s) : 0;
       }
   }
 }
 
 TEST_WITH(stamps_become_stages, folder_open, folder_close) {
-  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
-  static EpochAnchor anchor[BLOCKS];
   const char *path = folder_path("stages.json");
   Trace trace = {.levels = 1, .level = {{"epoch", STEPS, 3, 3}}};
-  const Stages stages = {&trace, 0, &stamped, clock, anchor, STEPS, 700};
+  const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 700};
   int arrows, tracks = 0;
-  stamp(clock, anchor);
+  stamp();
   stages_add(&stages, 1, 3);
   assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
   const int track = TRACE_TEAM + TRACE_TEAMS * 7 + TEAM_MATRIX;
@@ -178,13 +179,11 @@ TEST_WITH(stamps_become_stages, folder_open, folder_close) {
 /* Z1 comes from the matrix block of the group that sent last, Z2 from the other group's row
    block. */
 TEST(arrows_come_from_the_last_sender) {
-  static uint64_t clock[BLOCKS * STEPS * EPOCH_STAMPS];
-  static EpochAnchor anchor[BLOCKS];
   Trace trace = {.levels = 1};
-  const Stages stages = {&trace, 0, &stamped, clock, anchor, STEPS, 0};
+  const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 0};
   int z1 = 0, z2 = 0;
-  stamp(clock, anchor);
-  clock[(ROW_BLOCKS + 13) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
+  stamp();
+  ticks[(ROW_BLOCKS + 13) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
   stages_add(&stages, 0, 1);
   for (int i = 0; i + 1 < trace.count; i++) {
     const TraceEvent *tail = &trace.events[i], *head = tail + 1;

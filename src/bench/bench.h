@@ -68,7 +68,7 @@ typedef struct {
 extern const BenchNetwork bench_usual;  /* 300, 100 */
 extern const BenchLevel bench_levels[]; /* those of mlp-train at fp32, and more. cuda/levels.c */
 
-/* An engine at a level, without rows yet; and the rows copied into its dataset. */
+/* An engine at a level with the rows in its dataset; and what copies them there. */
 Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNetwork *network,
                    int batch, Error *error);
 bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
@@ -82,9 +82,10 @@ bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t
 bool bench_machine(Record *record, const char *what, const char *command, Error *error);
 bool bench_ceilings(Record *record, Error *error);
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
-/* Adds a line with a name, a value and a unit, and a batch and a share unless they are NAN. */
-bool bench_add(Record *record, const char *kind, const char *name, double value, const char *unit,
-               double batch, double share, Error *error);
+/* Adds a line with a value and a unit, a name and a precision unless they are NULL, and a batch and
+   a share unless they are NAN. */
+bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
+               double value, const char *unit, double batch, double share, Error *error);
 /* Bytes of the mail of level epoch, 0 where it cannot run. */
 double bench_mail(const Network *network, int batch);
 

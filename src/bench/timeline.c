@@ -24,35 +24,22 @@ typedef struct {
   TableCell below[2], note;
 } Step;
 
-/* A slice of the level on tracks [from, to). */
-static bool is_slice(const TraceEvent *e, int level, int from, int to) {
-  return e->phase == 'X' && e->level == level && e->track >= from && e->track < to;
-}
-
 /* Returns when a slice of the GPU begins to work: a kernel may start early, but then waits until
    the one that was launched before it has ended. */
 static int64_t begin_of(const Trace *trace, const TraceEvent *slice) {
-  const TraceEvent *before = NULL;
+  const TraceEvent *before = NULL, *e = NULL;
   if (slice->track >= TRACE_TEAM) return slice->start;
-  for (int i = 0; i < trace->count; i++) {
-    const TraceEvent *e = &trace->events[i];
-    if (is_slice(e, slice->level, TRACE_GPU, TRACE_TEAM) && e->start < slice->start &&
-        (!before || e->start > before->start))
-      before = e;
-  }
+  while ((e = trace_next(trace, e, slice->level, TRACE_GPU, TRACE_TEAM)))
+    if (e->start < slice->start && (!before || e->start > before->start)) before = e;
   const int64_t ready = before && before->end > slice->start ? before->end : slice->start;
   return ready < slice->end ? ready : slice->end;
 }
 
 /* Returns when the GPU begins a step; -1 if the trace does not have it. */
 static int64_t start_of(const Trace *trace, int level, int step) {
-  const TraceEvent *first = NULL;
-  for (int i = 0; i < trace->count; i++) {
-    const TraceEvent *e = &trace->events[i];
-    if (is_slice(e, level, TRACE_GPU, TRACE_TEAM + TEAM_ROW + 1) && e->step == step &&
-        (!first || e->start < first->start))
-      first = e;
-  }
+  const TraceEvent *first = NULL, *e = NULL;
+  while ((e = trace_next(trace, e, level, TRACE_GPU, TRACE_TEAM + TEAM_ROW + 1)))
+    if (e->step == step && (!first || e->start < first->start)) first = e;
   return first ? begin_of(trace, first) : -1;
 }
 
@@ -84,12 +71,10 @@ static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end
 static void add_lane(TimelineRow *row, Step *step, const char *name, int track) {
   TimelineLane *lane = &row->lane[row->lanes++];
   *lane = (TimelineLane){.name = name, .slices = step->slices + step->count};
-  for (int i = 0; i < step->trace->count; i++) {
-    const TraceEvent *e = &step->trace->events[i];
-    const bool kernel = track > TRACE_HOST && track < TRACE_TEAM;
-    if (!is_slice(e, step->level, track, track + 1) || e->step < 0 ||
-        (kernel && e->step != TRACE_SHOWN))
-      continue;
+  const bool kernel = track > TRACE_HOST && track < TRACE_TEAM;
+  for (const TraceEvent *e = NULL;
+       (e = trace_next(step->trace, e, step->level, track, track + 1));) {
+    if (e->step < 0 || (kernel && e->step != TRACE_SHOWN)) continue;
     const int64_t works = kernel ? begin_of(step->trace, e) : e->start;
     const Colour colour = kernel                              ? KERNEL
                           : track == TRACE_HOST               ? LAUNCH

@@ -51,13 +51,16 @@ bool trace_whole(const Trace *trace, Error *error) {
          error_set(error, "no memory for %d events of a trace", 2 * trace->room);
 }
 
+const TraceEvent *trace_next(const Trace *trace, const TraceEvent *e, int level, int from, int to) {
+  for (e = e ? e + 1 : trace->events; e < trace->events + trace->count; e++)
+    if (e->phase == 'X' && e->level == level && e->track >= from && e->track < to) return e;
+  return NULL;
+}
+
 int trace_slices(const Trace *trace, int level, int from, int to, int step) {
   int count = 0;
-  for (int i = 0; i < trace->count; i++) {
-    const TraceEvent *e = &trace->events[i];
-    count += e->phase == 'X' && e->level == level && e->track >= from && e->track < to &&
-             e->step == step;
-  }
+  for (const TraceEvent *e = NULL; (e = trace_next(trace, e, level, from, to));)
+    count += e->step == step;
   return count;
 }
 
@@ -99,6 +102,10 @@ static int compare(const void *left, const void *right) {
   BY(arrow);
 #undef BY
   return 0;
+}
+
+void trace_sort(Trace *trace) {
+  if (trace->count) qsort(trace->events, (size_t)trace->count, sizeof *trace->events, compare);
 }
 
 /* Microseconds, to the nanosecond. */
@@ -167,7 +174,7 @@ static void put_process(const Trace *trace, int level, FILE *file) {
 
 bool trace_save(Trace *trace, const char *path, Error *error) {
   AtomicFile output;
-  if (trace->count) qsort(trace->events, (size_t)trace->count, sizeof *trace->events, compare);
+  trace_sort(trace);
   if (!atomic_file_open(&output, path, error)) return false;
   put_head(trace, output.file);
   for (int i = 0; i < trace->levels; i++) put_process(trace, i, output.file);

@@ -58,12 +58,15 @@ void trace_add_arrow(Trace *trace, int level, int from_track, int64_t from, int 
                      int64_t to, const char *name);
 /* False if there was no memory for some event. */
 bool trace_whole(const Trace *trace, Error *error);
-/* The number of slices of a step on tracks [from, to). */
+/* The next slice of a level on tracks [from, to) behind event e, NULL: the first of all; NULL:
+   there is none. And how many of them are of a step. */
+const TraceEvent *trace_next(const Trace *trace, const TraceEvent *e, int level, int from, int to);
 int trace_slices(const Trace *trace, int level, int from, int to, int step);
 void trace_close(Trace *trace); /* one of zeros is allowed */
 
-/* Sorts the events, tracks first, then by their start, a slice before what it holds, and replaces
- * the file. */
+/* Sorts the events: tracks first, then by their start, a slice before what it holds. */
+void trace_sort(Trace *trace);
+/* Sorts the events and replaces the file. */
 bool trace_save(Trace *trace, const char *path, Error *error);
 /* Reads what trace_save has written, gzipped or not; *trace is zeros before. */
 bool trace_load(Trace *trace, const char *path, Error *error);

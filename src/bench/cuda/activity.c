@@ -97,12 +97,6 @@ static int by_number(const void *left, const void *right) {
   return a->start < b->start ? -1 : a->start > b->start;
 }
 
-static int by_start(const void *left, const void *right) {
-  const TraceEvent *a = left, *b = right;
-  if (a->start != b->start) return a->start < b->start ? -1 : 1;
-  return a->track - b->track;
-}
-
 /* CUPTI numbers calls as they come, so the `count` launches, which come first, have the kernels'
    numbers in their order. One that only a capture saw has no kernel, and then none is given a
    number. */
@@ -127,7 +121,7 @@ bool activity_take(Trace *taken, Error *error) {
     trace_add(taken, kernels.events[i], kernels.events[i].name);
   if (taken->count) qsort(taken->events, (size_t)taken->count, sizeof *taken->events, by_number);
   number_launches(taken, launches.count);
-  if (taken->count) qsort(taken->events, (size_t)taken->count, sizeof *taken->events, by_start);
+  trace_sort(taken);
   launches.count = kernels.count = 0;
   const bool whole = !taken->no_memory && !launches.no_memory && !kernels.no_memory;
   taken->no_memory = launches.no_memory = kernels.no_memory = false;

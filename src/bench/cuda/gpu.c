@@ -13,11 +13,12 @@
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-bool bench_add(Record *record, const char *kind, const char *name, double value, const char *unit,
-               double batch, double share, Error *error) {
+bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
+               double value, const char *unit, double batch, double share, Error *error) {
   json_t *line = record_line(kind);
   record_text(line, "name", name);
   record_number(line, "batch", batch);
+  record_text(line, "precision", precision);
   record_number(line, "value", value);
   record_text(line, "unit", unit);
   record_number(line, "share", share);
@@ -43,7 +44,7 @@ bool bench_machine(Record *record, const char *what, const char *command, Error 
 /* A CeilingUse. */
 static bool add_ceiling(void *record, Ceiling which, double value, Error *error) {
   const Rung *rung = &ceilings[which];
-  return bench_add(record, "ceiling", rung->name, value, rung->unit, NAN, NAN, error);
+  return bench_add(record, "ceiling", rung->name, NULL, value, rung->unit, NAN, NAN, error);
 }
 
 bool bench_ceilings(Record *record, Error *error) {
@@ -124,7 +125,7 @@ bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
   if (engine) engine->call->close(engine);
   for (int i = 0; good && i < count; i++) sum += us[i];
   for (int i = 0; good && i < count; i++)
-    good = bench_add(record, "kernel", names[i].text, us[i], "us", config->training.batch,
+    good = bench_add(record, "kernel", names[i].text, NULL, us[i], "us", config->training.batch,
                      us[i] / sum, error);
   return good;
 }

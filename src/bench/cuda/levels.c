@@ -103,14 +103,18 @@ Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNe
                    int batch, Error *error) {
   const bool tf32 = strcmp(level->precision, "tf32") == 0;
   EngineConfig config;
+  Engine *engine;
   GpuLimits gpu;
   if ((tf32 && !gpu_limits_read(&gpu, error)) ||
       (tf32 && gpu.capability < 80 && !error_set(error, "tf32 needs compute capability 8.0")) ||
       !config_of(rows, network, batch, level->level, &config, error))
     return NULL;
   if (tf32) config.training.precision = PRECISION_TF32;
-  return level->level == BENCH_CUBLAS ? bench_cublas_open(&config, error)
-                                      : engine_cuda_open(&config, error);
+  engine = level->level == BENCH_CUBLAS ? bench_cublas_open(&config, error)
+                                        : engine_cuda_open(&config, error);
+  if (!engine || bench_fill(engine, rows, error)) return engine;
+  engine->call->close(engine);
+  return NULL;
 }
 
 bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t steps, float rate,
@@ -140,7 +144,6 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   /* Larger batches allow a larger step, up to a point: with momentum 0.9 none of these diverges.
      scripts/compare_peers.py has the same rule. */
   const float rate = (float)fmin(0.1, 0.05 * sqrt(batch / 64.0));
-  if (!bench_fill(engine, rows, error)) return false;
   for (int i = 0; i <= epochs; i++) {
     before = launch_count();
     if (!bench_train(engine, rows, (uint64_t)i, steps, rate, &seconds[i], error)) return false;
@@ -197,18 +200,15 @@ static bool add_floors(Record *record, const Network *network, const BenchRows *
                            .barrier_seconds = 1e-6 * ceiling_of(record, CEILING_BARRIER)};
     const double ms = 1e3 * bench_floor_seconds(&at, network, batch, rows->train_rows);
     if (!isfinite(ms)) continue;
-    json_t *line = record_line("floor");
-    record_number(line, "batch", batch);
-    record_text(line, "precision", tf32 ? "tf32" : "fp32");
-    record_number(line, "value", ms);
-    record_text(line, "unit", "ms");
-    good = record_add(record, line, true, error);
+    good = bench_add(record, "floor", NULL, tf32 ? "tf32" : "fp32", ms, "ms", batch, NAN, error);
   }
   return good;
 }
 
-/* A line that says why a part is missing. */
-static bool add_reason(Record *record, const char *kind, const Error *reason, Error *error) {
+/* Adds a line that says why a part is missing, if it is. */
+static bool add_reason(Record *record, const char *kind, bool is_there, const Error *reason,
+                       Error *error) {
+  if (is_there) return true;
   json_t *line = record_line(kind);
   record_text(line, "reason", reason->text);
   return record_add(record, line, true, error);
@@ -219,9 +219,8 @@ static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows
   EngineConfig config;
   Error reason;
   if (!config_of(rows, &bench_usual, batch, FUSION_AUTO, &config, error) ||
-      !add_floors(record, &config.network, rows, batch, error))
-    return false;
-  if (!bench_kernels(record, &config, &reason) && !add_reason(record, "kernel", &reason, error))
+      !add_floors(record, &config.network, rows, batch, error) ||
+      !add_reason(record, "kernel", bench_kernels(record, &config, &reason), &reason, error))
     return false;
   const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = bench_open(&any, rows, &bench_usual, batch, NULL);
@@ -273,9 +272,9 @@ static bool add_run(Record *record, const BenchRun *run, const BenchRows *rows, 
                {"alone: copying the rows, at the pinned rate", bytes / rate, true}};
   bool good = true;
   for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++)
-    good =
-        bench_add(record, parts[i].alone ? "alone" : "run", parts[i].name, 1e3 * parts[i].seconds,
-                  "ms", NAN, parts[i].alone ? (double)NAN : parts[i].seconds / run->total, error);
+    good = bench_add(record, parts[i].alone ? "alone" : "run", parts[i].name, NULL,
+                     1e3 * parts[i].seconds, "ms", NAN,
+                     parts[i].alone ? (double)NAN : parts[i].seconds / run->total, error);
   return good;
 }
 
@@ -297,11 +296,10 @@ static bool measure_all(Record *record, const BenchPlan *plan, const char *comma
   const char *slash = strrchr(plan->train, '/');
   snprintf(what, sizeof what, "%d-%d-%d-%d on %s", rows->inputs, bench_usual.hidden[0],
            bench_usual.hidden[1], CLASSES, slash ? slash + 1 : plan->train);
-  if (!bench_machine(record, what, command, error)) return false;
-  if (!bench_ceilings(record, &reason) && !add_reason(record, "ceiling", &reason, error))
-    return false;
-  if (!(has_run ? add_run(record, &run, rows, error)
-                : add_reason(record, "run", &run_reason, error)))
+  if (!bench_machine(record, what, command, error) ||
+      !add_reason(record, "ceiling", bench_ceilings(record, &reason), &reason, error) ||
+      !add_reason(record, "run", has_run, &run_reason, error) ||
+      (has_run && !add_run(record, &run, rows, error)))
     return false;
   for (int i = 0; i < plan->batch_count; i++)
     if (!measure_batch(record, plan, rows, plan->batches[i], error)) return false;

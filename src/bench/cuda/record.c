@@ -52,13 +52,6 @@ static void close_stamps(void) {
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static Engine *open_level(int level, Error *error) {
-  Engine *engine = bench_open(&bench_levels[level], &rows, &bench_usual, BATCH, error);
-  if (!engine || bench_fill(engine, &rows, error)) return engine;
-  engine->call->close(engine);
-  return NULL;
-}
-
 static bool train(Engine *engine, uint64_t steps, double *seconds, Error *error) {
   return bench_train(engine, &rows, 0, steps, 1e-3f, seconds, error);
 }
@@ -105,13 +98,11 @@ static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error
 static void time_levels(Trace *trace, double us[TRACE_LEVELS]) {
   for (int level = 0; level < TRACE_LEVELS; level++) {
     Error reason;
-    Engine *engine = open_level(level, &reason);
+    Engine *engine = bench_open(&bench_levels[level], &rows, &bench_usual, BATCH, &reason);
     us[level] = NAN;
-    if (!engine || !time_steps(engine, &us[level], &reason)) {
-      us[level] = NAN;
+    if (!engine || !time_steps(engine, &us[level], &reason))
       snprintf(trace->missing, sizeof trace->missing, "%s (%.300s)", bench_levels[level].name,
                reason.text);
-    }
     if (engine) engine->call->close(engine);
   }
 }
@@ -141,7 +132,7 @@ static bool add_level(Trace *trace, const BenchLevel *of, double us, Trace *list
 static bool record_level(Trace *trace, int level, double us, Trace *list, int blocks,
                          Error *error) {
   const BenchLevel *of = &bench_levels[level];
-  Engine *engine = open_level(level, error);
+  Engine *engine = bench_open(of, &rows, &bench_usual, BATCH, error);
   const bool good = engine && (of->level != FUSION_EPOCH || open_stamps(blocks, error)) &&
                     record_range(engine, list, error) && add_level(trace, of, us, list, error);
   close_stamps();
