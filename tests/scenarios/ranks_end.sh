@@ -3,6 +3,22 @@
 digits 389 61
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
 
+# was_loaded LIBRARY: the loader of libraries was asked for it.
+was_loaded() { grep -qF "$1" loaded; }
+
+case_ 'a process alone loads no MPI'
+LD_DEBUG=files "$MLP" $D --test none --epochs 1 >out 2>loaded
+was_loaded libjansson
+for library in libmlp-ranks libmpi libnccl; do
+  ! was_loaded $library || die "it has loaded $library"
+done
+
+case_ 'a program without MPI says so' # one that stands alone has no library to load
+mkdir alone
+cp "$MLP" alone
+MLP=alone/mlp-train OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 refuses 1 \
+  "a launcher started 4 processes, but this program was built without MPI: \`make setup MPI=1\`"
+
 # start_long RANKS DEVICE: starts a run that would take hours, and waits until it has saved.
 start_long() {
   rm -f net
@@ -41,41 +57,37 @@ kill_each() {
 }
 
 case_ 'a rank that is killed ends all'
-if with_ranks; then kill_each 3 cpu; fi
+with_ranks || exit 0
+kill_each 3 cpu
 
 case_ 'a rank that is killed ends all, on GPUs'
-if with_ranks; then
-  if with_gpus $D; then kill_each $gpus cuda; fi
-fi
+if with_gpus $D; then kill_each $gpus cuda; fi
 
 case_ 'a signal to a rank ends all'
-if with_ranks; then
-  for signal in INT TERM; do
-    start_long 2 cpu
-    kill -$signal "$(process_of 1)"
-    end_soon
-    failed_once $((128 + $(kill -l $signal))) 'rank 1 was interrupted '
-    said '--resume net'
-  done
-  for rank in 0 1; do # ranks of an ensemble say nothing to each other while they train
-    RANKS=2 start $D --epochs 1000000 --ensemble 2
-    printing 1 '^data '
-    kill -TERM "$(process_of $rank)"
-    finish
-    failed_once 143 'interrupted: networks of earlier seeds'
-  done
+for signal in INT TERM; do
   start_long 2 cpu
-  kill -INT $pid # mpirun
+  kill -$signal "$(process_of 1)"
   end_soon
-fi
+  failed_once $((128 + $(kill -l $signal))) 'rank 1 was interrupted '
+  said '--resume net'
+done
+for rank in 0 1; do # ranks of an ensemble say nothing to each other while they train
+  RANKS=2 start $D --epochs 1000000 --ensemble 2
+  printing 1 '^data '
+  kill -TERM "$(process_of $rank)"
+  finish
+  failed_once 143 'interrupted: networks of earlier seeds'
+done
+start_long 2 cpu
+kill -INT $pid # mpirun
+end_soon
 
 case_ 'what fails is said once'
-if with_ranks; then
-  mkfifo fifo
-  while IFS='|' read -r ranks code text options; do
-    OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # nobody has anything to save
-    failed_once $code "$text"
-  done <<END
+mkfifo fifo
+while IFS='|' read -r ranks code text options; do
+  OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # nobody has anything to save
+  failed_once $code "$text"
+done <<END
 3|1|nothing.csv does not exist|$D --train nothing.csv
 3|1|--batch 2 leaves some of 3 ranks without a row|$D --batch 2
 2|1|--train is not a file, but 2 ranks read it|$D --train fifo
@@ -83,19 +95,17 @@ if with_ranks; then
 2|2|--load is for one process|--load net --evaluate
 2|2|--tune is for one process|$D --tune rates.png
 END
-fi
 
 case_ 'ranks that were started otherwise than rank 0 are refused'
-if with_ranks; then
-  ok $D --epochs 2 --save other
-  ok $D --epochs 1 --save stale
-  ok $D --epochs 2 --seed 2 --save foreign
-  sed '7s/^[0-9]*/3/' digits_train.csv >relabelled.csv
-  cmp -s digits_train.csv relabelled.csv && sed '7s/^[0-9]*/4/' digits_train.csv >relabelled.csv
-  while IFS='|' read -r text first second; do
-    RANKS=1 run $D $first : -n 1 "$MLP" $D $second
-    failed_once 1 "rank 1 was started with --$text"
-  done <<END
+ok $D --epochs 2 --save other
+ok $D --epochs 1 --save stale
+ok $D --epochs 2 --seed 2 --save foreign
+sed '7s/^[0-9]*/3/' digits_train.csv >relabelled.csv
+cmp -s digits_train.csv relabelled.csv && sed '7s/^[0-9]*/4/' digits_train.csv >relabelled.csv
+while IFS='|' read -r text first second; do
+  RANKS=1 run $D $first : -n 1 "$MLP" $D $second
+  failed_once 1 "rank 1 was started with --$text"
+done <<END
 seed 2, rank 0 with 1: give all ranks the same options||--seed 2
 lr 0.1, rank 0 with 0.05||--lr 0.1
 epochs 3, rank 0 with 2|--epochs 2|--epochs 3
@@ -109,53 +119,32 @@ resume none, rank 0 with a run after epoch 2|--resume other --epochs 3|--epochs 
 resume a run after epoch 1, step 0|--resume other --epochs 3|--resume stale --epochs 3
 resume a run after epoch 2, step 0 (CRC|--resume other --epochs 3 --seed 2|--resume foreign --epochs 3 --seed 2
 END
-  RANKS=1 ok $D --epochs 1 --threads 2 : -n 1 "$MLP" $D --epochs 1 --threads 1
-fi
+RANKS=1 ok $D --epochs 1 --threads 2 : -n 1 "$MLP" $D --epochs 1 --threads 1
 
 case_ 'a rank that is stopped is named, and goes on'
-if with_ranks; then
-  start_long 2 cpu
-  stopped=$(process_of 1)
-  kill -STOP $stopped
-  until_ grep -q 'is stopped' err
-  failed_once 0 "rank 1, process $stopped on "
-  kill -CONT $stopped
-  kill -TERM $stopped
-  end_soon
-  [ $status = 143 ]
-fi
+start_long 2 cpu
+stopped=$(process_of 1)
+kill -STOP $stopped
+until_ grep -q 'is stopped' err
+failed_once 0 "rank 1, process $stopped on "
+kill -CONT $stopped
+kill -TERM $stopped
+end_soon
+[ $status = 143 ]
 
 case_ 'a signal to a rank that streams ends all where both stand'
-if with_ranks; then
-  for delay in 5 6 7 8 9; do
-    rm -f net
-    RANKS=2 start $D --resident no --epochs 1000000 --save net
-    until_ test -s net
-    sleep 0.00$delay
-    kill -TERM "$(process_of 1)"
-    end_soon
-    failed_once 143 'rank 1 was interrupted '
-  done
-fi
-
-# was_loaded LIBRARY: the loader of libraries was asked for it.
-was_loaded() { grep -qF "$1" loaded; }
-
-case_ 'a process alone loads no MPI'
-LD_DEBUG=files "$MLP" $D --test none --epochs 1 >out 2>loaded
-was_loaded libjansson
-for library in libmlp-ranks libmpi libnccl; do
-  ! was_loaded $library || die "it has loaded $library"
+for delay in 5 6 7 8 9; do
+  rm -f net
+  RANKS=2 start $D --resident no --epochs 1000000 --save net
+  until_ test -s net
+  sleep 0.00$delay
+  kill -TERM "$(process_of 1)"
+  end_soon
+  failed_once 143 'rank 1 was interrupted '
 done
-if with_ranks; then
-  LD_DEBUG=files LD_DEBUG_OUTPUT=debug RANKS=2 run --help
-  cat debug.* >loaded
-  was_loaded libmlp-ranks
-  was_loaded libmpi
-fi
 
-case_ 'a program without MPI says so' # one that stands alone has no library to load
-mkdir alone
-cp "$MLP" alone
-MLP=alone/mlp-train OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 refuses 1 \
-  "a launcher started 4 processes, but this program was built without MPI: \`make setup MPI=1\`"
+case_ 'ranks load MPI'
+LD_DEBUG=files LD_DEBUG_OUTPUT=debug RANKS=2 run --help
+cat debug.* >loaded
+was_loaded libmlp-ranks
+was_loaded libmpi
