@@ -25,24 +25,11 @@ printed 0 '^reduce, float32: '
 ok list --from "$record"
 printed 1 '^transfers '
 
-case_ 'topics are listed'
-run list
-if [ ! -s out ]; then
-  ok list
-  fails 2 "built without CUDA: --from docs/results/lab-h100.json shows a recorded run" softmax
-  fails 1 'this program was built without CUDA' device
-else
-  printed 1 '^softmax '
-  ok list reduce
-  printed 1 '^topic reduce: '
-fi
-
 case_ 'what is no record, or would be overwritten, is refused'
 cp "$record" r-softmax.png
 sed 's/"softmax"/"..\/softmax"/' "$record" >slashes.json
 refusals 1 all --plot r.png <<END
 cannot open none|--from none
-line 1: it is no JSON object|--from train.csv
 line 1: it is too long|--from /dev/zero
 it has no results|--from $results/fusion-h100.json
 '../softmax' is no topic: it has more than small letters and _|--from slashes.json
@@ -53,11 +40,21 @@ refusals 2 all --plot r.png <<END
 END
 same r-softmax.png "$record"
 
-case_ 'what needs a GPU says so'
-run list
+case_ 'topics are listed, and what needs a GPU says so'
+ok list
 if [ ! -s out ]; then
-  skip_ 'mlp-lab was built without CUDA'
+  fails 2 "built without CUDA: --from docs/results/lab-h100.json shows a recorded run" softmax
+  fails 1 'this program was built without CUDA' device
 else
+  printed 1 '^softmax '
+  ok list reduce
+  printed 1 '^topic reduce: '
+  refusals 2 <<'END'
+unknown topic 'nonsense'|nonsense
+unknown topic 'nonsense'|list nonsense
+--size of softmax must be 'rows x width'|softmax --size 5
+'cublas' is not of the problem 'bf16'|matmul --problem bf16 --rung cublas
+END
   export CUDA_VISIBLE_DEVICES=
   for topic in softmax 'softmax --check' all; do
     refuses 1 "; mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
