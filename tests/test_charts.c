@@ -51,6 +51,7 @@ TEST(points_are_where_the_numbers_say) {
   assert_true(text_mark("rising")->x1 < swatch->x && swatch->x1 < name->x &&
               name->y < dot(0, 4)->y);
   assert_says("epoch", "loss", "panel");
+  assert_true(dot(0, 0) > dot(1, 4)); /* the first curve is drawn last */
 }
 
 /* More than 64 points have no dots, but for the first and those after a gap. */

@@ -15,8 +15,9 @@ bool line_chart_draw(const LineChart *c, const char *to, Error *cause) {
   FILE *file = text_open();
   fprintf(file, "%s\n%s\n", c->title, c->subtitle);
   for (const CurvePanel *p = c->panels; p < c->panels + c->count; p++) {
-    fprintf(file, "%s: %s, %s%s\n", p->title ? p->title : p->x.mark_label, p->x.label, p->y.label,
+    fprintf(file, "%s: %s, %s%s", p->title ? p->title : "", p->x.label, p->y.label,
             p->y.logarithmic ? " (logarithms)" : "");
+    fprintf(file, p->x.mark_label ? ", %s %g\n" : "\n", p->x.mark_label, p->x.mark);
     for (const Curve *k = p->curves; k < p->curves + p->count; k++) {
       fprintf(file, "%s", k->name);
       for (int i = 0; i < k->count; i++) fprintf(file, " %g,%.4g", k->x[i], k->y[i]);
@@ -54,19 +55,19 @@ static void assert_chart(int count, const char *wanted) {
 
 TEST(curves) {
   make_results(2, JUDGED_BY_TEST);
-  assert_chart(2, "Test accuracy 75.00% after epoch 2\n" ROWS
-                  "; 10000 test rows, judged after each epoch\n"
-                  "Loss: epoch, cross-entropy\ntraining 1,0.5 2,0.35\ntest 1,0.8 2,0.75\n"
-                  "Accuracy: epoch, percent\ntraining 1,87 2,92\ntest 1,70 2,75\n");
+  assert_chart(
+      2, "Test accuracy 75.00% after epoch 2\n" ROWS "; 10000 test rows, judged after each epoch\n"
+         "Loss: epoch, cross-entropy, best epoch 2\ntraining 1,0.5 2,0.35\ntest 1,0.8 2,0.75\n"
+         "Accuracy: epoch, percent, best epoch 2\ntraining 1,87 2,92\ntest 1,70 2,75\n");
   make_results(3, JUDGED_BY_VALIDATION);
   results[0].test_accuracy = results[1].test_accuracy = 0.9; /* the first of the best */
   results[1].train_loss = INFINITY;
   results[2].test_loss = 0.01;
   assert_chart(3, "Validation accuracy 76.67% after epoch 3, best 90.00% after epoch 1\n" ROWS
                   "; 10000 validation rows, judged after each epoch\n"
-                  "Loss: epoch, cross-entropy, logarithmic scale (logarithms)\n"
+                  "Loss: epoch, cross-entropy, logarithmic scale (logarithms), best epoch 1\n"
                   "training 1,0.5 2,inf 3,0.3\nvalidation 1,0.8 2,0.75 3,0.01\n"
-                  "Accuracy: epoch, percent\n"
+                  "Accuracy: epoch, percent, best epoch 1\n"
                   "training 1,87 2,92 3,93.67\nvalidation 1,90 2,90 3,76.67\n");
   results[2].test_loss = 0; /* has no logarithm */
   OK(plot_curves(results, 3, path, &error));
@@ -100,7 +101,7 @@ TEST(rates) {
   OK(plot_rates(&test, path, &error));
   assert_string_equal(chart, "From a learning rate of 0.1 on the loss falls no further\n"
                              "The rate grows from step to step within one epoch\n"
-                             "that rate: learning rate, training loss, cross-entropy\n"
+                             ": learning rate, training loss, cross-entropy, that rate 0.1\n"
                              "loss 0.01,2 0.1,1 1,0.5 10,nan\n"
                              "mean of five rates 0.01,2 0.1,1 1,1 10,nan\n");
 }

@@ -18,8 +18,10 @@ enum { TRAINING, TEST, KINDS };
 /* On a linear axis, a loss that fell this much would be a line along the bottom. */
 static const double STEEP = 20;
 
-/* Makes a panel of curves over the same x; false if nothing of them is finite. */
-static bool make_panel(int measure, const Curve curves[KINDS], int kinds, CurvePanel *panel) {
+/* Makes a panel of curves over the same x, with a line at the best epoch, 0: none; false if nothing
+   of them is finite. */
+static bool make_panel(int measure, const Curve curves[KINDS], int kinds, int best,
+                       CurvePanel *panel) {
   Axis y = {.label = measure == LOSS ? "cross-entropy" : "percent"};
   axis_clear(&y);
   for (int k = 0; k < KINDS; k++)
@@ -28,19 +30,20 @@ static bool make_panel(int measure, const Curve curves[KINDS], int kinds, CurveP
     y.logarithmic = true;
     y.label = "cross-entropy, logarithmic scale";
   }
-  *panel =
-      (CurvePanel){measure == LOSS ? "Loss" : "Accuracy", {.label = "epoch"}, y, curves, kinds};
+  const Axis x = {.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
+  *panel = (CurvePanel){measure == LOSS ? "Loss" : "Accuracy", x, y, curves, kinds};
   return y.low <= y.high;
 }
 
-static void title_curves(const EpochResult *results, int count, char *text, size_t size) {
+/* Returns the epoch of the best test accuracy, the first of equal ones; 0: none is known. */
+static int title_curves(const EpochResult *results, int count, char *text, size_t size) {
   const EpochResult *last = &results[count - 1], *best = last;
-  for (int i = count - 1; i >= 0; i--) /* the first of equal ones */
+  for (int i = count - 1; i >= 0; i--)
     if (results[i].test_accuracy >= best->test_accuracy || isnan(best->test_accuracy))
       best = &results[i];
   if (isnan(best->test_accuracy)) {
     snprintf(text, size, "%d epochs", count);
-    return;
+    return 0;
   }
   const int used = snprintf(text, size, "%s accuracy %.2f%% after epoch %d",
                             last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test",
@@ -48,6 +51,7 @@ static void title_curves(const EpochResult *results, int count, char *text, size
   if (best->test_accuracy != last->test_accuracy)
     snprintf(text + used, size - (size_t)used, ", best %.2f%% after epoch %d",
              100 * best->test_accuracy, best->epoch);
+  return best->epoch;
 }
 
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error) {
@@ -66,16 +70,16 @@ bool plot_curves(const EpochResult *results, int count, const char *path, Error 
   }
   Curve curves[MEASURES][KINDS];
   CurvePanel panels[MEASURES];
+  char title[WORDS], subtitle[WORDS];
+  const int best = title_curves(results, count, title, sizeof title);
   int drawn = 0;
   for (int m = 0; m < MEASURES; m++) {
     for (int k = 0; k < KINDS; k++)
       curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers,
                              numbers + (1 + m * KINDS + k) * count, count};
-    drawn +=
-        make_panel(m, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, &panels[drawn]);
+    drawn += make_panel(m, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, best,
+                        &panels[drawn]);
   }
-  char title[WORDS], subtitle[WORDS];
-  title_curves(results, count, title, sizeof title);
   const int used =
       snprintf(subtitle, sizeof subtitle,
                "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);

@@ -10,8 +10,8 @@
 #include "model/metrics.h"
 #include "model/network.h"
 
-/* Draws loss and accuracy over the epochs, in training and on test rows. What is not finite is a
-   gap. Fails if nothing is finite. */
+/* Draws loss and accuracy over the epochs, in training and on test rows. A line marks the epoch of
+   the best test accuracy. What is not finite is a gap. Fails if nothing is finite. */
 bool plot_curves(const EpochResult *results, int count, const char *path, Error *error);
 
 enum { RATES_MOST = 100 }; /* each as many times the one before */

@@ -57,11 +57,11 @@ static void draw_panel(Canvas *page, const CurvePanel *panel) {
   if (panel->title) page_text(page, STARTS, MARGIN, panel->y.to - 44, TEXT + 1, INK, panel->title);
   page_axis(page, &panel->x);
   page_axis(page, &panel->y);
-  for (int c = 0; c < panel->count; c++) {
+  for (int c = panel->count - 1; c >= 0; c--) { /* the first curve lies over the others */
     keys[c] = (Key){page_series[c], panel->curves[c].name};
     draw_curve(page, panel, &panel->curves[c], page_series[c]);
   }
-  page_legend(page, RIGHT, panel->y.to - (panel->title ? 18 : 44), keys, panel->count);
+  page_legend(page, RIGHT, panel->y.to - 44, keys, panel->count);
 }
 
 bool line_chart_draw(const LineChart *chart, const char *path, Error *error) {
