@@ -219,7 +219,7 @@ IN_FOLDER(bad_metadata_is_refused) {
       {"'0.33333333333333331'", "'0.3333333333333333x'", "no valid loss"},
       {"'0.33333333333333331'", "''                   ", "no valid loss"},
       {"'options'", "'Options'", "no valid options"},
-      {"'no\\n", "'no  ", "its names: 1 names, but the network has 2 classes"},
+      {"'no\\n", "'no  ", "its names: 1 name, but the network has 2 classes"},
       {"'no\\n", "'  \\n", "its names: name 1 is empty"},
   };
   save_sample();

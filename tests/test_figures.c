@@ -197,14 +197,9 @@ TEST(many_filters) {
 
 enum { SIDE = 12, MISTAKES = 64 };
 
-/* Of three classes; the middle one is as long as a name can be. */
-static ClassName some_names[] = {{"T-shirt"}, {""}, {"Bag"}};
-static const ClassName *names; /* of what is drawn; NULL: numbers */
-
-static void use_names(void) {
-  memset(some_names[1].text, 'x', sizeof some_names[1].text - 1);
-  names = some_names;
-}
+/* Names of what is drawn, one as long as can be; NULL: numbers. */
+static const char *names,
+    three[] = "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag";
 
 /* Under each digit are three lines: truth, prediction, row. Saving asserts that they do not reach
    the next one's. */
@@ -237,7 +232,7 @@ TEST(mistakes) {
     mistakes[m] = (Mistake){pixels[m], 1023, 1022, 0.99999999, UINT64_MAX};
   assert_mistakes(mistakes, MISTAKES, SIDE);
   assert_says("prediction 1022: >99.99%");
-  use_names();
+  names = three;
   for (int m = 0; m < MISTAKES; m++) mistakes[m].truth = 2, mistakes[m].prediction = m % 2;
   assert_mistakes(mistakes, MISTAKES, SIDE);
   assert_says("truth Bag", "prediction T-shirt: >99.99%", "prediction xxxx");
@@ -316,12 +311,11 @@ TEST(confusion) {
 /* Names stand at the left of the rows and below the columns, instead of numbers. */
 TEST(confusion_of_named_classes) {
   make_scores(3);
-  use_names();
-  scores.names = names;
+  scores.names = three;
   count(0, 2, 7);
   draw_confusion("wwrwwwwww");
   for (int c = 0; c < 3; c++) {
-    const Mark *row = text_mark(names[c].text), *column = row + 1;
+    const Mark *row = text_mark(class_name(three, c).text), *column = row + 1;
     assert_at(row->y1 - SMALL / 2.0, (cell(3 * c)->y + cell(3 * c)->y1) / 2);
     assert_at((column->x + column->x1) / 2, (cell(c)->x + cell(c)->x1) / 2);
     assert_true(row->x1 < cell(0)->x && column->y > cell(6)->y1);

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "cli/option_kinds.h"
 #include "engine/device.h"
-#include "model/class_names.h"
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
@@ -27,8 +26,8 @@ typedef struct {
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
-  ClassName *class_names; /* of --names or a saved network, NULL: none; of whoever read them */
-  char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
+  char *class_names;               /* of these or of a saved network; of whoever read them */
+  char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],

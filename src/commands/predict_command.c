@@ -43,7 +43,7 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
 }
 
 /* An engine with the network in the file. names: those of the first network that has some. */
-static Engine *open_network(const Options *o, const char *path, Device *device, ClassName **names,
+static Engine *open_network(const Options *o, const char *path, Device *device, char **names,
                             Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
@@ -59,7 +59,7 @@ static Engine *open_network(const Options *o, const char *path, Device *device, 
 }
 
 /* An engine with the networks of options->load, which are to predict for the same rows. */
-static Engine *open_networks(const Options *o, Device *device, ClassName **names, Error *error) {
+static Engine *open_networks(const Options *o, Device *device, char **names, Error *error) {
   Engine *engine[OPTIONS_LOADS];
   const PathList *load = &o->load;
   int count = 0;

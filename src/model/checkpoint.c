@@ -96,17 +96,6 @@ static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
   return true;
 }
 
-/* One name a line. */
-static json_t *names_text(const Checkpoint *checkpoint) {
-  const int classes = network_classes(&checkpoint->network);
-  char *text = calloc((size_t)classes, sizeof *checkpoint->names), *end = text;
-  for (int c = 0; text && c < classes; c++)
-    end += sprintf(end, c ? "\n%s" : "%s", checkpoint->names[c].text);
-  json_t *names = text ? json_string(text) : NULL;
-  free(text);
-  return names;
-}
-
 static json_t *describe_metadata(const Checkpoint *checkpoint) {
   json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = 0;
@@ -114,7 +103,8 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
     if (checkpoint->resident || f->offset != offsetof(Checkpoint, resident))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
-  if (checkpoint->names) failed |= json_object_set_new(metadata, "names", names_text(checkpoint));
+  if (checkpoint->names)
+    failed |= json_object_set_new(metadata, "names", json_string(checkpoint->names));
   if (!failed) return metadata;
   json_decref(metadata);
   return NULL;
@@ -519,8 +509,12 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   checkpoint->options = strdup(options);
   if (!checkpoint->options) return error_set(error, "no memory for its options");
   const char *names = ours ? json_string_value(json_object_get(metadata, "names")) : NULL;
-  return !names || (checkpoint->names = class_names_parse(
-                        names, '\n', network_classes(&checkpoint->network), "its names", error));
+  if (!names) return true;
+  checkpoint->names = strdup(names);
+  return checkpoint->names
+             ? class_names_settle(checkpoint->names, network_classes(&checkpoint->network),
+                                  "its names", error)
+             : error_set(error, "no memory for its names");
 }
 
 static bool load_described(Checkpoint *checkpoint, int file, Header *header, Error *error) {

@@ -47,7 +47,7 @@ typedef struct {
   double best_accuracy;   /* NAN if unknown */
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
-  ClassName *names;       /* (classes), NULL: none; owned */
+  char *names;            /* of the classes, see class_names.h, NULL: none; owned */
 } Checkpoint;
 
 /* A number in __metadata__, kept as text. */

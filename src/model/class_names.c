@@ -4,42 +4,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
 #include "base/stream.h"
+#include "base/sizes.h"
 #include "base/text.h"
 
-ClassName class_name(const ClassName *names, int c) {
-  ClassName number;
-  if (names) return names[c];
-  snprintf(number.text, sizeof number.text, "%d", c);
-  return number;
+ClassName class_name(const char *names, int c) {
+  ClassName name;
+  for (int before = 0; names && before < c; before++) names = strchr(names, '\n') + 1;
+  if (names)
+    snprintf(name.text, sizeof name.text, "%.*s", (int)strcspn(names, "\n"), names);
+  else
+    snprintf(name.text, sizeof name.text, "%d", c);
+  return name;
 }
 
-int class_name_length(const ClassName *names, int c) {
-  const ClassName name = class_name(names, c);
-  int length = 0;
-  for (const char *at = name.text; *at; at += text_character(at)) length++;
-  return length;
-}
-
-int class_names_width(const ClassName *names, int classes) {
+int class_names_width(const char *names, int first, int last) {
   int width = 0;
-  for (int c = 0; c < classes; c++) width = max_int(width, class_name_length(names, c));
+  for (int c = first; c <= last; c++) {
+    const ClassName name = class_name(names, c);
+    int characters = 0;
+    for (const char *at = name.text; *at; at += text_character(at)) characters++;
+    width = max_int(width, characters);
+  }
   return width;
 }
 
-void class_name_print(FILE *file, int width, const ClassName *names, int c) {
-  fprintf(file, "%*s%s", max_int(width - class_name_length(names, c), 0), "",
+void class_name_print(FILE *file, int width, const char *names, int c) {
+  fprintf(file, "%*s%s", max_int(width - class_names_width(names, c, c), 0), "",
           class_name(names, c).text);
 }
 
-void class_name_print_json(FILE *file, const ClassName *names, int c) {
+void class_name_print_json(FILE *file, const char *names, int c) {
   if (!names) return;
   fputs(", \"name\": ", file);
   json_text(class_name(names, c).text, file);
 }
 
-void class_names_print_json(FILE *file, const ClassName *names, int classes) {
+void class_names_print_json(FILE *file, const char *names, int classes) {
   for (int c = 0; c < classes; c++) {
     fputs(c ? ", " : "[", file);
     json_text(class_name(names, c).text, file);
@@ -47,68 +48,53 @@ void class_names_print_json(FILE *file, const ClassName *names, int classes) {
   fputc(']', file);
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
-
-/* Checks names[c] against the rules and those before it. */
-static bool check_name(const ClassName *names, int c, const char *whose, Error *error) {
-  const char *name = names[c].text;
-  if (!*name) return error_set(error, "%s: name %d is empty", whose, c + 1);
-  if (text_printable(NULL, 0, name) != strlen(name))
-    return error_set(error, "%s: name %d, '%s', must be UTF-8 without control characters", whose,
-                     c + 1, name);
-  for (int before = 0; before < c; before++)
-    if (strcmp(names[before].text, name) == 0)
-      return error_set(error, "%s: names %d and %d are both '%s'", whose, before + 1, c + 1, name);
-  return true;
+bool class_names_settle(char *names, int classes, const char *whose, Error *error) {
+  int count = 0;
+  char *name = names; /* where the next one goes; until the end, each ends in a 0 */
+  for (char *at = names, *end; at; at = end) {
+    at += strspn(at, " \t");
+    size_t length = strcspn(at, "\n");
+    end = at[length] ? at + length + 1 : NULL;
+    while (length > 0 && strchr(" \t\r", at[length - 1])) length--;
+    memmove(name, at, length);
+    name[length] = '\0';
+    count++;
+    if (length == 0) return error_set(error, "%s: name %d is empty", whose, count);
+    if (length >= sizeof(ClassName))
+      return error_set(error, "%s: name %d has %zu bytes, but at most %zu are kept", whose, count,
+                       length, sizeof(ClassName) - 1);
+    if (text_printable(NULL, 0, name) != length)
+      return error_set(error, "%s: name %d, '%s', must be UTF-8 without control characters", whose,
+                       count, name);
+    for (const char *other = names; other < name; other += strlen(other) + 1)
+      if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' is there twice", whose, name);
+    name += length + 1;
+  }
+  for (char *c = names; c < name - 1; c++)
+    if (!*c) *c = '\n';
+  return count == classes || error_set(error, "%s: %d name%s, but the network has %d classes",
+                                       whose, count, count == 1 ? "" : "s", classes);
 }
 
-ClassName *class_names_parse(const char *text, char separator, int classes, const char *whose,
-                             Error *error) {
-  const char between[] = {separator, '\0'};
-  int count = 1;
-  for (const char *c = text; *c; c++) count += *c == separator;
-  if (count != classes) {
-    error_set(error, "%s: %d names, but the network has %d classes", whose, count, classes);
-    return NULL;
-  }
-  ClassName *names = calloc((size_t)classes, sizeof *names);
-  bool good = names || error_set(error, "%s: no memory for %d names", whose, classes);
-  for (int c = 0; good && c < classes; c++) {
-    text += strspn(text, " \t");
-    size_t whole = strcspn(text, between), length = whole;
-    while (length > 0 && strchr(" \t\r", text[length - 1])) length--;
-    if (length >= sizeof names[c].text)
-      good = error_set(error, "%s: name %d has %zu bytes, but at most %zu are kept", whose, c + 1,
-                       length, sizeof names[c].text - 1);
-    else
-      memcpy(names[c].text, text, length);
-    good = good && check_name(names, c, whose, error);
-    text += whole + 1;
-  }
-  if (good) return names;
-  free(names);
-  return NULL;
-}
-
-ClassName *class_names_read(const char *value, int classes, Error *error) {
-  if (strchr(value, ',')) return class_names_parse(value, ',', classes, "--names", error);
+char *class_names_read(const char *value, int classes, Error *error) {
   enum { ROOM = 1 << 18 }; /* bytes: of the most names, each as long as can be, and blanks */
-  ClassName *names = NULL;
+  const bool is_list = strchr(value, ',');
   char *text = calloc(ROOM, 1);
   errno = 0;
-  FILE *file = text ? stream_open_input(value) : NULL;
+  FILE *file = text && !is_list ? stream_open_input(value) : NULL;
   size_t length = file ? fread(text, 1, ROOM - 1, file) : 0;
-  if (!text)
-    error_set(error, "no memory for the names in %s", value);
-  else if (!file || ferror(file))
+  bool good = text && (is_list || (file && !ferror(file)));
+  if (!good)
     error_set(error, "--names: cannot read %s: %s; a list has commas between the names", value,
               strerror(errno));
-  else {
-    while (length > 0 && strchr("\r\n", text[length - 1])) text[--length] = '\0';
-    const bool marked = strncmp(text, "\xef\xbb\xbf", 3) == 0; /* a byte order mark */
-    names = class_names_parse(text + 3 * marked, '\n', classes, value, error);
-  }
   if (file) fclose(file);
+  while (length > 0 && strchr("\r\n", text[length - 1])) text[--length] = '\0';
+  if (good && is_list)
+    for (char *c = strcpy(text, value); *c; c++)
+      if (*c == ',') *c = '\n';
+  if (good && strncmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
+    memmove(text, text + 3, strlen(text + 3) + 1);
+  if (good && class_names_settle(text, classes, is_list ? "--names" : value, error)) return text;
   free(text);
-  return names;
+  return NULL;
 }

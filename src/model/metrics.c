@@ -3,10 +3,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/sizes.h"
 
-enum { MATRIX_CLASSES = 16, MATRIX_NAMES = 120, CONFUSIONS = 10 }; /* characters of all names */
+enum { MATRIX_CLASSES = 16, MATRIX_NAMES = 128, CONFUSIONS = 10 }; /* bytes of all names */
 enum { LABEL = 5, COLUMN = 9 }; /* least characters of a column */
 
 bool metrics_open(Metrics *metrics, int classes, Error *error) {
@@ -83,12 +84,12 @@ static int matrix_width(const Metrics *s) {
 }
 
 static void print_classes(const Metrics *s, FILE *file, bool matrix) {
-  const int label = max_int(LABEL, class_names_width(s->names, s->classes)),
+  const int label = max_int(LABEL, class_names_width(s->names, 0, s->classes - 1)),
             least = matrix ? matrix_width(s) : 0;
   int width[MATRIX_CLASSES];
   fprintf(file, matrix ? "truth  answer\n%*s" : "%*s", label, matrix ? "" : "class");
   for (int answer = 0; matrix && answer < s->classes; answer++) {
-    width[answer] = max_int(least, class_name_length(s->names, answer) + 1);
+    width[answer] = max_int(least, class_names_width(s->names, answer, answer) + 1);
     class_name_print(file, width[answer], s->names, answer);
   }
   fprintf(file, "%9s%11s%9s%9s\n", "rows", "precision", "recall", "F1");
@@ -117,7 +118,7 @@ static void print_confusions(const Metrics *s, FILE *file) {
       worst[at].truth = truth, worst[at].answer = answer, worst[at].rows = rows;
     }
   if (worst[0].rows == 0) return;
-  const int widest = class_names_width(s->names, s->classes), label = max_int(LABEL, widest),
+  const int widest = class_names_width(s->names, 0, s->classes - 1), label = max_int(LABEL, widest),
             column = max_int(COLUMN, widest + 2);
   fprintf(file, "\nmost frequent confusions\n%*s%*s%*s\n", label, "truth", column, "answer", COLUMN,
           "rows");
@@ -129,9 +130,8 @@ static void print_confusions(const Metrics *s, FILE *file) {
 }
 
 void metrics_print(const Metrics *s, FILE *file) {
-  int characters = 0;
-  for (int c = 0; c < s->classes; c++) characters += class_name_length(s->names, c);
-  const bool matrix = s->classes <= MATRIX_CLASSES && characters <= MATRIX_NAMES;
+  const bool matrix =
+      s->classes <= MATRIX_CLASSES && (!s->names || strlen(s->names) <= MATRIX_NAMES);
   fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
   print_part(file, 8, s->correct, s->rows);
   fprintf(file, "  wrong %" PRIu64 " of %" PRIu64 " rows\n\n", s->rows - s->correct, s->rows);

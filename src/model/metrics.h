@@ -34,7 +34,7 @@ typedef struct {
   uint64_t *counts; /* (classes, classes): truth, prediction; owned */
   double loss;      /* sum of the cross-entropies, natural logarithm */
   uint64_t rows, correct;
-  const ClassName *names; /* for what is printed or drawn; NULL at first */
+  const char *names; /* of the classes, see class_names.h; NULL at first */
 } Metrics;
 
 /* Starts with nothing counted. Fails without memory. */

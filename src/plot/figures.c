@@ -202,7 +202,7 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
 enum { MISTAKE_COLUMNS = 8, MISTAKE_LINES = 3 };
 
 static void draw_mistake(Canvas *page, const Grid *grid, int i, const Mistake *mistake, int side,
-                         const ClassName *names) {
+                         const char *names) {
   char truth[WORDS], prediction[WORDS], row[48];
   const double percent = 100 * mistake->probability;
   const bool almost = percent >= 99.995 && percent < 100; /* none is rounded to certainty */
@@ -216,7 +216,7 @@ static void draw_mistake(Canvas *page, const Grid *grid, int i, const Mistake *m
             MISTAKE_LINES);
 }
 
-bool plot_mistakes(const Mistake *mistakes, int count, int side, const ClassName *names,
+bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *names,
                    const char *path, Error *error) {
   const Grid grid =
       tile_grid(MARGIN, HEAD, names ? 240 : 190, MISTAKE_COLUMNS, side, MISTAKE_LINES);

@@ -48,7 +48,7 @@ typedef struct {
 
 /* Draws wrong predictions in the order given, the most confident first; names: of the classes.
    Without any, the picture says so. */
-bool plot_mistakes(const Mistake *mistakes, int count, int side, const ClassName *names,
+bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *names,
                    const char *path, Error *error);
 
 enum { FIGURES_MAX_NUMBERS = 30 };

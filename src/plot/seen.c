@@ -13,13 +13,13 @@ enum { COLUMNS = 6, LEFT = MARGIN + VIEW + 2 * GAP, WIDTH = LEFT + COLUMNS * DIG
 
 struct Seen {
   int side;
-  const ClassName *names;
+  const char *names;
   int count, shown;  /* pictures: all that were added; those with a canvas */
   int width, height; /* of the page */
   Canvas canvas[SEEN_MOST];
 };
 
-Seen *seen_open(int side, const ClassName *names) {
+Seen *seen_open(int side, const char *names) {
   Seen *seen = calloc(1, sizeof *seen);
   if (!seen) return NULL;
   seen->side = side;

@@ -16,7 +16,7 @@ enum { SEEN_MOST = 24, SEEN_TALLEST = 16384 }; /* pictures that are shown; pixel
 typedef struct Seen Seen;
 
 /* side: of a digit; names: of the classes, which must stay. NULL: no memory. */
-Seen *seen_open(int side, const ClassName *names);
+Seen *seen_open(int side, const char *names);
 void seen_close(Seen *seen); /* NULL is allowed */
 
 /* Draws the picture with the digits of the photograph and the answers to them, (count), if there is

@@ -11,7 +11,7 @@ typedef struct {
       rows; /* with labels; path NULL: none, so only weights and html are drawn. See predict_open */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a page to draw on */
-  const ClassName *names;                     /* of the classes */
+  const char *names;                          /* of the classes */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
   void *context;                              /* of each */
 } EvaluateConfig;

@@ -229,7 +229,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .classes = (int)classes,
                .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
                .seen = *pictures->show ? seen_open(side, pictures->names) : NULL,
-               .name_width = class_names_width(pictures->names, (int)classes)};
+               .name_width = class_names_width(pictures->names, 0, (int)classes - 1)};
   bool good = a.probabilities && (a.seen || !*pictures->show);
   good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */

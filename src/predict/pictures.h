@@ -12,12 +12,12 @@ typedef void PictureFailed(void *context, const Error *error);
 typedef struct {
   char *const *paths; /* (count) */
   int count;
-  double confidence;      /* an answer with a smaller probability is unsure */
-  bool json;              /* a line of JSON for each picture, instead of text */
-  const char *show;       /* a PNG of the pictures beside what the network saw; "": none. It
-                              is written if any picture has an answer */
-  const ClassName *names; /* of the classes */
-  FILE *file;             /* to write to */
+  double confidence; /* an answer with a smaller probability is unsure */
+  bool json;         /* a line of JSON for each picture, instead of text */
+  const char *show;  /* a PNG of the pictures beside what the network saw; "": none. It
+                         is written if any picture has an answer */
+  const char *names; /* of the classes */
+  FILE *file;        /* to write to */
   PictureFailed *failed;
   void *context;
 } Pictures;

@@ -29,10 +29,10 @@ enum { LIKELIEST = 3 }; /* classes, at most, that an answer names */
 int predict_likeliest(const double *probabilities, int classes, int *best);
 
 typedef struct {
-  const char *output;     /* the file's name, or "-" for standard output */
-  bool probabilities;     /* of all classes are written, too */
-  bool json;              /* a line of JSON per row, with the likeliest classes; else CSV */
-  const ClassName *names; /* of the classes, for JSON */
+  const char *output; /* the file's name, or "-" for standard output */
+  bool probabilities; /* of all classes are written, too */
+  bool json;          /* a line of JSON per row, with the likeliest classes; else CSV */
+  const char *names;  /* of the classes, for JSON */
 } PredictFormat;
 
 /* Writes the prediction for every remaining row: in CSV ImageId (from 1), Label and P0, P1, ... The

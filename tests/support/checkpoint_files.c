@@ -155,9 +155,9 @@ Checkpoint make_checkpoint(void) {
                            .best_accuracy = DBL_TRUE_MIN,
                            .best_epoch = INT32_MAX,
                            .updates = 1000000,
-                           .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n")};
+                           .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n"),
+                           .names = strdup("no\n\xc3\xa4 \"yes\"")};
   Error error;
-  checkpoint.names = class_names_parse("no,\xc3\xa4 \"yes\"", ',', 2, "names", &error);
   assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));
   make_arrays(&checkpoint, 2);
   return checkpoint;
