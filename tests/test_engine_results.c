@@ -80,7 +80,7 @@ ENGINE_TEST(test_same_as_reference_and_cpu) {
     if (quick() && !c->quick) continue;
     const Data data = make_data(c, c->rows);
     compare_levels(c, &data, tested_levels());
-    release_kept(NULL);
+    close_engines(NULL);
   }
 }
 
@@ -127,7 +127,7 @@ static void check_same_bits(const Case *c, int level) {
     /* a call's losses are added up on a GPU before they join the sum */
     assert_same_outcome(&o[0], &o[w], w < 2 || level == CPU ? 0 : 1e-12);
   }
-  release_kept(NULL);
+  close_engines(NULL);
 }
 
 CONTRACT(test_same_bits, tested_levels()) {

@@ -43,8 +43,7 @@ static Answered answered(ExerciseTask task) {
     ExerciseArray *array = &a.problem.array[name];
     const size_t bytes = exercise_bytes(array);
     if (bytes == 0) continue;
-    a.left[name] = malloc(bytes);
-    assert_non_null(a.left[name]);
+    a.left[name] = allocate(bytes, 1);
     exercise_poison((uint8_t *)a.left[name], 0, bytes);
     for (size_t i = 0; array->expected && i < bytes / array->size; i++) {
       if (array->allowed[i] < 0) continue;
@@ -58,17 +57,12 @@ static Answered answered(ExerciseTask task) {
   return a;
 }
 
-static void release(Answered *a) {
-  for (int name = 0; name < ARRAYS; name++) free(a->left[name]);
-  exercise_free(&a->problem);
-}
-
 TEST(what_is_expected_is_right) {
   for (int task = 0; task < TASKS; task++) {
     Answered a = answered((ExerciseTask)task);
     char text[448] = "";
     if (!exercise_judge(&a.problem, text, sizeof text)) fail_msg("%s", text);
-    release(&a);
+    exercise_free(&a.problem);
   }
 }
 
@@ -86,7 +80,7 @@ static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step,
   }
   assert_false(exercise_judge(&a.problem, text, sizeof text));
   if (!strstr(text, as)) fail_msg("'%s' is not in '%s'", as, text);
-  release(&a);
+  exercise_free(&a.problem);
 }
 
 TEST(what_is_wrong_is_described) {
@@ -109,12 +103,11 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
   ExerciseCall call = {.moved_bytes = exercise_least_bytes(TASK_FORWARD, a.problem.shape)};
   exercise_judge_call(&a.problem, &call, false, &score);
   assert_string_equal(score.wrong, "");
-  char as[64];
-  snprintf(as, sizeof as, "it moved %.0f bytes, fewer than it can; rows ", --call.moved_bytes);
+  const char *as = text_printf("it moved %.0f bytes, fewer than it can; rows ", --call.moved_bytes);
   exercise_judge_call(&a.problem, &call, true, &score);
   assert_memory_equal(score.wrong, as, strlen(as));
   assert_non_null(strstr(score.wrong, "; as it was measured"));
-  release(&a);
+  exercise_free(&a.problem);
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
@@ -156,12 +149,11 @@ TEST(bytes_are_counted_by_operand) {
 
 /* Nsight Compute's output has commas in the names of kernels and in thousands. */
 TEST_WITH(counters_are_joined, folder_open, folder_close) {
-  static const char head[] = "==PROF== Connected\n"
-                             "\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric "
-                             "Unit\",\"Metric Value\"\n";
+#define HEAD                                                                                       \
+  "==PROF== Connected\n\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","   \
+  "\"Metric Value\"\n"
 #define LINE(kernel, metric, value)                                                                \
   "\"" kernel "\",\"f(int, float *)\",\"Metrics\",\"" metric "\",\"byte\",\"" value "\"\n"
-  char text[4096];
   const char *path = folder_path("counters.csv");
   ExerciseScore scores[TASKS];
   for (int t = 0; t < TASKS; t++)
@@ -169,9 +161,8 @@ TEST_WITH(counters_are_joined, folder_open, folder_close) {
         (ExerciseScore){.call.launches = t == 0 ? 2 : 1, .dram_bytes = NAN, .cache_bytes = NAN};
   assert_string_equal(exercise_counters(path, scores), "Nsight Compute (ncu) was not found");
 
-  snprintf(text, sizeof text, "%s%s", head,
-           LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5"));
-  folder_write(path, text);
+  folder_write(path, HEAD LINE("0", "dram__bytes_read.sum", "1,234,567")
+                         LINE("0", "lts__t_bytes.sum", "5"));
   assert_non_null(strstr(exercise_counters(path, scores), "other kernels"));
   assert_true(isnan(scores[0].dram_bytes));
 
@@ -180,12 +171,11 @@ TEST_WITH(counters_are_joined, folder_open, folder_close) {
   folder_write(path, "==ERROR== something\n");
   assert_non_null(strstr(exercise_counters(path, scores), "measured nothing"));
 
-  snprintf(text, sizeof text, "%s%s%s%s", head,
-           LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5"),
-           LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6"),
-           LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
-               LINE("4", "lts__t_bytes.sum", "9"));
-  folder_write(path, text);
+  folder_write(
+      path, HEAD LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5")
+                LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6")
+                    LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
+                        LINE("4", "lts__t_bytes.sum", "9"));
   assert_null(exercise_counters(path, scores));
   assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
   assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);

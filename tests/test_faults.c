@@ -69,9 +69,7 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 
 /* A file of a folder; none is empty. */
 static Content content_of(const char *place, const char *name) {
-  char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/%s", place, name);
-  return read_content(path);
+  return read_content(text_printf("%s/%s", place, name));
 }
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
@@ -85,17 +83,12 @@ static Likeness compare(const char *place, const char *other, const char *name) 
   const Content a = content_of(place, name), model = content_of(other, name);
   const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
   const bool lines = a.size == 0 || a.bytes[a.size - 1] == '\n';
-  free(a.bytes);
-  free(model.bytes);
   return !begins ? OTHER : a.size == model.size ? SAME : lines ? BEGINNING : OTHER;
 }
 
 static void copy(const char *from, const char *to, const char *name) {
-  char path[PATH_MAX];
   const Content content = content_of(from, name);
-  snprintf(path, sizeof path, "%s/%s", to, name);
-  folder_write_bytes(path, content.bytes, content.size);
-  free(content.bytes);
+  folder_write_bytes(text_printf("%s/%s", to, name), content.bytes, content.size);
 }
 
 static const char before[] = "../before";
@@ -103,9 +96,7 @@ static const char before[] = "../before";
 /* The files of a folder, whose last part is the name. */
 static glob_t files_of(const char *place) {
   glob_t files = {0};
-  char pattern[PATH_MAX];
-  snprintf(pattern, sizeof pattern, "%s/*", place);
-  assert_int_not_equal(glob(pattern, 0, NULL, &files), GLOB_NOSPACE);
+  assert_int_not_equal(glob(text_printf("%s/*", place), 0, NULL, &files), GLOB_NOSPACE);
   return files;
 }
 
@@ -131,15 +122,13 @@ static void set(const char *name, const char *value) {
 
 /* On the GPU that cuda_stand_in.c calls `gpu`. */
 static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
-  char number[32], words[512], *argv[34] = {program_path};
+  char *words = keep(strdup(r->arguments)), *argv[34] = {program_path};
   int argc = 1;
-  strcpy(words, r->arguments);
   for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
-  snprintf(number, sizeof number, "%lu", at);
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    set("FAULT_AT", number);
+    set("FAULT_AT", text_printf("%lu", at));
     set("FAULT_MORE", more ? "1" : NULL);
     set("FAULT_CUDA", r->ends > 0 ? "1" : NULL);
     set("FAULT_TOLD", "told");
@@ -201,14 +190,14 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;
-  char wrong[PATH_MAX] = "";
+  const char *wrong = "";
   glob_t here = files_of("."), old = files_of(before);
   for (size_t i = 0; i < here.gl_pathc; i++)
     if (!is_whole(basename(here.gl_pathv[i]), r, survived))
-      snprintf(wrong, sizeof wrong, "%s is neither the old one nor the new one", here.gl_pathv[i]);
+      wrong = text_printf("%s is neither the old one nor the new one", here.gl_pathv[i]);
   for (size_t i = 0; i < old.gl_pathc; i++)
     if (access(basename(old.gl_pathv[i]), F_OK) != 0)
-      snprintf(wrong, sizeof wrong, "%s is lost", old.gl_pathv[i]);
+      wrong = text_printf("%s is lost", old.gl_pathv[i]);
   globfree(&here);
   globfree(&old);
   const bool bad = (!refused && !survived) || *wrong;
@@ -216,7 +205,6 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
     print_message("%s, failure %lu%s (%s): status %d, %s: %.1500s\n", r->arguments, at,
                   more ? " and on" : "", function, status, *wrong ? wrong : "not what was expected",
                   err.size ? said : "(silent)");
-  free(err.bytes);
   tally[bad ? BAD : survived ? SURVIVED : REFUSED]++;
 }
 
@@ -234,7 +222,7 @@ static void try_all(const Run *r, unsigned long first, unsigned long step, bool 
       tally[BAD]++;
     }
     if (!none) judge_run(r, at, more, status, (char *)told.bytes);
-    free(told.bytes);
+    free_kept();
     if (none) return;
   }
 }
@@ -251,9 +239,7 @@ static void try_on_every_core(const Run *r, unsigned long stride, bool more) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child > 0) continue;
-    char place[32];
-    snprintf(place, sizeof place, "../core-%lu", i);
-    enter(place);
+    enter(text_printf("../core-%lu", i));
     try_all(r, 1 + i * stride, cores * stride, more);
     fflush(NULL);
     _exit(0);
@@ -276,9 +262,8 @@ static void fill_end_folders(const Run *r) {
   run_whole(r, 0, "");
   if (r->ends >= 2) run_whole(r, 1, "none");
   if (r->ends < 3) return;
-  char words[512];
-  snprintf(words, sizeof words, "%s --epochs 1", r->arguments);
-  const Run first = {words, NULL, 1}, second = {"--resume net --epochs 2", NULL, 1};
+  const Run first = {text_printf("%s --epochs 1", r->arguments), NULL, 1},
+            second = {"--resume net --epochs 2", NULL, 1};
   run_whole(&first, 2, "");
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }

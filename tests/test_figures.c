@@ -113,9 +113,7 @@ static float *parameters, *weights; /* weights: of the first layer, zeros */
 
 static void make_network(int inputs, int filters) {
   OK(network_init(&network, inputs, &filters, 1, 10, &error));
-  free(parameters);
-  parameters = calloc(network.floats, sizeof *parameters);
-  assert_non_null(parameters);
+  parameters = allocate(network.floats, sizeof *parameters);
   weights = parameters + network.weight[0];
 }
 

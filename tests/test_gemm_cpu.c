@@ -26,11 +26,9 @@ typedef struct {
 } Operands;
 
 static void fill(float *out, size_t count, uint64_t seed) {
-  double *values = malloc(count * sizeof *values);
-  assert_non_null(values);
+  double *values = allocate(count, sizeof *values);
   reference_fill(values, count, -1, 1, seed);
   reference_to_float(values, count, out);
-  free(values);
 }
 
 /* Operands of `terms` terms; a's layout is (P, terms) or, packed, (terms, P). */

@@ -65,15 +65,13 @@ static void write_jpeg(int kind, int side, int scans) {
 
 /* So many zeros packed as a piece of a deflate stream; returns its length. */
 static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
-  uint8_t *bytes = calloc(zeros, 1);
-  assert_non_null(bytes);
+  uint8_t *bytes = allocate(zeros, 1);
   z_stream stream = {
       .next_in = bytes, .avail_in = (uInt)zeros, .next_out = packed, .avail_out = (uInt)size};
   assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
   assert_int_equal(deflate(&stream, Z_FULL_FLUSH), Z_OK);
   assert_int_equal(stream.avail_in, 0);
   deflateEnd(&stream);
-  free(bytes);
   return stream.total_out;
 }
 
@@ -81,8 +79,7 @@ static size_t pack_zeros(uint8_t *packed, size_t size, size_t zeros) {
 static void write_zeros(int side, int bits) {
   const size_t zeros = (size_t)side * ((size_t)side * 4 * (size_t)bits / 8 + 1);
   enum { PIECE = 1 << 20, PACKED = 1 << 12 };
-  uint8_t last[PACKED], *data = malloc(zeros / PIECE * PACKED + 2 * PACKED);
-  assert_non_null(data);
+  uint8_t last[PACKED], *data = allocate(zeros / PIECE + 2, PACKED);
   size_t length = 2;
   memcpy(data, "\x78\xda", length);
   const size_t piece = pack_zeros(last, PACKED, PIECE);
@@ -92,14 +89,13 @@ static void write_zeros(int side, int bits) {
   const uint8_t high = (uint8_t)(side >> 8), low = (uint8_t)side;
   const uint8_t head[13] = {[2] = high, low, [6] = high, low, (uint8_t)bits, 6};
   write_png_parts(head, data, length + 6);
-  free(data);
 }
 
 /* ---- what becomes of them ------------------------------------------------------------------- */
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
-TESTS_WITH(pictures_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 /* 346 KB, and an hour for who reads all of it. */
 TEST(test_scans) {

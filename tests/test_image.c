@@ -8,7 +8,7 @@ static uint8_t expected[PIXELS], pixels[PIXELS];
 
 /* ---- where the ink goes ------------------------------------------------------------------- */
 
-TESTS_WITH(pictures_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 /* A bar of 4 x 20 is as MNIST would have it: nothing is changed but its place. 14 lies nearest to
    the middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
@@ -96,7 +96,6 @@ TEST(test_other_sides) {
   static const int sides[] = {2, 3, 20, 29, 64};
   Grey g = digit(3, 3, true);
   write_png(&g);
-  free(g.level);
   foreach (each, sides) {
     const int side = *each, count = side * side;
     uint8_t row[64 * 64 + 1];
@@ -173,5 +172,4 @@ TEST(test_rules_close_to_each_other) {
       if ((ink.contrast[y * WIDTH + x] > 0) != stroke) fail_msg("x %d, y %d", x, y);
     }
   ink_free(&ink);
-  free(g.level);
 }

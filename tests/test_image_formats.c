@@ -43,7 +43,6 @@ static void write_jpeg(const Grey *g, int orientation) {
   for (int y = 0; y < large.height; y++)
     for (int x = 0; x < large.width; x++) *pixel_at(&large, x, y) = *pixel_at(g, x / 8, y / 8);
   assert_true(stbi_write_jpg(picture, large.width, large.height, 1, large.level, 100));
-  free(large.level);
   if (!orientation) return;
   const Content jpeg = read_content(picture);
   FILE *file = create_picture();
@@ -52,7 +51,6 @@ static void write_jpeg(const Grey *g, int orientation) {
   fwrite(exif, 1, 36, file);
   fwrite(jpeg.bytes + 2, 1, jpeg.size - 2, file);
   assert_int_equal(fclose(file), 0);
-  free(jpeg.bytes);
 }
 
 static void write_pnm(const Grey *g, int channels) {
@@ -67,18 +65,16 @@ static void write_pnm(const Grey *g, int channels) {
 static void write_transparent_png(const Grey *g, int unused) {
   (void)unused;
   const size_t count = (size_t)g->width * (size_t)g->height;
-  uint8_t *rgba = malloc(4 * count);
-  assert_non_null(rgba);
+  uint8_t *rgba = allocate(4, count);
   for (size_t i = 0; i < count; i++) {
     const bool gone = g->level[i] == 255;
     memset(rgba + 4 * i, gone ? (int)(i % 200) : 0, 3);
     rgba[4 * i + 3] = 255 - g->level[i];
   }
   assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
-  free(rgba);
 }
 
-TESTS_WITH(pictures_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 static void write_bmp(const Grey *g, int channels) {
   assert_true(stbi_write_bmp(picture, g->width, g->height, channels, g->level));
@@ -102,7 +98,6 @@ TEST(test_formats) {
       read_digit(pixels);
       const double d = difference(pixels, expected);
       assert_true(d == 0 || d < format->most);
-      free(g.level);
     }
   }
 }
@@ -125,16 +120,14 @@ TEST(test_orientations) {
       }
     write_jpeg(&stored, orientation);
     Image image;
-    if (!image_read(picture, &image, &error)) fail_msg("%s", error.text);
+    OK(image_read(picture, &image, &error));
     assert_int_equal(image.width, 8 * W); /* a level is a block of 8 x 8 */
     assert_int_equal(image.height, 8 * H);
     for (int i = 0; i < W * H; i++)
       if (abs(image.level[(i / W * 8 + 4) * 8 * W + i % W * 8 + 4] - g.level[i]) > 1)
         fail_msg("orientation %d, level %d", orientation, i);
     image_free(&image);
-    free(stored.level);
   }
-  free(g.level);
 }
 
 /* In both orders of bytes; cut anywhere it is upright, or what it says. */
@@ -144,11 +137,9 @@ TEST(test_exif) {
   enum { LENGTH = sizeof little - 1 };
   assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
   for (size_t length = 0; length < LENGTH; length++) {
-    uint8_t *copy = malloc(length + 1); /* a sanitizer sees what is read behind it */
-    assert_non_null(copy);
-    memcpy(copy, little, length);
+    /* a sanitizer sees what is read behind it */
+    const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
     assert_int_equal(exif_orientation(copy, length), 1);
-    free(copy);
   }
   for (int i = 0; i < LENGTH * 256; i++) {
     uint8_t changed[LENGTH];
@@ -167,10 +158,7 @@ TEST(test_a_pipe_is_read) {
   assert_int_equal(pipe(ends), 0);
   assert_int_equal(write(ends[1], png.bytes, png.size), png.size);
   close(ends[1]);
-  free(png.bytes);
-  char name[32];
-  snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
-  assert_true(read_picture(name, SIDE, pixels, &error));
+  OK(read_picture(text_printf("/dev/fd/%d", ends[0]), SIDE, pixels, &error));
   close(ends[0]);
   assert_memory_equal(pixels, expected, PIXELS);
 }
@@ -187,7 +175,6 @@ static void assert_refused(const char *file, const char *message) {
 TEST(test_no_pictures) {
   Grey g = digit(1, 3, true);
   write_png(&g);
-  free(g.level);
   struct stat status;
   assert_int_equal(stat(picture, &status), 0);
   assert_int_equal(truncate(picture, status.st_size / 2), 0);
@@ -251,7 +238,6 @@ TEST(test_what_stb_does_not_check) {
   assert_refused(picture, "its levels go above 255");
   Grey g = new_grey(4, 4, 100);
   write_jpeg(&g, 0);
-  free(g.level);
   const Content jpeg = read_content(picture);
   uint8_t *tables = memmem(jpeg.bytes, jpeg.size, "\xff\xc4", 2);
   assert_non_null(tables);
@@ -261,19 +247,15 @@ TEST(test_what_stb_does_not_check) {
   tables[1] = 0xe4; /* no tables at all */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "shows no digit");
-  free(jpeg.bytes);
 }
 
 /* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
 static void write_unpacking_png(int size) {
   uLongf length = compressBound((uLong)size);
-  uint8_t *bytes = calloc((size_t)size, 1), *packed = malloc(length);
-  assert_true(bytes && packed);
+  uint8_t *bytes = allocate((size_t)size, 1), *packed = allocate(length, 1);
   bytes[9 * 4 + 4] = 255; /* a dot of ink */
   assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
   write_png_parts("\0\0\0\10\0\0\0\10\10\0\0\0", packed, length);
-  free(packed);
-  free(bytes);
 }
 
 TEST(test_a_bomb_is_not_unpacked) {
@@ -300,7 +282,6 @@ TEST(test_nothing_there) {
     for (int level = 0; level < 256; level += 51) {
       Grey g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
       write_png(&g);
-      free(g.level);
       assert_refused(picture, "shows no digit");
     }
   Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
@@ -313,5 +294,4 @@ TEST(test_nothing_there) {
   for (int i = 0; i < 3600; i++) g.level[i] = (uint8_t)(180 + i % 60 / 3 + noise(i));
   write_png(&g); /* paper, photographed */
   assert_refused(picture, "shows no digit");
-  free(g.level);
 }

@@ -86,7 +86,7 @@ TEST(test_tables) {
 
 TEST(test_fill) {
   enum { COUNT = 100003 };
-  float *values = malloc(sizeof(float) * COUNT), *again = malloc(sizeof(float) * COUNT);
+  float *values = allocate(COUNT, sizeof(float)), *again = allocate(COUNT, sizeof(float));
   double sum = 0, squares = 0, largest = 0;
   lab_fill(LAB_FLOAT32, values, COUNT, 5);
   for (int i = 0; i < COUNT; i++) {
@@ -120,8 +120,6 @@ TEST(test_fill) {
     memcpy(&value, &bits, sizeof value);
     assert_true(fabs((double)value - (double)values[i]) <= 0x1p-8 * fabs((double)value));
   }
-  free(values);
-  free(again);
 }
 
 static double many(LabSize size) {

@@ -11,11 +11,8 @@ static const uint64_t MB = 1 << 20;
 
 /* Writes a file of the machine, and makes the folders that it lies in. */
 static void put(const char *path, const char *text) {
-  char output[256];
-  assert_int_equal(process_run(output, sizeof output,
-                               "mkdir -p \"$(dirname '%s/%s')\" && printf '%s' >'%s/%s'", folder,
-                               path, text, folder, path),
-                   0);
+  assert_int_equal(system(text_printf("mkdir -p $(dirname %s)", path)), 0);
+  folder_write(path, text);
 }
 
 #define GROUPS "sys/fs/cgroup/"
@@ -31,49 +28,49 @@ typedef struct {
 enum { KEEP = -2 };
 
 static const Step unknown[] = {
-    {"proc/meminfo", "MemTotal: 2097152 kB\\n", -1, 2048},
-    {"proc/self/cgroup", "0::/nowhere\\n:\\nnonsense\\n\\n1:memory\\n", -1, 2048},
+    {"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
+    {"proc/self/cgroup", "0::/nowhere\n:\nnonsense\n\n1:memory\n", -1, 2048},
     {0}};
 /* The tightest group counts, wherever it is on the way up. */
 static const Step version_2[] = {
-    {"proc/self/cgroup", "0::/user.slice/run\\n", 1024, 2048},
-    {RUN "memory.max", "max\\n", 1024, 2048},
-    {RUN "memory.current", "104857600\\n", 1024, 2048},
-    {USER "memory.max", "524288000\\n", KEEP, 500},
-    {USER "memory.current", "209715200\\n", 300, 500},
-    {USER "memory.stat", "anon 100\\nfile 200\\nslab_inactive_file 7\\ninactive_file 104857600\\n",
-     400, 500},
-    {RUN "memory.max", "115343360\\n", 10, 110},
-    {RUN "memory.max", "1048576\\n", 0, 1}, /* less than is used */
+    {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
+    {RUN "memory.max", "max\n", 1024, 2048},
+    {RUN "memory.current", "104857600\n", 1024, 2048},
+    {USER "memory.max", "524288000\n", KEEP, 500},
+    {USER "memory.current", "209715200\n", 300, 500},
+    {USER "memory.stat", "anon 100\nfile 200\nslab_inactive_file 7\ninactive_file 104857600\n", 400,
+     500},
+    {RUN "memory.max", "115343360\n", 10, 110},
+    {RUN "memory.max", "1048576\n", 0, 1}, /* less than is used */
     {0}};
 /* In a container the group's path is one of the machine outside. */
-static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\\n", 1024, 2048},
-                               {GROUPS "memory.max", "209715200\\n", KEEP, 200},
-                               {GROUPS "memory.current", "52428800\\n", 150, 200},
+static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
+                               {GROUPS "memory.max", "209715200\n", KEEP, 200},
+                               {GROUPS "memory.current", "52428800\n", 150, 200},
                                {0}};
 static const Step version_1[] = {
-    {"proc/self/cgroup", "12:pids:/tight\\n5:cpu,memory:/job\\n1:name=memory:/tight\\n0::/\\n",
-     1024, 2048},
-    {GROUPS "memory/memory.limit_in_bytes", "9223372036854771712\\n", 1024, 2048}, /* none */
-    {GROUPS "memory/memory.usage_in_bytes", "1048576000\\n", 1024, 2048},
-    {GROUPS "memory/tight/memory.limit_in_bytes", "1\\n", 1024, 2048},
-    {JOB "memory.limit_in_bytes", "314572800\\n", KEEP, 300},
-    {JOB "memory.usage_in_bytes", "209715200\\n", 100, 300},
-    {JOB "memory.stat", "inactive_file 1048576\\ntotal_inactive_file 104857600\\n", 200, 300},
+    {"proc/self/cgroup", "12:pids:/tight\n5:cpu,memory:/job\n1:name=memory:/tight\n0::/\n", 1024,
+     2048},
+    {GROUPS "memory/memory.limit_in_bytes", "9223372036854771712\n", 1024, 2048}, /* none */
+    {GROUPS "memory/memory.usage_in_bytes", "1048576000\n", 1024, 2048},
+    {GROUPS "memory/tight/memory.limit_in_bytes", "1\n", 1024, 2048},
+    {JOB "memory.limit_in_bytes", "314572800\n", KEEP, 300},
+    {JOB "memory.usage_in_bytes", "209715200\n", 100, 300},
+    {JOB "memory.stat", "inactive_file 1048576\ntotal_inactive_file 104857600\n", 200, 300},
     {0}};
 
 static void assert_memory(bool free, int megabytes, const char *path) {
-  const uint64_t bytes = memory_at(folder, free);
+  const uint64_t bytes = memory_at(".", free);
   if (megabytes != KEEP && bytes != (megabytes < 0 ? UINT64_MAX : (uint64_t)megabytes * MB))
     fail_msg("%" PRIu64 ".%06" PRIu64 " MB after %s", bytes / MB, bytes % MB, path);
 }
 
 static void walk(const Step *step, bool machine) {
-  folder_open(NULL);
+  folder_enter(NULL);
   assert_memory(true, -1, "nothing");
   if (machine)
-    put("proc/meminfo", "MemTotal:       2097152 kB\\nMemFree:          20480 kB\\n"
-                        "MemAvailable:   1048576 kB\\nCached:          102400 kB\\n");
+    put("proc/meminfo", "MemTotal:       2097152 kB\nMemFree:          20480 kB\n"
+                        "MemAvailable:   1048576 kB\nCached:          102400 kB\n");
   for (; step->path; step++) {
     put(step->path, step->text);
     assert_memory(true, step->free, step->path);

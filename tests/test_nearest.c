@@ -12,10 +12,8 @@ static void assert_nearest(const char *given, const char *expected) {
   nearest_start(&nearest, given);
   for (int i = 0; known[i]; i++) nearest_try(&nearest, known[i]);
   assert_false(nearest_append(&nearest, "--", &error));
-  char sentence[64];
-  snprintf(sentence, sizeof sentence, *expected ? "unknown: did you mean '--%s'?" : "unknown%s",
-           expected);
-  assert_string_equal(error.text, sentence);
+  assert_string_equal(
+      error.text, text_printf(*expected ? "unknown: did you mean '--%s'?" : "unknown%s", expected));
 }
 
 TEST(test_words) {
@@ -32,13 +30,12 @@ TEST(test_words) {
   assert_nearest(longest, "");
 }
 
-TEST_WITH(test_files, folder_open, folder_close) {
-  char expected[512];
+TEST_WITH(test_files, folder_enter, folder_close) {
   Error error;
-  folder_write(folder_path("train.csv"), "");
+  folder_write("train.csv", "");
+  const char *expected = text_printf("missing: did you mean '%s/train.csv'?", folder);
   error_set(&error, "missing");
   assert_true(nearest_append_file(folder_path("tran.csv"), &error));
-  snprintf(expected, sizeof expected, "missing: did you mean '%s'?", folder_path("train.csv"));
   assert_string_equal(error.text, expected);
   assert_false(nearest_append_file(folder_path("test.csv"), &error));
   assert_false(nearest_append_file("/no/such/folder/train.csv", &error));

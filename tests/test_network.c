@@ -64,8 +64,7 @@ TEST(limits) {
 }
 
 static float *initialise(const Network *network, uint64_t seed) {
-  float *parameters = malloc(network->floats * sizeof *parameters);
-  assert_non_null(parameters);
+  float *parameters = allocate(network->floats, sizeof *parameters);
   memset(parameters, 0x7f, network->floats * sizeof *parameters);
   network_initialise(network, seed, parameters);
   return parameters;
@@ -95,7 +94,6 @@ TEST(initial_parameters) {
     assert_true(fabs(squares / n - bound * bound / 3) < 4 * bound * bound * 0.3 / sqrt(n));
   }
   while (next < network.floats) assert_true(parameters[next++] == 0);
-  free(parameters);
 }
 
 TEST(initial_parameters_are_a_function_of_the_seed) {
@@ -106,7 +104,6 @@ TEST(initial_parameters_are_a_function_of_the_seed) {
   assert_memory_equal(a, b, network.floats * sizeof *a);
   assert_true(memcmp(a, c, network.floats * sizeof *a) != 0);
   assert_true(memcmp(a + network.weight[0], a + network.weight[1], 100 * sizeof *a) != 0);
-  free(a), free(b), free(c);
 }
 
 /* ---- random ---------------------------------------------------------------------------- */
@@ -142,14 +139,12 @@ TEST(permute_is_a_permutation) {
     const uint32_t n = *each;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
       const uint64_t key = random_order_key(9, epoch);
-      unsigned char *seen = calloc(n, 1);
-      assert_non_null(seen);
+      unsigned char *seen = allocate(n, 1);
       for (uint32_t i = 0; i < n; i++) {
         const uint32_t p = random_permute(i, n, key);
         assert_true(p < n);
         assert_int_equal(seen[p]++, 0);
       }
-      free(seen);
     }
   }
 }

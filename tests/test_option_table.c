@@ -89,7 +89,7 @@ static char *made(void (*print)(FILE *template, FILE *file), const char *from) {
   assert_non_null(template);
   print(template, file);
   fclose(template);
-  return strdup(text_close(file));
+  return text_close(file);
 }
 
 static void replace(char *text, const char *old, const char *with) {
@@ -115,41 +115,22 @@ static int make_all(void **state) {
   return 0;
 }
 
-static int free_all(void **state) {
-  (void)state;
-  free(help), free(page), free(completion);
-  return 0;
-}
-
-TESTS_WITH(make_all, free_all);
+TESTS_WITH(make_all, NULL);
 
 /* Returns a copy of the text from `start` up to the next `end`, with that. */
-static const char *cut(const char *text, const char *start, const char *end) {
-  static char part[2048];
+static char *cut(const char *text, const char *start, const char *end) {
   const char *at = strstr(text, start), *behind = at ? strstr(at + strlen(start), end) : NULL;
   if (!behind) fail_msg("'%s' is not before '%s' in: %s", start, end, text);
-  const int length = (int)(behind - at) + (int)strlen(end);
-  assert_in_range(length, 1, sizeof part - 1);
-  snprintf(part, sizeof part, "%.*s", length, at);
-  return part;
+  return text_printf("%.*s%s", (int)(behind - at), at, end);
 }
 
-__attribute__((format(printf, 2, 3))) static void assert_in(const char *text, const char *format,
-                                                            ...) {
-  char expected[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(expected, sizeof expected, format, arguments);
-  va_end(arguments);
+static void assert_in(const char *text, const char *expected) {
   if (!strstr(text, expected)) fail_msg("'%s' is not in: %s", expected, text);
 }
 
-static void assert_choices(const char *entry, const char *format, const OptionRow *row) {
-  for (int c = 0; row->choices && row->choices[c]; c++) {
-    char choice[64];
-    snprintf(choice, sizeof choice, format, row->choices[c]);
-    assert_in(entry, "%s", choice);
-  }
+static void assert_choices(const char *entry, const char *before, const OptionRow *row) {
+  for (int c = 0; row->choices && row->choices[c]; c++)
+    assert_in(entry, text_printf("%s%s", before, row->choices[c]));
 }
 
 static bool has_default(const OptionRow *row) {
@@ -160,50 +141,42 @@ TEST(help_has_every_option) {
   assert_in_range(process_longest_line(help), 60, 80);
   replace(help, "\n                          ", " "); /* where a line is broken */
   foreach_row {
-    char name[64], shown[64] = "";
-    snprintf(name, sizeof name, " --%s ", row->name);
-    if (has_default(row)) snprintf(shown, sizeof shown, " [%s]", row->initial);
-    const char *entry = cut(strstr(help, "\nnetwork:\n"), name, "\n");
-    assert_choices(entry, "%s", row);
-    assert_in(entry, " %s%s\n", row->help, shown);
-    if (row->group) assert_in(help, "\n%s:\n", row->group);
+    const char *shown = has_default(row) ? text_printf(" [%s]", row->initial) : "";
+    const char *entry = cut(strstr(help, "\nnetwork:\n"), text_printf(" --%s ", row->name), "\n");
+    assert_choices(entry, "", row);
+    assert_in(entry, text_printf(" %s%s\n", row->help, shown));
+    if (row->group) assert_in(help, text_printf("\n%s:\n", row->group));
   }
 }
 
 TEST(page_has_every_option) {
-  char keyless[2048];
-  strcpy(keyless, cut(page, "only for the command line:\n", ".SH EXIT"));
+  const char *keyless = cut(page, "only for the command line:\n", ".SH EXIT");
   foreach_row {
-    const char *argument = row->argument;
-    char letter[16] = "", start[512], name[64];
-    if (row->letter) snprintf(letter, sizeof letter, "\\fB-%c\\fR, ", row->letter);
-    snprintf(start, sizeof start, "\n.TP\n%s\\fB--%s\\fR%s%s%s\n%s\n", letter, row->name,
-             argument ? " \\fI" : "", argument ? argument : "", argument ? "\\fR" : "", row->help);
+    const char *letter = row->letter ? text_printf("\\fB-%c\\fR, ", row->letter) : "";
+    const char *argument = row->argument ? text_printf(" \\fI%s\\fR", row->argument) : "";
+    const char *name = text_printf("--%s\\fR", row->name);
+    const char *start = text_printf("\n.TP\n%s\\fB%s%s\n%s\n", letter, name, argument, row->help);
     const char *entry = cut(page, start, "\n.TP\n");
-    assert_choices(entry, "\\fB%s\\fR", row);
-    if (has_default(row)) assert_in(entry, "default \\fB%s\\fR\n", row->initial);
-    if (row->group) assert_in(page, "\n.SS %s\n.TP\n", row->group);
-    snprintf(name, sizeof name, "--%s\\fR", row->name);
+    assert_choices(entry, "\\fB", row);
+    if (has_default(row)) assert_in(entry, text_printf("default \\fB%s\\fR\n", row->initial));
+    if (row->group) assert_in(page, text_printf("\n.SS %s\n.TP\n", row->group));
     assert_int_equal(strstr(keyless, name) == NULL, row->initial != NULL);
   }
 }
 
 TEST(completion_has_every_option) {
-  char names[2048];
-  strcpy(names, cut(completion, "_mlp_train_words '--", "'\n"));
+  char *names = cut(completion, "_mlp_train_words '--", "'\n");
   replace(names, "'", " ");
   replace(names, "\n", " ");
   foreach_row {
-    char name[64];
-    assert_in(names, " --%s ", row->name);
+    assert_in(names, text_printf(" --%s ", row->name));
     if (!row->argument) continue;
-    snprintf(name, sizeof name, " --%s) _mlp_train_", row->name);
-    const char *line = cut(completion, name, "\n");
-    assert_choices(line, "%s", row);
+    const char *line = cut(completion, text_printf(" --%s) _mlp_train_", row->name), "\n");
+    assert_choices(line, "", row);
     if (row->file != FILE_NONE)
-      assert_in(line, "_files '%s'", row->endings);
+      assert_in(line, text_printf("_files '%s'", row->endings));
     else if (!row->choices)
-      assert_in(line, "_words '%s'", row->initial ? row->initial : "");
+      assert_in(line, text_printf("_words '%s'", row->initial ? row->initial : ""));
   }
 }
 
@@ -219,14 +192,13 @@ static int split(char *command, char **argv) {
 TEST(examples_are_command_lines) {
   int examples = 0;
   for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
-    char *command = strndup(at + 4, strcspn(at + 4, "\n")), *argv[32];
+    char *command = keep(strndup(at + 4, strcspn(at + 4, "\n"))), *argv[32];
     Options options;
     options_default(&options);
     if (options_parse(split(command, argv), argv, &options, &error) != OPTIONS_RUN)
       fail_msg("example %d: %s", examples + 1, error.text);
     assert_string_equal(argv[0], "mlp-train");
     examples++;
-    free(command);
   }
   assert_int_equal(examples, 7);
 }

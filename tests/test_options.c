@@ -6,13 +6,9 @@
 #include "cli/options.h"
 #include "support/folder.h"
 
-static const char *config_path;
+static const char config_path[] = "a.conf";
 
-static int open_folder(void **state) {
-  folder_open(state);
-  config_path = folder_path("a.conf");
-  return 0;
-}
+TESTS_WITH(folder_enter, folder_close);
 
 static const char *write_config(const char *text) {
   folder_write(config_path, text);
@@ -55,8 +51,6 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-TESTS_WITH(open_folder, folder_close);
-
 static const OptionRow *row_of(const char *name) {
   const OptionRow *row = options_table.rows;
   while (strcmp(row->name, name) != 0) row++;
@@ -64,14 +58,12 @@ static const OptionRow *row_of(const char *name) {
 }
 
 /* A value that is not the default; a list of sizes is a file's name, too. */
-static void other_value(const OptionRow *row, char *text, size_t size) {
+static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
   const double number = strtod(initial, NULL) < row->high ? row->high : row->low;
   while (choice && choice[1]) choice++;
-  if (row->file || row->high <= row->low)
-    snprintf(text, size, "%s", choice ? *choice : row->argument ? "7,1" : "yes");
-  else
-    snprintf(text, size, "%.10g", number);
+  if (!row->file && row->high > row->low) return text_printf("%.10g", number);
+  return choice ? *choice : row->argument ? "7,1" : "yes";
 }
 
 static char *printed_config(const Options *of, bool whole) {
@@ -86,9 +78,9 @@ TEST(every_option_has_a_field_of_its_own) {
   options_default(&initial);
   all = initial;
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
-    char text[64], printed[64];
+    const char *text = other_value(row);
+    char printed[64];
     changed = again = initial;
-    other_value(row, text, sizeof text);
     OK(row->kind->set(row, text, &changed, &error));
     row->kind->get(row, &changed, printed, sizeof printed);
     OK(row->kind->set(row, printed, &again, &error));
@@ -194,12 +186,9 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
   };
   foreach (b, bad)
     for (int v = 0; b->values[v]; v++) {
-      char must[64], quoted[64];
-      snprintf(must, sizeof must, "%s must be ", b->name);
-      snprintf(quoted, sizeof quoted, "not '%s'", b->values[v]);
-      refuse(OPTIONS_USAGE, b->name, b->values[v], must);
+      refuse(OPTIONS_USAGE, b->name, b->values[v], text_printf("%s must be ", b->name));
       assert_says(b->allowed);
-      assert_says(quoted);
+      assert_says(text_printf("not '%s'", b->values[v]));
     }
 }
 
@@ -312,11 +301,9 @@ TEST(a_name_that_no_file_can_hold_is_refused) {
 
 TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
-  char line[5000];
-  for (int first = 0; first < 2; first++) {
-    snprintf(line, sizeof line, "%s --config %s %s", first ? "" : "--batch 5", config_path,
-             first ? "--batch 5" : "");
-    accept(line, NULL);
+  static const char *const lines[] = {"--config a.conf --batch 5", "--batch 5 --config a.conf"};
+  foreach (line, lines) {
+    accept(*line, NULL);
     assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
     assert_true(options.training.schedule.rate == 0.05f);
   }
@@ -326,12 +313,9 @@ TEST(each_optimizer_has_its_own_rate) {
   static const float rates[] = {0.05f, 0.05f, 0.001f, 0.001f};
   write_config("[training]\nlr = auto\n");
   for (int k = 0; options_optimizers[k]; k++) {
-    char line[100];
-    snprintf(line, sizeof line, "--optimizer %s --config", options_optimizers[k]);
-    accept(line, config_path);
+    accept(text_printf("--config a.conf --optimizer %s", options_optimizers[k]), NULL);
     assert_true(options.training.schedule.rate == rates[k]);
-    snprintf(line, sizeof line, "--lr 0.5 --optimizer %s", options_optimizers[k]);
-    accept(line, NULL);
+    accept(text_printf("--lr 0.5 --optimizer %s", options_optimizers[k]), NULL);
     assert_true(options.training.schedule.rate == 0.5f);
   }
 }
@@ -351,13 +335,8 @@ TEST(a_number_may_be_a_bound_of_its_range) {
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
     if (row->kind != &option_number) continue;
-    const double bounds[] = {row->low, row->high};
-    for (int b = 0; b < 2; b++) {
-      char text[32];
-      snprintf(text, sizeof text, "%g", bounds[b]);
-      Error problem;
-      if (!row->kind->set(row, text, &options, &problem)) fail_msg("%s", problem.text);
-    }
+    OK(row->kind->set(row, text_printf("%g", row->low), &options, &error));
+    OK(row->kind->set(row, text_printf("%g", row->high), &options, &error));
   }
 }
 
@@ -368,12 +347,11 @@ TEST(every_number_reads_back) {
   foreach (text_of, numbers) {
     const OptionRow *row = row_of("lr");
     char text[64], again[64];
-    Error problem;
-    assert_true(row->kind->set(row, *text_of, &options, &problem));
+    OK(row->kind->set(row, *text_of, &options, &error));
     const float number = options.training.schedule.rate;
     row->kind->get(row, &options, text, sizeof text);
     options.training.schedule.rate = -1;
-    assert_true(row->kind->set(row, text, &options, &problem));
+    OK(row->kind->set(row, text, &options, &error));
     assert_true(options.training.schedule.rate == number);
     row->kind->get(row, &options, again, sizeof again);
     assert_string_equal(text, again);
@@ -407,18 +385,14 @@ TEST(a_bad_file_is_named_with_its_line) {
       {"[other]\nhelp = yes\n", 2, "unknown key 'help'"},
   };
   foreach (b, bad) {
-    char expected[5000];
-    snprintf(expected, sizeof expected, "%s:%d: %s", write_config(b->text), b->line, b->says);
-    refuse(OPTIONS_FAILURE, "--config", config_path, expected);
+    refuse(OPTIONS_FAILURE, "--config", write_config(b->text),
+           text_printf("a.conf:%d: %s", b->line, b->says));
   }
 }
 
 TEST(a_line_too_long_is_refused) {
-  char text[1100] = "[data]\ntrain = ";
-  memset(text + strlen(text), 'a', 1000);
-  strcat(text, "\n");
-  write_config(text);
-  refuse(OPTIONS_FAILURE, "--config", config_path, "a.conf:2: the line is too long");
+  refuse(OPTIONS_FAILURE, "--config", write_config(text_printf("[data]\ntrain = %01000d\n", 0)),
+         "a.conf:2: the line is too long");
 }
 
 TEST(a_file_that_cannot_be_read_is_named) {

@@ -70,8 +70,7 @@ static bool save_as_nobody(const char *path) {
 
 /* The path is neither written nor promised to be, and nothing is touched. */
 static void assert_refused(const char *path, const char *reason) {
-  char expected[8192];
-  snprintf(expected, sizeof expected, "cannot write %s: %s", path, reason);
+  const char *expected = text_printf("cannot write %s: %s", path, reason);
   for (int probe = 0; probe < 2; probe++) {
     error.text[0] = '\0';
     if (probe ? atomic_file_probe(path, &error) : save(path, "new")) fail_msg("%s", path);
@@ -122,9 +121,8 @@ IN_FOLDER(two_at_a_time) {
 
 /* A link waits where the temporary file's name could be guessed, or a file of a dead run. */
 IN_FOLDER(planted_and_stale) {
-  char guessed[64];
+  const char *guessed = text_printf("a.tmp.%ld", (long)getpid());
   folder_write("victim", "precious");
-  snprintf(guessed, sizeof guessed, "a.tmp.%ld", (long)getpid());
   link_to("victim", guessed);
   must_save("a", "new", "a");
   assert_has("victim", "precious");
@@ -330,12 +328,11 @@ IN_FOLDER(pipes_and_devices) {
 /* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
    its offset. */
 IN_FOLDER(descriptors) {
-  static const char *const forms[] = {"/dev/fd/%d", "/proc/self/fd/%d"};
-  char path[64];
+  static const char *const forms[] = {"/dev", "/proc/self"};
   const int file = open("a", O_WRONLY | O_CREAT, 0600);
   assert_int_equal(write(file, "1 ", 2), 2);
   for (int i = 0; i < 2; i++) {
-    snprintf(path, sizeof path, forms[i], file);
+    const char *path = text_printf("%s/fd/%d", forms[i], file);
     if (i == 1 && access("/proc/self/fd", F_OK) != 0) continue;
     unlink("link");
     link_to(path, "link");
@@ -347,8 +344,7 @@ IN_FOLDER(descriptors) {
   close(file);
   assert_has("a", access("/proc/self/fd", F_OK) == 0 ? "1 2 3 2 3 4" : "1 2 3 4");
   const int reader = open("a", O_RDONLY);
-  snprintf(path, sizeof path, "/dev/fd/%d", reader);
-  assert_refused(path, "Bad file descriptor");
+  assert_refused(text_printf("/dev/fd/%d", reader), "Bad file descriptor");
   close(reader);
   assert_int_equal(files_in_folder(), 2);
 }
@@ -451,11 +447,9 @@ IN_FOLDER(devices_and_pipes) {
   assert_false(same("/dev/null", "/dev/null", "rw") || same("/dev/null", "null", "ww"));
   assert_true(same("pipe", "pipe", "rw") && same("pipe", "./pipe", "ww"));
   int ends[2];
-  char in[32], out[32];
   assert_int_equal(pipe(ends), 0);
-  snprintf(in, sizeof in, "/dev/fd/%d", ends[0]);
-  snprintf(out, sizeof out, "/dev/fd/%d", ends[1]);
-  assert_true(same(in, out, "rw")); /* the process would wait for itself */
+  assert_true(same(text_printf("/dev/fd/%d", ends[0]), text_printf("/dev/fd/%d", ends[1]),
+                   "rw")); /* the process would wait for itself */
   close(ends[0]);
   close(ends[1]);
 }

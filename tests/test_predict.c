@@ -47,8 +47,7 @@ static void upload(Engine *engine, DigitsSeries series, uint64_t rows) {
 static void train_network(void) {
   enum { TRAINED = 2400, EPOCHS = 6 };
   OK(network_init(&network, PIXELS, (const int[]){48}, 1, CLASSES, &error));
-  trained = malloc(network.floats * sizeof *trained);
-  assert_non_null(trained);
+  trained = allocate(network.floats, sizeof *trained);
   Engine *engine = open_engine(&network, TRAINED, TRAINED);
   upload(engine, DIGITS_TRAIN, TRAINED);
   for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
@@ -103,11 +102,6 @@ static int prepare(void **state) {
   return 0;
 }
 
-static int clean_up(void **state) {
-  free(trained);
-  return folder_close(state);
-}
-
 /* ---- evaluation --------------------------------------------------------------------------- */
 
 static DatasetReader *open_reader(const Engine *engine) {
@@ -134,7 +128,7 @@ static bool see(void *context, uint64_t row, const uint8_t *row_pixels, int labe
   return row < seen->last || error_set(why, "seen enough");
 }
 
-TESTS_WITH(prepare, clean_up);
+TESTS_WITH(prepare, folder_close);
 
 TEST(test_same_as_the_engine) {
   static const uint64_t buffers[][2] = {{2 * SLOT, SLOT}, {ROWS, 4096}, {2, 1}};
@@ -203,15 +197,13 @@ static bool predict(void) {
 
 /* Half of float32's range in each weight of layers.1: whatever the row, its sums overflow. */
 TEST(test_logits_that_overflow) {
-  float *copy = malloc(network.floats * sizeof *copy);
-  assert_non_null(copy);
-  memcpy(copy, trained, network.floats * sizeof *copy);
+  const size_t size = network.floats * sizeof *trained;
+  float *copy = memcpy(allocate(size, 1), trained, size);
   for (int i = 0; i < network.size[1] * network.size[2]; i++)
     trained[network.weight[1] + (size_t)i] = 1e38f;
   FAILS(predict(), "row 1: the output of layers.1 is not a finite number: the weights are too "
                    "large");
-  memcpy(trained, copy, network.floats * sizeof *copy);
-  free(copy);
+  memcpy(trained, copy, size);
 }
 
 TEST(test_probabilities) {
@@ -245,20 +237,19 @@ static void write_picture(const char *path, const uint8_t *row) {
   Grey g = new_grey(3 * SIDE, 3 * SIDE, 0);
   for (int i = 0; i < 9 * PIXELS; i++) g.level[i] = row[i / g.width / 3 * SIDE + i % g.width / 3];
   write_coloured(path, &g, (Colours){{250, 244, 210}, {20, 30, 140}});
-  free(g.level);
 }
 
 enum { PICTURES = 200 };
 
 /* Files of pictures, and what the network answers to the rows that they show: digits that fill
    their box as MNIST's do, which those of digits.h do nearly. */
-static void write_pictures(Engine *engine, char names[PICTURES][16], int *expected) {
+static void write_pictures(Engine *engine, char **names, int *expected) {
   float row_logits[PICTURES][CLASSES];
   StagingBuffer staging;
   OK(engine->call->staging(engine, 0, &staging, &error));
   for (int i = 0; i < PICTURES; i++) {
     uint8_t *row = staging.pixels + (size_t)i * staging.stride;
-    snprintf(names[i], sizeof names[i], "%d.png", i);
+    names[i] = text_printf("%d.png", i);
     write_picture(names[i], pixels[i]);
     OK(read_picture(names[i], SIDE, row, &error));
     write_picture(names[i], row);
@@ -277,13 +268,12 @@ static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
 
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
 TEST(test_pictures_are_answered_as_rows) {
-  char names[PICTURES][16], *paths[PICTURES];
+  char *names[PICTURES];
   int expected[PICTURES], same = 0, right = 0;
   Engine *engine = open_trained(PICTURES, PICTURES);
   write_pictures(engine, names, expected);
-  for (int i = 0; i < PICTURES; i++) paths[i] = names[i];
   FILE *file = text_open();
-  OK(ask(engine, paths, PICTURES, file));
+  OK(ask(engine, names, PICTURES, file));
   const char *line = text_close(file);
   for (int i = 0; i < PICTURES; i++) {
     const size_t length = strlen(names[i]);
@@ -305,11 +295,9 @@ static Engine *open_biased(int inputs, int classes, const float *biases) {
   Network biased;
   OK(network_init(&biased, inputs, NULL, 0, classes, &error));
   Engine *engine = open_engine(&biased, 2, 1);
-  float *parameters = calloc(biased.floats, sizeof *parameters);
-  assert_non_null(parameters);
+  float *parameters = allocate(biased.floats, sizeof *parameters);
   memcpy(parameters + biased.bias[0], biases, (size_t)classes * sizeof *biases);
   OK(engine->call->write(engine, parameters, 1, &error));
-  free(parameters);
   return engine;
 }
 

@@ -134,10 +134,9 @@ TEST(gradient_against_finite_differences) {
     Network network;
     Error error;
     assert_true(network_init(&network, 7, (const int[]){5, 4}, count, 3, &error));
-    double *parameters = calloc(network.floats, sizeof *parameters);
-    double *gradient = malloc(network.floats * sizeof *gradient), x[ROWS * 7];
+    double *parameters = allocate(network.floats, sizeof *parameters);
+    double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
     uint16_t labels[ROWS];
-    assert_true(parameters && gradient);
     reference_fill(parameters, network.floats, -1, 1, 1); /* padding too: it must not matter */
     reference_fill(x, ROWS * 7, -1, 1, 2);
     reference_fill_labels(labels, ROWS, 3, 3);
@@ -159,8 +158,6 @@ TEST(gradient_against_finite_differences) {
       nonzero += gradient[i] != 0;
     }
     assert_true(nonzero > network.parameters / 2 && nonzero <= network.parameters);
-    free(gradient);
-    free(parameters);
   }
 }
 

@@ -58,10 +58,7 @@ static void wait_a_moment(long milliseconds) {
 }
 
 static bool file_says(const char *path, const char *text) {
-  const Content content = read_content(path);
-  const bool says = strstr((char *)content.bytes, text);
-  free(content.bytes);
-  return says;
+  return strstr((char *)read_content(path).bytes, text);
 }
 
 TESTS_WITH(open_folder, folder_close);

@@ -74,7 +74,7 @@ TEST(a_seed_is_a_choice) {
 }
 
 /* The reader delivers both parts of the file, whatever the threads and the blocks. */
-TEST_WITH(the_reader_delivers_both_parts, csv_open, csv_close) {
+TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
   enum { FILE_ROWS = 3000, INPUTS = 30 };
   draw_csv(3, FILE_ROWS, INPUTS);
   reading = (DatasetConfig){.classes = 256, .hold_out = 0.3, .seed = 5};
@@ -130,7 +130,7 @@ TEST(ranks_have_rows_of_their_own) {
 }
 
 /* Row r is "r % 10, r % 251". */
-TEST_WITH(rows_of_others_are_not_parsed, csv_open, csv_close) {
+TEST_WITH(rows_of_others_are_not_parsed, folder_enter, folder_close) {
   enum { MANY = 200000, WRONG = 150001 }; /* some chunks of text */
   RowSet set = {MANY, calloc(MANY / 8 + 1, 1)};
   FILE *file = fopen(path, "w");
@@ -143,7 +143,7 @@ TEST_WITH(rows_of_others_are_not_parsed, csv_open, csv_close) {
   for (uint64_t r = 0; r < MANY; r++)
     if (r % 3 == 0 || r % 1000 > 900) row_set_add(&set, r);
   assert_false(row_set_has(&set, WRONG));
-  reading.wanted = &set;
+  reading = (DatasetConfig){.classes = 10, .wanted = &set};
   for (int threads = 1; threads <= 3; threads++) {
     read_table(threads, 0, 64);
     assert_string_equal(got.error.text, "");

@@ -71,16 +71,14 @@ TEST(test_too_few) {
                      {open_engine, 4, 1},
                      {start_team, 1, 1},
                      {open_engine, 1, 1}};
-  char expected[sizeof(Error)];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const int count = cases[i].count, limit = cases[i].limit;
     if (limit > 1 && getuid() != 0) continue; /* this user has other processes */
     const Ended ended = process_do(start, &cases[i]);
     assert_int_equal(ended.status, count > limit);
-    snprintf(expected, sizeof expected,
-             "%d threads cannot be had, only %d (Resource temporarily unavailable): "
-             "try --threads %d",
-             count, limit, limit);
+    const char *expected = text_printf("%d threads cannot be had, only %d (Resource temporarily "
+                                       "unavailable): try --threads %d",
+                                       count, limit, limit);
     if (ended.status) assert_string_equal(ended.error.text, expected);
   }
 }

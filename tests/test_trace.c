@@ -77,7 +77,7 @@ TEST(the_file_has_the_format) {
 
 /* A trace that was read is written the same again. */
 TEST(a_trace_comes_back) {
-  char output[256], *path = folder_path("trace.json");
+  char *output, *path = folder_path("trace.json");
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
   const char *first = folder_read(path);
@@ -88,7 +88,7 @@ TEST(a_trace_comes_back) {
   OK(trace_save(&back, path, &error));
   assert_string_equal(folder_read(path), first);
   trace_close(&back);
-  assert_int_equal(process_run(output, sizeof output, "gzip '%s'", path), 0);
+  assert_int_equal(process_run(text_printf("gzip '%s'", path), &output), 0);
   OK(trace_load(&back, folder_path("trace.json.gz"), &error));
   assert_int_equal(back.count, trace.count);
   trace_close(&trace);
@@ -117,7 +117,7 @@ TEST(files_that_are_no_trace) {
       {EVENT("'X','pid':1,'tid':1,'ts':1e300,'dur':1")},
       {EVENT("'s','pid':1,'tid':1,'ts':1")},
   };
-  char text[128], *path = folder_path("bad.json");
+  char *output, *path = folder_path("bad.json");
   Trace trace = {0};
   foreach (row, cases) {
     folder_write_json(path, row->text);
@@ -126,7 +126,8 @@ TEST(files_that_are_no_trace) {
       fail_msg("'%s' is not in '%s'", row->says, error.text);
     trace_close(&trace);
   }
-  assert_int_equal(process_run(text, sizeof text, "echo '[]' | gzip | head -c 20 >'%s'", path), 0);
+  const char *cut = text_printf("echo '[]' | gzip | head -c 20 >'%s'", path);
+  assert_int_equal(process_run(cut, &output), 0);
   assert_false(trace_load(&trace, path, &error)); /* the archive has no end */
   assert_false(trace_load(&trace, "/no/such/file", &error));
   assert_false(trace_save(&trace, "/no/such/folder/trace.json", &error));

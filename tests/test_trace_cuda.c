@@ -222,15 +222,15 @@ static bool times_agree(const char *path) {
    may slow down one of the two runs that are compared, so there are three tries. */
 TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
   enum { TRIES = 3 };
-  char output[8192], *path = strdup(folder_path("trace.json"));
+  char *output, *path = folder_path("trace.json");
   int arrows;
   bool agree = false;
   needs_gpu();
   if (!activity_available(&error)) skip_because(error.text);
   for (int i = 0; i < TRIES && !agree; i++) {
-    const int code =
-        process_run(output, sizeof output, "%s/mlp-bench --trace '%s' --timeline '%s/t.png'",
-                    PROGRAM_FOLDER, path, folder);
+    const int code = process_run(
+        text_printf(PROGRAM_FOLDER "/mlp-bench --trace '%s' --timeline '%s/t.png'", path, folder),
+        &output);
     if (code == 1 && strstr(output, "CUPTI cannot"))
       skip_because(output); /* not on every machine, nor beside a profiler */
     if (code != 0) fail_msg("%s", output);
@@ -240,5 +240,4 @@ TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
     agree = times_agree(path);
   }
   assert_true(agree);
-  free(path);
 }

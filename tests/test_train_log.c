@@ -199,16 +199,13 @@ IN_FOLDER(test_appends_json) {
 }
 
 IN_FOLDER(test_appends_csv) {
-  char other[512], cut[512];
-  snprintf(other, sizeof other, "epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns);
-  snprintf(cut, sizeof cut, "# version: 0\n%s\n1,10,0.3", columns);
   static const char row[] = "1,10,";
   static const TrainLogField one[] = {{"version", "1", false}};
-  write_text("other.csv", other);
+  write_text("other.csv", text_printf("epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns));
   assert_int_equal(log_run("other.csv", true, one, 1, 1), 6);
   assert_string_equal(lines[4], columns);
   assert_int_equal(strncmp(lines[5], row, strlen(row)), 0);
-  write_text("cut.csv", cut);
+  write_text("cut.csv", text_printf("# version: 0\n%s\n1,10,0.3", columns));
   log_run("cut.csv", true, one, 1, 1);
   assert_int_equal(log_run("cut.csv", true, one, 1, 1), 5);
   assert_string_equal(lines[1], columns);

@@ -18,7 +18,7 @@ static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t r
 
 /* ---- epochs ------------------------------------------------------------------------------- */
 
-TESTS_WITH(trainer_files_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 TEST(every_row_counts_however_few) {
   static const int sizes[][2] = {{1, 1}, {3, 2}, {BATCH, 1}, {BATCH + 1, 7}, {23, 9}};
@@ -246,9 +246,7 @@ TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
   write_files(50, 20); /* 13 steps */
   const TrainerConfig config = tiny_run(4, RESIDENT_YES);
   foreach (c, cases) {
-    char says[128];
-    snprintf(says, sizeof says, "%s: try a lower --lr", c->says);
-    must_fail(&config, c->run, says);
+    must_fail(&config, c->run, text_printf("%s: try a lower --lr", c->says));
     assert_int_equal(spy.trains, c->trains);
     assert_int_equal(spy.evaluations, c->evaluations);
   }

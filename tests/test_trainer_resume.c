@@ -50,7 +50,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
   }
 }
 
-TESTS_WITH(trainer_files_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {

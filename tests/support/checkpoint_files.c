@@ -2,21 +2,16 @@
 
 #include <float.h>
 
-const char *model;
 Checkpoint sample;
 Content saved;
 
 int checkpoint_files_open(void **state) {
-  folder_open(state);
-  model = folder_path("model.safetensors");
   sample = make_checkpoint();
-  return 0;
+  return folder_enter(state);
 }
 
 int checkpoint_files_close(void **state) {
   checkpoint_free(&sample);
-  free(saved.bytes);
-  saved = (Content){NULL, 0};
   return folder_close(state);
 }
 
@@ -26,10 +21,9 @@ void save_sample(void) {
 }
 
 void assert_content(const char *path, Content expected) {
-  Content content = read_content(path);
+  const Content content = read_content(path);
   assert_int_equal(content.size, expected.size);
   assert_memory_equal(content.bytes, expected.bytes, expected.size);
-  free(content.bytes);
 }
 
 /* Writes the header that the notation of checkpoint_files.h stands for. Returns where the last of
@@ -58,22 +52,17 @@ static size_t expand(const char *from, char *to) {
 }
 
 void forge(const char *path, const char *text, size_t data) {
-  char *header = malloc(8 * strlen(text) + 64);
-  assert_non_null(header);
-  char *json = folder_json(text);
-  const size_t tensors = expand(json, header);
+  char *header = allocate(8 * strlen(text) + 64, 1);
+  const size_t tensors = expand(folder_json(text), header);
   if (!data) data = tensors;
-  free(json);
   const size_t length = strlen(header), size = 8 + length + data;
-  uint8_t *bytes = calloc(size + sizeof(float), 1);
+  uint8_t *bytes = allocate(size + sizeof(float), 1);
   for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(length >> (8 * i));
   memcpy(bytes + 8, header, length);
   float value = 1;
   for (size_t i = 0; i < data; i += sizeof value, value++)
     memcpy(bytes + 8 + length + i, &value, sizeof value);
   folder_write_bytes(path, bytes, size);
-  free(bytes);
-  free(header);
 }
 
 void assert_refuses_to_load(const char *path, const char *message) {
@@ -89,11 +78,9 @@ void assert_refuses_to_load(const char *path, const char *message) {
 }
 
 void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
-  char expected[16384];
   Error error = {.text = ""};
   assert_false(checkpoint_save(&sample, path, &error));
-  snprintf(expected, sizeof expected, "cannot %s %s: %s", verb, path, message);
-  assert_string_equal(error.text, expected);
+  assert_string_equal(error.text, text_printf("cannot %s %s: %s", verb, path, message));
 }
 
 void must_save(const Checkpoint *checkpoint, const char *path) {
@@ -114,8 +101,7 @@ char *header_of(Content content, size_t *start) {
   for (int i = 7; i >= 0; i--) length = length << 8 | content.bytes[i];
   assert_int_equal(length % 8, 0);
   assert_true(length < content.size - 8);
-  char *header = calloc(length + 1, 1);
-  memcpy(header, content.bytes + 8, length);
+  char *header = memcpy(allocate(length + 1, 1), content.bytes + 8, length);
   assert_int_equal(*header, '{');
   char *last = strrchr(header, '}');
   assert_non_null(last);

@@ -5,9 +5,8 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* The path of a file in the folder, which does not exist at first, and the fixtures of each test.
- */
-extern const char *model;
+/* A file in the working folder, which does not exist at first, and the fixtures of each test. */
+static const char model[] = "model.safetensors";
 int checkpoint_files_open(void **state);
 int checkpoint_files_close(void **state);
 #define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, checkpoint_files_close)
@@ -23,8 +22,8 @@ void assert_content(const char *path, Content expected);
    A ' stands for ". */
 void forge(const char *path, const char *header, size_t data);
 
-/* The header as text, malloc'ed, and where the data starts; checks the length, the padding and what
-   follows from the format alone. */
+/* The header as text, and where the data starts; checks the length, the padding and what follows
+   from the format alone. */
 char *header_of(Content content, size_t *start);
 
 /* Every test has a checkpoint as make_checkpoint makes it, and the bytes of the file that

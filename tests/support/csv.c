@@ -2,18 +2,11 @@
 
 #include <zlib.h>
 
-const char *path;
 const int thread_counts[THREAD_COUNTS] = {1, 2, 5, 16};
 DatasetConfig reading = {.classes = 10};
 uint64_t random_state;
 Table wanted, got;
 Text drawn;
-
-int csv_open(void **state) {
-  folder_open(state);
-  path = folder_path("x.csv");
-  return 0;
-}
 
 void write_file(const char *text, size_t length) {
   remove(path); /* a new file is never waited for; a truncated one may be written back first */
@@ -21,16 +14,9 @@ void write_file(const char *text, size_t length) {
 }
 
 Table new_table(size_t room, size_t inputs) {
-  Table table = {.inputs = inputs,
-                 .pixels = malloc(room * inputs + 1),
-                 .labels = malloc((room + 1) * sizeof *table.labels)};
-  assert_true(table.pixels && table.labels);
-  return table;
-}
-
-void free_table(Table *table) {
-  free(table->pixels);
-  free(table->labels);
+  return (Table){.inputs = inputs,
+                 .pixels = allocate(room * inputs + 1, 1),
+                 .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
 bool read_on(DatasetReader *reader, Table *table, size_t rows) {
@@ -41,15 +27,8 @@ bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   return good;
 }
 
-void assert_message(Error error, const char *before, const char *file, const char *after) {
-  char message[1024];
-  snprintf(message, sizeof message, "%s%s%s", before, file, after);
-  assert_string_equal(error.text, message);
-}
-
 void read_table(int threads, size_t ahead, size_t block) {
   enum { GAP = 3, POISON = 0xa5 };
-  free_table(&got);
   got = (Table){0};
   DatasetConfig config = reading;
   config.path = path;
@@ -60,8 +39,7 @@ void read_table(int threads, size_t ahead, size_t block) {
   const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
   got = new_table(capacity + block, inputs);
-  uint8_t *rows = malloc(block * stride);
-  assert_non_null(rows);
+  uint8_t *rows = allocate(block, stride);
   for (bool more = true; more;) {
     size_t filled = SIZE_MAX;
     memset(rows, POISON, block * stride);
@@ -77,7 +55,6 @@ void read_table(int threads, size_t ahead, size_t block) {
     }
     got.rows += filled;
   }
-  free(rows);
   dataset_close(reader);
 }
 
@@ -89,28 +66,25 @@ void assert_read_rows(const Table *expected) {
 }
 
 /* "label,pixel,...;" per row. */
-static void print_rows(char *text, size_t size) {
-  FILE *file = fmemopen(text, size, "w");
-  assert_non_null(file);
+static const char *print_rows(void) {
+  FILE *file = text_open();
   for (size_t r = 0; r < got.rows; r++) {
     fprintf(file, "%u", got.labels[r]);
     for (size_t i = 0; i < got.inputs; i++) fprintf(file, ",%u", got.pixels[r * got.inputs + i]);
     fputc(';', file);
   }
-  assert_int_equal(fclose(file), 0);
+  return text_close(file);
 }
 
 void expect_bytes(size_t length, CsvCase row) {
-  char text[512] = "", place[512] = "";
   write_file(row.text, length);
   read_table(2, 0, 4);
-  print_rows(text, sizeof text);
-  assert_string_equal(text, row.rows);
-  int used = 0;
-  if (row.line) used = sprintf(place, ", line %d", row.line);
-  if (row.column) used += sprintf(place + used, ", column %d", row.column);
-  if (row.what) sprintf(place + used, "%s %s", used ? ":" : "", row.what);
-  assert_message(got.error, "", row.what ? path : "", place);
+  assert_string_equal(print_rows(), row.rows);
+  const char *line = row.line ? text_printf(", line %d", row.line) : "";
+  const char *column = row.column ? text_printf(", column %d", row.column) : "";
+  const char *colon = row.line ? ":" : "";
+  assert_string_equal(got.error.text,
+                      row.what ? text_printf("x.csv%s%s%s %s", line, column, colon, row.what) : "");
 }
 
 void expect(CsvCase row) {
@@ -136,8 +110,7 @@ DatasetReader *open_reader(int threads, size_t ahead) {
 }
 
 char *repeat_row(size_t rows) {
-  char *text = malloc(4 * rows);
-  assert_non_null(text);
+  char *text = allocate(rows, 4);
   for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
   return text;
 }
@@ -150,10 +123,9 @@ unsigned draw(unsigned below) {
 }
 
 Text draw_file(size_t rows, size_t inputs, Table *table) {
-  Text text = {malloc(rows * (inputs + 1) * 8 + 1), 0};
+  Text text = {allocate(rows * (inputs + 1) * 8 + 1, 1), 0};
   *table = new_table(rows, inputs);
   table->rows = rows;
-  assert_non_null(text.text);
   for (size_t r = 0; r < rows; r++) {
     for (size_t i = 0; i <= inputs; i++) {
       const unsigned limit = i == 0 || draw(2) ? 10 : 256, value = draw(limit);
@@ -175,26 +147,10 @@ Text draw_file(size_t rows, size_t inputs, Table *table) {
   return text;
 }
 
-static void free_drawn(void) {
-  free_table(&wanted);
-  free(drawn.text);
-  wanted = (Table){0};
-  drawn = (Text){0};
-}
-
 void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
-  free_drawn();
   random_state = seed;
   drawn = draw_file(rows, inputs, &wanted);
   write_file(drawn.text, drawn.length);
-}
-
-int csv_close(void **state) {
-  free_drawn();
-  free_table(&got);
-  got = (Table){0};
-  reading = (DatasetConfig){.classes = 10};
-  return folder_close(state);
 }
 
 void append_member(Text *archive, const char *text, size_t length) {
@@ -202,8 +158,9 @@ void append_member(Text *archive, const char *text, size_t length) {
   assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
                    Z_OK);
   const size_t bound = deflateBound(&stream, length);
-  archive->text = realloc(archive->text, archive->length + bound);
-  assert_non_null(archive->text);
+  char *both = allocate(archive->length + bound + ZEROS, 1);
+  if (archive->length > 0) memcpy(both, archive->text, archive->length);
+  archive->text = both;
   stream.next_out = (unsigned char *)archive->text + archive->length;
   stream.avail_out = (unsigned)bound;
   assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);

@@ -1,5 +1,5 @@
 /* CSV files for the tests of the reader: written, drawn at random, read whole into a table. The
-   file is x.csv in the folder of folder.h. */
+   file is x.csv in the working folder, which is that of folder.h. */
 #pragma once
 
 #include "data/dataset.h"
@@ -7,10 +7,7 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* The path of the file, and the fixtures of a group of tests. */
-extern const char *path;
-int csv_open(void **state);
-int csv_close(void **state);
+static const char path[] = "x.csv";
 
 void write_file(const char *text, size_t length);
 
@@ -25,13 +22,9 @@ typedef struct {
 
 /* A table without rows, and room for as many. */
 Table new_table(size_t room, size_t inputs);
-void free_table(Table *table);
 
 /* Appends up to `rows` of the reader's rows, and returns what dataset_read does. */
 bool read_on(DatasetReader *reader, Table *table, size_t rows);
-
-/* The message is `before`, the file's name and `after`. */
-void assert_message(Error error, const char *before, const char *file, const char *after);
 
 /* Numbers of threads to try. */
 enum { THREAD_COUNTS = 4 };
@@ -63,7 +56,7 @@ void expect_bytes(size_t length, CsvCase row);        /* of the text, which may 
 /* Opens the file for 10 classes; must not fail. */
 DatasetReader *open_reader(int threads, size_t ahead);
 
-/* Returns `rows` rows of text, "1,2\n" each; the caller frees it. */
+/* Returns `rows` rows of text, "1,2\n" each. */
 char *repeat_row(size_t rows);
 
 /* ---- files that are drawn ------------------------------------------------------------------- */
@@ -73,7 +66,7 @@ extern uint64_t random_state;
 unsigned draw(unsigned below);
 
 typedef struct {
-  char *text; /* malloc'ed */
+  char *text;
   size_t length;
 } Text;
 
@@ -81,7 +74,7 @@ typedef struct {
 Text draw_file(size_t rows, size_t inputs, Table *table);
 
 /* Draws a file with that seed and writes it: `wanted` is what must be read from it, `drawn` its
-   text. Both live until the next one is drawn or the group of tests ends. */
+   text. */
 void draw_csv(uint64_t seed, size_t rows, size_t inputs);
 extern Table wanted;
 extern Text drawn;
@@ -89,5 +82,7 @@ extern Text drawn;
 /* Reads the file, which must give the rows `wanted`. */
 void assert_read(int threads, size_t ahead, size_t block);
 
-/* `text` as a gzip member of its own, behind what `archive` holds. */
+/* `text` as a gzip member of its own, behind what `archive` holds, and zeros behind it, which are
+   none of it. */
+enum { ZEROS = 2 << 20 };
 void append_member(Text *archive, const char *text, size_t length);

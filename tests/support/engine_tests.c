@@ -25,46 +25,30 @@ int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
 
-/* ---- what a test takes ---------------------------------------------------------------------- */
+/* ---- engines that are open ------------------------------------------------------------------ */
 
-/* Memory and engines, the last one first. */
-typedef struct Kept {
-  void *memory; /* or NULL, and */
-  Engine *engine;
-  struct Kept *next;
-} Kept;
-static Kept *kept;
+enum { MOST_ENGINES = 16 };
+static Engine *engines[MOST_ENGINES];
 
-static void keep(void *memory, Engine *engine) {
-  Kept *one = malloc(sizeof *one);
-  assert_non_null(one);
-  *one = (Kept){memory, engine, kept};
-  kept = one;
-}
-
-int release_kept(void **state) {
-  (void)state;
-  while (kept) {
-    Kept *one = kept;
-    kept = one->next;
-    if (one->engine) one->engine->call->close(one->engine);
-    free(one->memory);
-    free(one);
-  }
-  return 0;
+/* The place of an engine; NULL: a free one. */
+static Engine **place_of(const Engine *engine) {
+  foreach (place, engines)
+    if (*place == engine) return (Engine **)place;
+  fail_msg("more than %d engines are open", MOST_ENGINES);
+  return NULL;
 }
 
 void close_engine(Engine *engine) {
-  for (Kept *one = kept; one; one = one->next)
-    if (one->engine == engine) one->engine = NULL;
+  *place_of(engine) = NULL;
   engine->call->close(engine);
 }
 
-void *allocate(size_t count, size_t size) {
-  void *memory = calloc(count, size);
-  assert_non_null(memory);
-  keep(memory, NULL);
-  return memory;
+int close_engines(void **state) {
+  (void)state;
+  foreach (place, engines)
+    if (*place) close_engine(*place);
+  free_kept();
+  return 0;
 }
 
 /* ---- what is trained on --------------------------------------------------------------------- */
@@ -152,10 +136,7 @@ Engine *open_config(EngineConfig config, int level) {
   config.training.precision = levels[level].precision;
   error.text[0] = '\0';
   Engine *engine = (level == CPU ? engine_cpu_open : engine_cuda_open)(&config, &error);
-  if (engine) {
-    keep(NULL, engine);
-    return engine;
-  }
+  if (engine) return *place_of(NULL) = engine;
   if (!levels[level].selective) fail_msg("level %s: %s", levels[level].name, error.text);
   assert_true(strlen(error.text) > 0);
   print_message("left out: %s\n", error.text);

@@ -25,8 +25,8 @@ enum { CPU = -1 };
 /* How many of them, the first ones, are tested. */
 int tested_levels(void);
 
-/* A test after which what it has taken is given back: allocate()d memory and open engines. */
-#define ENGINE_TEST(name) TEST_WITH(name, NULL, release_kept)
+/* A test after which its engines are closed. */
+#define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
 /* Defines a check of one level, and two tests that run it: on the CPU engine, and on the first
    `count` levels of a GPU. The check returns where open_level returns NULL. */
@@ -84,11 +84,9 @@ TrainRange epoch_of(const Case *c, uint64_t epoch);
 /* Calls `use` with the ranges of the case's steps, one epoch each but for the last. */
 void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context);
 
-/* Memory of zeros until release_kept(), or the test fails. */
-void *allocate(size_t count, size_t size);
-/* A fixture: frees what was allocated and closes the engines that open_config() and others opened,
-   but for those that are closed. */
-int release_kept(void **state);
+/* A fixture: closes the engines that open_config() and others opened, but for those that are
+   closed, and frees what was allocated. */
+int close_engines(void **state);
 
 /* ---- driving an engine ---------------------------------------------------------------------- */
 

@@ -11,27 +11,21 @@ extern char *folder;
    or /tmp; remove it and what is in it. */
 int folder_open(void **state);
 int folder_close(void **state);
-/* Opens the folder and makes it the working folder; folder_close leaves it. */
+/* Opens the folder and makes it the working folder; folder_close returns to the one before. */
 int folder_enter(void **state);
 
-/* The path of the file `name` in the open folder: a string that lives until folder_close. */
+/* The path of the file `name` in the open folder. */
 char *folder_path(const char *name);
 
 /* Replaces what is in the file `path`, in whatever folder, by the text or the bytes. */
 void folder_write(const char *path, const char *text);
-/* The text with every ' as ", which C strings escape; malloc'ed. */
+/* The text with every ' as ", which C strings escape. */
 char *folder_json(const char *text);
 /* Writes that text. */
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
-typedef struct {
-  uint8_t *bytes; /* malloc'ed, and a 0 behind them */
-  size_t size;
-} Content;
-
-/* The file `path`, of whatever folder: its bytes, none if there is no file; its text, which lives
-   until folder_close. */
+/* The file `path`, of whatever folder: its bytes, none if there is no file; its text. */
 Content read_content(const char *path);
 char *folder_read(const char *path);
 

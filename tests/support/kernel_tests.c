@@ -21,15 +21,9 @@ static struct {
   size_t bytes;     /* of the data */
 } blocks[MAX_BLOCKS];
 static int block_count;
-static void *host_blocks[MAX_BLOCKS];
-static int host_count;
 
 void *host(size_t bytes) {
-  void *memory = malloc(bytes);
-  assert_non_null(memory);
-  assert_true(host_count < MAX_BLOCKS);
-  host_blocks[host_count++] = memory;
-  return memory;
+  return keep(malloc(bytes));
 }
 
 double *host_doubles(size_t count) {
@@ -78,7 +72,7 @@ bool is_poison(const void *data, size_t bytes) {
 int kernels_release(void **state) {
   (void)state;
   while (block_count > 0) cudaFree(blocks[--block_count].d_start);
-  while (host_count > 0) free(host_blocks[--host_count]);
+  free_kept();
   return 0;
 }
 

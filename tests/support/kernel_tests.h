@@ -51,7 +51,7 @@ int kernels_release(void **state);
 
 enum { POISON = 0xFF };
 
-/* Host memory that lives until finish(). */
+/* Host memory of any content, which lives until finish(). */
 void *host(size_t bytes);
 double *host_doubles(size_t count);
 double *copy_of(const double *values, size_t count);

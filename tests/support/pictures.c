@@ -6,19 +6,9 @@
 
 #include "data/photograph.h"
 
-const char *picture;
-
-int pictures_open(void **state) {
-  folder_open(state);
-  picture = folder_path("x");
-  return 0;
-}
-
 Grey new_grey(int width, int height, uint8_t level) {
-  Grey g = {width, height, malloc((size_t)width * (size_t)height)};
-  assert_non_null(g.level);
-  memset(g.level, level, (size_t)width * (size_t)height);
-  return g;
+  const size_t count = (size_t)width * (size_t)height;
+  return (Grey){width, height, memset(allocate(count, 1), level, count)};
 }
 
 uint8_t *pixel_at(const Grey *g, int x, int y) {
@@ -51,14 +41,12 @@ void write_png(const Grey *g) {
 
 void write_coloured(const char *path, const Grey *g, Colours c) {
   const size_t count = (size_t)g->width * (size_t)g->height;
-  uint8_t *rgb = malloc(3 * count);
-  assert_non_null(rgb);
+  uint8_t *rgb = allocate(3, count);
   for (size_t i = 0; i < 3 * count; i++) {
     const int k = (int)(i % 3);
     rgb[i] = (uint8_t)(c.paper[k] + (c.ink[k] - c.paper[k]) * g->level[i / 3] / 255);
   }
   assert_true(stbi_write_png(path, g->width, g->height, 3, rgb, 0));
-  free(rgb);
 }
 
 FILE *create_picture(void) {
@@ -108,9 +96,8 @@ void read_digit(uint8_t *pixels) {
   if (!read_picture(picture, SIDE, pixels, &error)) fail_msg("%s", error.text);
 }
 
-void through_png(Grey *g, uint8_t *pixels) {
+void through_png(const Grey *g, uint8_t *pixels) {
   write_png(g);
-  free(g->level);
   read_digit(pixels);
 }
 

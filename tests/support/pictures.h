@@ -1,5 +1,5 @@
 /* Grey pictures with drawn digits, for the tests of image.c and photograph.c, and the file that
-   holds them: x in the folder of folder.h. For tests only. */
+   holds them, in the working folder, which is that of folder.h. For tests only. */
 #pragma once
 
 #include "base/error.h"
@@ -8,11 +8,9 @@
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 
-/* The path of the file. pictures_open is the fixture that sets it, with folder_close. */
-extern const char *picture;
-int pictures_open(void **state);
+static const char picture[] = "x.img";
 
-/* (height, width) levels of grey; `level` is malloc'ed. */
+/* (height, width) levels of grey. */
 typedef struct {
   int width, height;
   uint8_t *level;
@@ -49,8 +47,8 @@ bool read_picture(const char *path, int side, uint8_t *pixels, Error *error);
 /* Reads the digit of the picture in the file, which must have one. */
 void read_digit(uint8_t *pixels);
 
-/* Writes it as a PNG, reads it and frees it. */
-void through_png(Grey *g, uint8_t *pixels);
+/* Writes it as a PNG and reads it. */
+void through_png(const Grey *g, uint8_t *pixels);
 
 /* The mean difference of two rows, in levels. */
 double difference(const uint8_t *a, const uint8_t *b);

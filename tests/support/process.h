@@ -7,11 +7,9 @@
 
 #include "base/error.h"
 
-/* Runs a shell command, formatted as by printf, from the checkout's top folder. Its standard
-   output and error, cut to what fits, go to output[size]. Returns its exit code, or 128 and the
-   signal that ended it. */
-__attribute__((format(printf, 3, 4))) int process_run(char *output, size_t size, const char *format,
-                                                      ...);
+/* Runs a shell command; *output: its standard output and error. Returns its exit code, or 128 and
+   the signal that ended it. */
+int process_run(const char *command, char **output);
 
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);

@@ -1,10 +1,77 @@
 #include "support/test.h"
 
-enum { MOST_TESTS = 64 };
+enum { MOST_TESTS = 64, MOST_KEPT = 1 << 20 };
 
 static struct CMUnitTest tests[MOST_TESTS];
 static size_t count;
 static CMFixtureFunction open_tests, close_tests;
+
+/* ---- memory and text ------------------------------------------------------------------------ */
+
+static void *kept[MOST_KEPT];
+static size_t kept_count, kept_by_fixture; /* the program's, which comes first */
+
+void *keep(void *memory) {
+  assert_non_null(memory);
+  assert_true(kept_count < MOST_KEPT);
+  return kept[kept_count++] = memory;
+}
+
+void *allocate(size_t number, size_t size) {
+  return keep(calloc(number, size));
+}
+
+void free_kept(void) {
+  while (kept_count > kept_by_fixture) free(kept[--kept_count]);
+}
+
+static Content written; /* to the file that text_open opened */
+
+FILE *text_open(void) {
+  FILE *file = open_memstream((char **)&written.bytes, &written.size);
+  assert_non_null(file);
+  return file;
+}
+
+char *text_close(FILE *file) {
+  assert_int_equal(fclose(file), 0);
+  return keep(written.bytes);
+}
+
+char *text_printf(const char *format, ...) {
+  char *text;
+  size_t size;
+  va_list arguments;
+  FILE *file = open_memstream(&text, &size);
+  assert_non_null(file);
+  va_start(arguments, format);
+  vfprintf(file, format, arguments);
+  va_end(arguments);
+  assert_int_equal(fclose(file), 0);
+  return keep(text);
+}
+
+Content read_rest(FILE *file) {
+  FILE *copy = text_open();
+  for (int c; (c = fgetc(file)) != EOF;) fputc(c, copy);
+  text_close(copy);
+  return written;
+}
+
+/* ---- running them --------------------------------------------------------------------------- */
+
+static int open_program(void **state) {
+  const int status = open_tests ? open_tests(state) : 0;
+  kept_by_fixture = kept_count;
+  return status;
+}
+
+static int end_test(void **state) {
+  const struct CMUnitTest *test = *state;
+  const int status = test->teardown_func ? test->teardown_func(state) : 0;
+  free_kept();
+  return status;
+}
 
 void test_register(const struct CMUnitTest *test) {
   if (count == MOST_TESTS) {
@@ -21,9 +88,15 @@ void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown
 
 int tests_run(void) {
   const char *filter = getenv("TEST_FILTER"), *skip = getenv("TEST_SKIP");
+  struct CMUnitTest whole[MOST_TESTS];
   if (filter) cmocka_set_test_filter(filter);
   if (skip) cmocka_set_skip_filter(skip);
-  return _cmocka_run_group_tests("tests", tests, count, open_tests, close_tests);
+  for (size_t i = 0; i < count; i++) {
+    whole[i] = tests[i];
+    whole[i].teardown_func = end_test;
+    whole[i].initial_state = &tests[i];
+  }
+  return _cmocka_run_group_tests("tests", whole, count, open_program, close_tests);
 }
 
 void test_done(bool done, const char *call, const Error *error, int line) {
@@ -40,20 +113,4 @@ void test_fails(bool done, const char *call, Error *error, const char *said, int
 void skip_because(const char *reason) {
   print_message("%s\n", reason);
   skip();
-}
-
-static char *text;
-static size_t text_size;
-
-FILE *text_open(void) {
-  free(text);
-  text = NULL;
-  FILE *file = open_memstream(&text, &text_size);
-  assert_non_null(file);
-  return file;
-}
-
-char *text_close(FILE *file) {
-  assert_int_equal(fclose(file), 0);
-  return text;
 }

@@ -66,9 +66,28 @@ void skip_because(const char *reason);
 #define SANITIZED 0
 #endif
 
-/* A file in memory, and its text once it is closed, until the next one is opened. */
+/* ---- memory and text ------------------------------------------------------------------------ */
+
+/* What a test takes by these functions is freed when it ends, what a fixture of the program takes
+   is not. */
+void *allocate(size_t count, size_t size); /* zeros */
+void *keep(void *memory);                  /* malloc'ed: it will be freed; not NULL */
+
+/* Frees now what the test has taken. */
+void free_kept(void);
+
+/* A file in memory, and its text once it is closed. */
 FILE *text_open(void);
 char *text_close(FILE *file);
+
+__attribute__((format(printf, 1, 2))) char *text_printf(const char *format, ...);
+
+/* What is left to be read of a file. */
+typedef struct {
+  uint8_t *bytes; /* and a 0 behind them */
+  size_t size;
+} Content;
+Content read_rest(FILE *file);
 
 /* Copies *test; its name and state must outlive the program. */
 void test_register(const struct CMUnitTest *test);

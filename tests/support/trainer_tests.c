@@ -5,7 +5,6 @@
 
 #include "base/random.h"
 
-const char *train_path, *test_path;
 Spy spy;
 
 /* ---- files -------------------------------------------------------------------------------- */
@@ -28,13 +27,6 @@ void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t str
 void write_files(int train_rows, int test_rows) {
   write_csv(train_path, train_rows, PIXELS, -1, 1);
   write_csv(test_path, test_rows, PIXELS, -1, 2);
-}
-
-int trainer_files_open(void **state) {
-  folder_open(state);
-  train_path = folder_path("train.csv");
-  test_path = folder_path("test.csv");
-  return 0;
 }
 
 /* ---- a spy in the calls of the CPU engine ------------------------------------------------- */
