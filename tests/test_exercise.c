@@ -124,7 +124,7 @@ TEST(points_are_for_what_was_fused) {
               POINTS_RIGHT + POINTS_FUSED + POINTS_FAST);
   s.call.seconds[0] = 4;
   assert_true(exercise_points(&gpu, TASK_FORWARD, &s).fast == 0.5 * POINTS_FAST);
-  s.call.sectors = 2 * 384000;
+  s.call.counts.sectors = 2 * 384000;
   assert_true(exercise_points(&counted, TASK_SOFTMAX, &s).fast == 0.5 * POINTS_FAST);
   s.right = false;
   assert_true(exercise_points(&gpu, TASK_FORWARD, &s).all == 0);

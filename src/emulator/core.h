@@ -44,7 +44,6 @@ struct Lane {
 
 /* A kernel's call. Each thread has a copy of the arguments. */
 struct Call {
-  const void *kernel;
   Index grid, block;
   size_t shared;
   void (*function)(void *arguments);
@@ -71,7 +70,6 @@ void leave(State state, uintptr_t pc);
 
 /* All blocks at once, by a drawn schedule (schedules.cpp). Returns whether all went well. */
 bool run_drawn(const Call &call);
-void arrive(int barrier, int threads, bool waits);
 
 /* ---- memory (memory.cpp) -------------------------------------------------------------------- */
 
@@ -95,7 +93,7 @@ struct Region {
   unsigned granule = 4; /* bytes of a cell: the smallest access so far */
   std::vector<Cell> cells;
   std::vector<uint32_t> seen; /* of a constant one, instead: the last launch that read a cell */
-  uint64_t read_once = 0, written_once = 0; /* bytes, in this launch */
+  uint64_t bytes_once = 0;    /* of this launch */
 };
 
 extern std::vector<Region *> regions; /* 0: none */
@@ -129,17 +127,11 @@ struct Site {
   uintptr_t pc;
   bool step, shared, write, atomic;
   unsigned size;
-  uint64_t requests, lanes, sectors, bytes_used, wavefronts, least_wavefronts;
+  EmulatorCounts counts; /* requests: of shared memory, too */
 };
 
-struct Launch {
-  EmulatorLaunch counts;
-  std::vector<Site> sites;
-};
-
-extern std::vector<Site> sites;
-extern std::vector<Launch> launches;
-extern EmulatorLaunch now; /* of the launch that runs */
+extern std::vector<Site> sites, sites_of_launches; /* of the launch that runs; of those before */
+extern EmulatorCounts counts;
 /* Notes an access or a step of the lane that runs. Returns the site. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address);
@@ -152,8 +144,7 @@ void keep_launch();
 std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The first of its kind and places is kept, the others are counted. text: with %A and %B where the
    lines of the source stand. */
-void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0,
-                bool unless_same_line = false);
+void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0);
 std::string who(unsigned block, unsigned thread);
 std::string me();
 

@@ -5,9 +5,8 @@
 
 namespace emulated {
 
-std::vector<Site> sites;
-std::vector<Launch> launches;
-EmulatorLaunch now;
+std::vector<Site> sites, sites_of_launches;
+EmulatorCounts counts;
 
 /* An event of a lane, in order: an access, or a step into a basic block. */
 struct Event {
@@ -27,7 +26,7 @@ static inline uint32_t site_at(uintptr_t pc, bool step, bool shared, bool write,
   const uintptr_t key = pc * 2 + shared;
   for (size_t slot = (key ^ key >> 13) % SLOTS;; slot = (slot + 1) % SLOTS) {
     if (slot_of[slot] == 0) {
-      sites.push_back({pc, step, shared, write, atomic, size, 0, 0, 0, 0, 0, 0});
+      sites.push_back({pc, step, shared, write, atomic, size, {}});
       slot_of[slot] = (uint32_t)sites.size();
     }
     const Site &site = sites[slot_of[slot] - 1];
@@ -46,31 +45,22 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
 
 /* ---- a request ------------------------------------------------------------------------------ */
 
-/* A small set of numbers, mostly added in ascending order. */
-struct Few {
-  uintptr_t value[2 * WARP + 2];
-  int count = 0;
-  void add(uintptr_t v) {
-    if (count > 0 && value[count - 1] == v) return;
-    if (count > 0 && value[count - 1] > v && std::find(value, value + count, v) != value + count)
-      return;
-    value[count++] = v;
-    if (count > 1 && value[count - 2] > v) std::sort(value, value + count);
-  }
-};
+/* How many different numbers there are. Mostly they ascend. */
+static size_t distinct(uintptr_t *first, uintptr_t *end) {
+  if (!std::is_sorted(first, end)) std::sort(first, end);
+  return (size_t)(std::unique(first, end) - first);
+}
 
-static void count_global(Site &s, const uintptr_t *addresses, int count) {
-  Few sectors, places;
+static void count_global(Site &s, uintptr_t *addresses, int count) {
+  uintptr_t sectors[2 * WARP];
   for (int i = 0; i < count; i++) {
-    places.add(addresses[i]);
-    sectors.add(addresses[i] / 32);
-    sectors.add((addresses[i] + s.size - 1) / 32);
+    sectors[2 * i] = addresses[i] / 32;
+    sectors[2 * i + 1] = (addresses[i] + s.size - 1) / 32;
   }
-  const unsigned used = (unsigned)places.count * s.size;
-  auto &traffic = s.write ? now.written : now.read;
-  traffic.requests++;
-  traffic.sectors += (unsigned)sectors.count, s.sectors += (unsigned)sectors.count;
-  traffic.bytes_used += used, s.bytes_used += used;
+  const size_t moved = distinct(sectors, sectors + 2 * count),
+               used = distinct(addresses, addresses + count) * s.size;
+  counts.requests++;
+  for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
 /* Passes of the 32 banks of 4 bytes. Of words of 8 or 16 bytes, half or a quarter of a warp at a
@@ -90,21 +80,14 @@ static void count_shared(Site &s, const uintptr_t *addresses, int count) {
       }
     turns += (unsigned)most;
   }
-  now.shared_requests++;
-  now.wavefronts += turns, s.wavefronts += turns;
-  now.least_wavefronts += least, s.least_wavefronts += least;
+  for (EmulatorCounts *c : {&counts, &s.counts}) c->turns += turns, c->least_turns += least;
 }
 
-static void count_request(Site &s, const uintptr_t *addresses, int count, int lanes_of_warp) {
-  if (s.step) {
-    now.warp_steps += (unsigned)lanes_of_warp, now.lane_steps += (unsigned)count;
-    return;
-  }
+static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of_warp) {
+  if (s.step) return;
   s.shared ? count_shared(s, addresses, count) : count_global(s, addresses, count);
-  s.requests++;
-  s.lanes += (unsigned)count;
-  now.lanes += (unsigned)count, now.slots += (unsigned)lanes_of_warp;
-  if (s.atomic) now.atomics += (unsigned)count;
+  s.counts.requests++;
+  counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
 /* Where lanes are at several places, those at the lowest address go first, as hardware and
@@ -140,26 +123,20 @@ void count_requests(const Lane *first, int count) {
 
 void keep_launch() {
   std::fill_n(noted, WARP, 0u); /* of a launch that failed */
-  Launch kept = {now, {}};
+  counts.launches++;
   for (Site &s : sites) {
-    if (s.requests > 0) kept.sites.push_back(s);
-    s.requests = s.lanes = s.sectors = s.bytes_used = s.wavefronts = s.least_wavefronts = 0;
+    if (s.counts.requests > 0) sites_of_launches.push_back(s);
+    s.counts = {};
   }
   for (Region *r : regions) {
     if (!r) continue;
-    if (!r->shared)
-      kept.counts.read.once += r->read_once, kept.counts.written.once += r->written_once;
-    r->read_once = r->written_once = 0;
+    if (!r->shared) counts.bytes_once += r->bytes_once;
+    r->bytes_once = 0;
   }
-  launches.push_back(kept);
 }
 
 } // namespace emulated
 
-extern "C" int emulator_launches(void) {
-  return (int)emulated::launches.size();
-}
-
-extern "C" const EmulatorLaunch *emulator_launch(int index) {
-  return &emulated::launches[(size_t)index].counts;
+extern "C" EmulatorCounts emulator_counts(void) {
+  return emulated::counts;
 }

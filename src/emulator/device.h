@@ -138,13 +138,13 @@ cudaError_t operator->*(void (*kernel)(Taken...), const Pending<Given...> &pendi
     void (*kernel)(Taken...);
     std::tuple<Given...> given;
   } call = {kernel, pending.given};
-  return emulator_run((const void *)kernel, pending.blocks, pending.threads, pending.shared,
-                      [](void *context) {
-                        const Call *c = static_cast<Call *>(context);
-                        std::apply([&](const Given &...given) { c->kernel(Taken(given)...); },
-                                   c->given);
-                      },
-                      &call, sizeof call);
+  return emulator_run(
+      pending.blocks, pending.threads, pending.shared,
+      [](void *context) {
+        const Call *c = static_cast<Call *>(context);
+        std::apply([&](const Given &...given) { c->kernel(Taken(given)...); }, c->given);
+      },
+      &call, sizeof call);
 }
 
 /* ---- a warp ---------------------------------------------------------------------------------- */

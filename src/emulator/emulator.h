@@ -29,28 +29,36 @@ void emulator_name(const void *memory, const char *name, int rows, int columns, 
 /* From now on host code may touch its own stack and constants, and nothing else. */
 void emulator_fence_host(bool fenced);
 
-/* ---- what was counted, since emulator_forget() ---------------------------------------------- */
+/* ---- what was counted and found, since emulator_forget() --------------------------------------
+ */
 
 typedef struct {
-  const void *kernel;
-  unsigned grid, threads; /* blocks; of a block */
-  struct EmulatorTraffic {
-    uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes wanted */
-    uint64_t once;                          /* bytes, each counted once in the launch */
-  } read, written;
-  uint64_t shared_requests, wavefronts, least_wavefronts; /* wavefronts: turns of the banks */
-  uint64_t lanes, slots;           /* that took part in requests; that could have */
-  uint64_t warp_steps, lane_steps; /* through basic blocks: of warps, times their lanes; of lanes */
-  uint64_t barriers, meetings, atomics, accesses;
-} EmulatorLaunch;
+  uint64_t launches, barriers;
+  uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes wanted */
+  uint64_t bytes_once;                    /* read and written, each once in a launch */
+  uint64_t turns, least_turns;            /* of the banks of shared memory */
+  uint64_t lanes, slots;                  /* that took part in requests; that could have */
+  uint64_t packets, vain_looks;           /* of mail */
+} EmulatorCounts;
 
-int emulator_launches(void);
-const EmulatorLaunch *emulator_launch(int index);
-/* Findings, and what costs most, without lines of the source, to be freed; and what is
-   told of it, in lines: errors, barriers first, or the costliest places, at most `most`. Another
-   process of the same program may tell. */
-char *emulator_record(void);
-char *emulator_told(const char *record, bool costs, int most);
+/* An error, or a place that costs much. text: with %A and %B where lines of the source stand. */
+typedef struct {
+  char kind[16], text[480];
+  uintptr_t a, b; /* the places, in the program */
+  uint64_t count;
+} EmulatorFinding;
+
+typedef struct {
+  int count;
+  EmulatorFinding all[100];
+} EmulatorRecord;
+
+EmulatorCounts emulator_counts(void);
+/* Findings and then what costs most, as many as there is room for, without lines of the source. */
+void emulator_record(EmulatorRecord *record);
+/* Writes what is told of a record, in lines: errors, barriers first, or the costliest places, at
+   most `most`. Another process of the same program may tell. */
+void emulator_told(const EmulatorRecord *record, bool costs, int most, char *text, size_t size);
 void emulator_forget(void);
 
 /* ---- drawn schedules ------------------------------------------------------------------------ */
@@ -73,13 +81,6 @@ extern Emulator emulator;
 /* Returns in lines what went wrong in the last launch, which then returned cudaErrorLaunchFailure;
    "" if nothing did. For a deadlock it says which threads wait for what. */
 const char *emulator_report(void);
-
-/* Sums over all launches. */
-typedef struct {
-  uint64_t launches, packets, vain_looks;
-} EmulatorCounts;
-
-EmulatorCounts emulator_counts(void);
 
 #ifdef __cplusplus
 }

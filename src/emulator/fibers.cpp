@@ -120,7 +120,6 @@ static void meet(Lane *first, int count) {
     if (l->orders && watched) watch_meeting(first, there);
     for (int k = 0; k < count; k++)
       if (there >> k & 1) first[k].state = State::READY;
-    now.meetings++;
   }
 }
 
@@ -195,13 +194,13 @@ static void pass_barrier() {
       find_wrong("barriers",
                  in + printed("thread %u waits at this __syncthreads, and thread %d at that of %%B",
                               at->thread, i),
-                 at->pc, l.pc, true);
+                 at->pc, l.pc);
     barrier_value += l.value;
     l.state = State::READY;
     memset(l.clock, 0, sizeof l.clock);
     l.clock[i % WARP] = 1;
   }
-  now.barriers++;
+  counts.barriers++;
   watch_barrier();
 }
 
@@ -251,11 +250,8 @@ static bool run_blocks(const Call &of) {
   if (stacks == MAP_FAILED) abort();
   lanes = own;
   threads_of_block = (int)(of.block.x * of.block.y * of.block.z);
-  now = {};
-  now.kernel = of.kernel;
-  now.grid = of.grid.x * of.grid.y * of.grid.z, now.threads = (unsigned)threads_of_block;
   watch_launch();
-  for (unsigned i = 0; i < now.grid && !failed; i++) run_block(i);
+  for (unsigned i = 0; i < of.grid.x * of.grid.y * of.grid.z && !failed; i++) run_block(i);
   if (watched) keep_launch();
   return !failed;
 }
@@ -291,15 +287,11 @@ void emulator_absent(int from, unsigned mask) {
 int emulator_barrier(int value) {
   lane->value = value;
   if (drawn) {
-    arrive(0, (int)call->block.x, true);
+    emulator_arrive(0, (int)call->block.x, true);
     return 0;
   }
   leave(State::BARRIER, PC);
   return barrier_value;
-}
-
-void emulator_arrive(int barrier, int threads, bool waits) {
-  arrive(barrier, threads, waits);
 }
 
 unsigned emulator_active() {
@@ -342,11 +334,10 @@ void emulator_await_copies(int groups) {
   stop();
 }
 
-cudaError_t emulator_run(const void *kernel, dim3 grid, dim3 block, size_t shared,
-                         void (*function)(void *), const void *arguments, size_t bytes) {
+cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
+                         const void *arguments, size_t bytes) {
   const Call of = {
-      kernel, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, function, arguments,
-      bytes};
+      {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, function, arguments, bytes};
   const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z,
                  threads = (uint64_t)block.x * block.y * block.z;
   start_memory();

@@ -10,19 +10,10 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <sstream>
-#include <tuple>
 
 namespace emulated {
 
-struct Finding {
-  std::string kind, text;
-  uintptr_t a, b;
-  bool unless_same_line;
-  uint64_t count;
-};
-
-static std::vector<Finding> findings;
+static std::vector<EmulatorFinding> findings;
 
 std::string printed(const char *format, ...) {
   char text[512];
@@ -33,14 +24,21 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b,
-                bool unless_same_line) {
-  for (Finding &f : findings)
-    if (f.kind == kind && f.a == a && f.b == b) {
+static EmulatorFinding finding(const char *kind, const std::string &text, uintptr_t a,
+                               uintptr_t b) {
+  EmulatorFinding f = {{}, {}, a, b, 1};
+  snprintf(f.kind, sizeof f.kind, "%s", kind);
+  snprintf(f.text, sizeof f.text, "%s", text.c_str());
+  return f;
+}
+
+void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b) {
+  for (EmulatorFinding &f : findings)
+    if (strcmp(f.kind, kind) == 0 && f.a == a && f.b == b) {
       f.count++;
       return;
     }
-  findings.push_back({kind, text, a, b, unless_same_line, 1});
+  findings.push_back(finding(kind, text, a, b));
 }
 
 /* ---- lines of the source -------------------------------------------------------------------- */
@@ -95,90 +93,60 @@ static std::string line_of(uintptr_t return_address) {
 }
 
 /* ---- records and what is told of them --------------------------------------------------------
-
-   A record is lines of "kind a b unless_same_line count text", for a process that does not look up
-   lines itself. */
+ */
 
 static std::string cost_of(const Site &s) {
-  const double requests = (double)s.requests;
+  const EmulatorCounts &c = s.counts;
+  const double requests = (double)c.requests;
   const char *does = s.atomic ? "an atomic operation" : s.write ? "a store" : "a load";
   return s.shared
              ? printed("%%A: %s%s: %.1f turns of the banks for a request, where %.1f would do",
-                       does, " of shared memory", (double)s.wavefronts / requests,
-                       (double)s.least_wavefronts / requests)
+                       does, " of shared memory", (double)c.turns / requests,
+                       (double)c.least_turns / requests)
              : printed("%%A: %s: %.1f sectors for a request, of which it uses %.0f of %.0f bytes",
-                       does, (double)s.sectors / requests, (double)s.bytes_used / requests,
-                       32 * (double)s.sectors / requests);
+                       does, (double)c.sectors / requests, (double)c.bytes_used / requests,
+                       32 * (double)c.sectors / requests);
 }
 
 /* Sectors or turns of the banks that are more than need be; 0: not worth a word. */
 static double waste_of(const Site &s) {
-  if (s.shared) return (double)s.wavefronts - (double)s.least_wavefronts;
-  const bool much = s.sectors * 32 > s.bytes_used * 2 && s.bytes_used > 32 * s.requests;
-  return much ? (double)s.sectors - (double)s.bytes_used / 32 : 0;
-}
-
-static std::string record() {
-  std::vector<const Site *> costs;
-  std::string text;
-  for (const Finding &f : findings)
-    text += printed("%s %zu %zu %d %llu ", f.kind.c_str(), (size_t)f.a, (size_t)f.b,
-                    f.unless_same_line, (unsigned long long)f.count) +
-            f.text + "\n";
-  for (const Launch &l : launches)
-    for (const Site &s : l.sites)
-      if (waste_of(s) > 0) costs.push_back(&s);
-  std::stable_sort(costs.begin(), costs.end(),
-                   [](const Site *a, const Site *b) { return waste_of(*a) > waste_of(*b); });
-  for (const Site *s : costs)
-    text += printed("cost %zu 0 0 1 ", (size_t)s->pc) + cost_of(*s) + "\n";
-  return text;
-}
-
-static std::vector<Finding> read_record(const char *text) {
-  std::vector<Finding> all;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    Finding f;
-    words >> f.kind >> f.a >> f.b >> f.unless_same_line >> f.count;
-    words.get();
-    if (words && std::getline(words, f.text)) all.push_back(f);
-  }
-  return all;
+  const EmulatorCounts &c = s.counts;
+  if (s.shared) return (double)c.turns - (double)c.least_turns;
+  const bool much = c.sectors * 32 > c.bytes_used * 2 && c.bytes_used > 32 * c.requests;
+  return much ? (double)c.sectors - (double)c.bytes_used / 32 : 0;
 }
 
 /* Findings that say something: threads may well wait at two copies of one line, of which the
    compiler does not always keep the number; a value that is read before another thread writes it is
    a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
    Barriers come first, for other errors follow from them. */
-static std::string told(const char *text, bool costs, int most) {
+static std::string told(const EmulatorRecord &record, bool costs, int most) {
   start_memory(); /* which knows where the program is */
-  const std::vector<Finding> all = read_record(text);
   std::vector<uintptr_t> addresses;
   std::set<uintptr_t> raced;
-  for (const Finding &f : all)
-    for (uintptr_t a : {f.a, f.b}) {
+  const EmulatorFinding *end = record.all + std::clamp(record.count, 0, (int)std::size(record.all));
+  for (const EmulatorFinding *f = record.all; f < end; f++)
+    for (uintptr_t a : {f->a, f->b}) {
       addresses.push_back(a);
-      if (f.kind == "race") raced.insert(a);
+      if (strcmp(f->kind, "race") == 0) raced.insert(a);
     }
   look_up(addresses);
   std::set<std::string> said;
   std::string result;
   for (const bool first : {true, false})
-    for (const Finding &f : all) {
-      const std::string a = line_of(f.a), b = line_of(f.b);
-      if ((f.kind == "cost") != costs || (f.kind[0] == 'b' || f.kind[0] == 'm') != first) continue;
-      if (f.unless_same_line && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
-      if (f.kind == "unwritten" && raced.count(f.a)) continue;
-      if (!said.insert((costs ? f.text : f.kind) + std::min(a, b) + std::max(a, b)).second ||
+    for (const EmulatorFinding *f = record.all; f < end; f++) {
+      const std::string kind = f->kind, a = line_of(f->a), b = line_of(f->b);
+      std::string line = f->text;
+      if ((kind == "cost") != costs || (kind[0] == 'b' || kind[0] == 'm') != first) continue;
+      if (kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
+      if (kind == "unwritten" && raced.count(f->a)) continue;
+      if (!said.insert((costs ? line : kind) + std::min(a, b) + std::max(a, b)).second ||
           most-- <= 0)
         continue;
-      std::string line = f.text;
       for (size_t at; (at = line.find("%A")) != std::string::npos;) line.replace(at, 2, a);
       for (size_t at; (at = line.find("%B")) != std::string::npos;) line.replace(at, 2, b);
       result += line;
-      if (f.count > 1) result += printed(" (%llu times)", (unsigned long long)f.count);
+      if (f->count > 1) result += printed(" (%llu times)", (unsigned long long)f->count);
       result += '\n';
     }
   return result;
@@ -186,14 +154,26 @@ static std::string told(const char *text, bool costs, int most) {
 
 } // namespace emulated
 
-extern "C" char *emulator_record(void) {
-  return strdup(emulated::record().c_str());
+using namespace emulated;
+
+extern "C" void emulator_record(EmulatorRecord *record) {
+  std::vector<EmulatorFinding> all = findings;
+  std::vector<const Site *> costs;
+  for (const Site &s : sites_of_launches)
+    if (waste_of(s) > 0) costs.push_back(&s);
+  std::stable_sort(costs.begin(), costs.end(),
+                   [](const Site *a, const Site *b) { return waste_of(*a) > waste_of(*b); });
+  for (const Site *s : costs) all.push_back(finding("cost", cost_of(*s), s->pc, 0));
+  all.resize(std::min(all.size(), std::size(record->all)));
+  record->count = (int)all.size();
+  std::copy(all.begin(), all.end(), record->all);
 }
 
-extern "C" char *emulator_told(const char *record, bool costs, int most) {
-  return strdup(emulated::told(record, costs, most).c_str());
+extern "C" void emulator_told(const EmulatorRecord *record, bool costs, int most, char *text,
+                              size_t size) {
+  snprintf(text, size, "%s", told(*record, costs, most).c_str());
 }
 
 extern "C" void emulator_forget(void) {
-  emulated::launches.clear(), emulated::findings.clear();
+  counts = {}, findings.clear(), sites_of_launches.clear();
 }

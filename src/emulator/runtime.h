@@ -41,5 +41,5 @@ void emulator_store_mail(void *to, const void *packet);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] void emulator_trap();
 /* Runs function(copy of the arguments) in every thread, to the end. */
-cudaError_t emulator_run(const void *kernel, dim3 grid, dim3 block, size_t shared,
-                         void (*function)(void *arguments), const void *arguments, size_t bytes);
+cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *arguments),
+                         const void *arguments, size_t bytes);

@@ -4,8 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -85,7 +83,6 @@ struct Drawn {
 };
 
 static Drawn *launch;
-static EmulatorCounts totals;
 static std::string report;
 
 static size_t index_of(const Lane *l) {
@@ -145,20 +142,14 @@ static bool is_slow(size_t warp, bool by_mail) {
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */
 
-__attribute__((format(printf, 1, 2))) static void add_line(const char *format, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  report += line;
-  report += '\n';
+static void add_line(const std::string &line) {
+  report += line + '\n';
   failed = true;
 }
 
 /* Ends the launch from a fiber. */
 [[noreturn]] static void fail_here(const std::string &what) {
-  add_line("%s: %s", me().c_str(), what.c_str());
+  add_line(me() + ": " + what);
   stop();
 }
 
@@ -197,10 +188,11 @@ static void report_waiting(State state) {
     };
     for (last = first; last + 1 < count && alike(first_waiting(last + 1));) last++;
     if (a.state == state && lines++ < MOST_LINES)
-      add_line("block %u, warps %zu to %zu %s", a.block->number, first % of_block, last % of_block,
-               wait_of(a).c_str());
+      add_line(printed("block %u, warps %zu to %zu ", a.block->number, first % of_block,
+                       last % of_block) +
+               wait_of(a));
   }
-  if (lines > MOST_LINES) add_line("and %d lines like these", lines - MOST_LINES);
+  if (lines > MOST_LINES) add_line(printed("and %d lines like these", lines - MOST_LINES));
 }
 
 /* ---- who can go on -------------------------------------------------------------------------- */
@@ -223,28 +215,6 @@ static void wake_all(std::vector<Lane *> &waiting) {
 static void wait_in(std::vector<Lane *> &waiting, State state) {
   waiting.push_back(lane);
   leave(state, 0);
-}
-
-void arrive(int id, int threads, bool waits) {
-  if (id != 0 && id == emulator.barrier_left_out) return;
-  Reader &me = mine();
-  Barrier &barrier = launch->barriers[BARRIERS * lane->block->number + (size_t)id];
-  if (barrier.arrived > 0 && barrier.threads != threads)
-    fail_here(printed("at barrier %d it counts %d threads, others count %d", id, threads,
-                      barrier.threads));
-  if (me.rounds[id] == barrier.round + 1)
-    fail_here(printed("it arrives at barrier %d twice in the same round", id));
-  me.rounds[id] = barrier.round + 1;
-  barrier.threads = threads;
-  if (++barrier.arrived == threads) {
-    barrier.arrived = 0;
-    barrier.round++;
-    launch->moves++;
-    wake_all(barrier.waiting);
-  } else if (waits) {
-    me.barrier = id;
-    wait_in(barrier.waiting, State::BARRIER);
-  }
 }
 
 /* ---- mail ----------------------------------------------------------------------------------- */
@@ -347,8 +317,8 @@ static void check_end() {
   }
   for (size_t i = 0; i < launch->barriers.size() && !failed; i++)
     if (const int arrived = launch->barriers[i].arrived)
-      add_line("block %zu ends with %d threads of a round at barrier %zu", i / BARRIERS, arrived,
-               i % BARRIERS);
+      add_line(printed("block %zu ends with %d threads of a round at barrier %zu", i / BARRIERS,
+                       arrived, i % BARRIERS));
 }
 
 bool run_drawn(const Call &call) {
@@ -379,7 +349,7 @@ bool run_drawn(const Call &call) {
   run_all();
   deliver_due(UINT64_MAX);
   check_end();
-  totals.launches++;
+  counts.launches++;
   launch = nullptr;
   return !failed;
 }
@@ -388,13 +358,35 @@ bool run_drawn(const Call &call) {
 
 using namespace emulated;
 
+void emulator_arrive(int id, int threads, bool waits) {
+  if (id != 0 && id == emulator.barrier_left_out) return;
+  Reader &me = mine();
+  Barrier &barrier = launch->barriers[BARRIERS * lane->block->number + (size_t)id];
+  if (barrier.arrived > 0 && barrier.threads != threads)
+    fail_here(printed("at barrier %d it counts %d threads, others count %d", id, threads,
+                      barrier.threads));
+  if (me.rounds[id] == barrier.round + 1)
+    fail_here(printed("it arrives at barrier %d twice in the same round", id));
+  me.rounds[id] = barrier.round + 1;
+  barrier.threads = threads;
+  if (++barrier.arrived == threads) {
+    barrier.arrived = 0;
+    barrier.round++;
+    launch->moves++;
+    wake_all(barrier.waiting);
+  } else if (waits) {
+    me.barrier = id;
+    wait_in(barrier.waiting, State::BARRIER);
+  }
+}
+
 void emulator_store_mail(void *to, const void *packet) {
   const size_t index = slot_at(to);
   Slot &slot = launch->slots[index];
-  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++totals.packets, index, {}};
+  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++counts.packets, index, {}};
   slot.due = mail.due;
   memcpy(mail.packet, packet, sizeof mail.packet);
-  if (totals.packets == emulator.stamp_too_low) mail.packet[12]--;
+  if (counts.packets == emulator.stamp_too_low) mail.packet[12]--;
   launch->late.push(mail);
 }
 
@@ -409,7 +401,7 @@ void emulator_load_mail(const void *at, void *packet) {
   Look &look = *found;
   if (look.slot != &slot || look.version != slot.version) look = {&slot, slot.version, 0};
   if (++look.times > 2) {
-    totals.vain_looks++;
+    counts.vain_looks++;
     look.times = 0;
     me.slot = &slot;
     me.barrier = 0;
@@ -422,8 +414,4 @@ void emulator_load_mail(const void *at, void *packet) {
 
 extern "C" const char *emulator_report(void) {
   return report.c_str();
-}
-
-extern "C" EmulatorCounts emulator_counts(void) {
-  return totals;
 }

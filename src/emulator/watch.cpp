@@ -2,8 +2,6 @@
 #include "emulator/core.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdarg>
 #include <cstring>
 #include <map>
 #include <set>
@@ -172,7 +170,7 @@ static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t 
                    ", shared memory that no thread of the block has written",
                pc);
   if (!write || atomic) {
-    if (c.read.era < first) r->read_once += r->granule;
+    if (c.read.era < first) r->bytes_once += r->granule;
     Touch &kept = ordered(c.read, first) ? c.read : c.other_read;
     if (&kept == &c.read || ordered(kept, first)) kept = touch_now(site, atomic);
   }
@@ -180,7 +178,7 @@ static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t 
   for (const Touch *t : {&c.read, &c.other_read})
     if (t->era >= first && !(atomic && t->atomic) && !ordered(*t, first))
       race(r, address, *t, false, true, pc);
-  if (fresh) r->written_once += r->granule;
+  if (fresh) r->bytes_once += r->granule;
   c.write = touch_now(site, atomic);
 }
 
@@ -197,14 +195,13 @@ void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t
                        0))
     outside(r, address, size, write, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
-  now.accesses++;
   if (__builtin_expect(size < r->granule || (r->cells.empty() && r->seen.empty()), 0))
     set_granule(r, std::min(size, r->granule));
   if (write && !r->shared) lane->fenced = false;
   const size_t first = (address - r->base) / r->granule, cells = std::max(size / r->granule, 1u);
   if (r->constant) {
     for (size_t c = first; c < first + cells; c++)
-      if (r->seen[c] != launch_serial) r->seen[c] = launch_serial, r->read_once += r->granule;
+      if (r->seen[c] != launch_serial) r->seen[c] = launch_serial, r->bytes_once += r->granule;
     return;
   }
   for (size_t c = first; c < first + cells; c++)

@@ -2,9 +2,7 @@
 #include "exercise/run.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "emulator/emulator.h"
 #include "engine/cuda/cuda_error.h"
 
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
@@ -26,14 +24,6 @@ bool exercise_start(Error *error) {
   return true;
 }
 
-/* The last lines that do not fit are left out. */
-static void copy_lines(char *to, size_t size, char *from) {
-  if (strlen(from) >= size) from[size - 1] = '\0';
-  char *end = strrchr(from, '\n');
-  if (end) end[1] = '\0';
-  strcpy(to, end ? from : "");
-}
-
 static void name_arrays(const ExercisePlaced *d) {
   const ExerciseTask task = d->problem->task;
   for (int name = 0; name < ARRAYS; name++) {
@@ -52,20 +42,10 @@ void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start) {
     emulator_forget();
     return;
   }
-  char *record = emulator_record();
-  copy_lines(call->record, sizeof call->record, record);
-  free(record);
-  call->launches = emulator_launches();
-  call->moved_bytes = call->requests = call->sectors = call->turns = 0;
-  for (int i = 0; i < call->launches; i++) {
-    const EmulatorLaunch *l = emulator_launch(i);
-    call->moved_bytes += (double)(l->read.once + l->written.once);
-    call->requests += (double)(l->read.requests + l->written.requests);
-    call->sectors += (double)(l->read.sectors + l->written.sectors);
-    call->turns += (double)l->wavefronts, call->least_turns += (double)l->least_wavefronts;
-    call->barriers += (double)l->barriers;
-    call->lanes += (double)l->lanes, call->slots += (double)l->slots;
-  }
+  emulator_record(&call->record);
+  call->counts = emulator_counts();
+  call->launches = (int)call->counts.launches;
+  call->moved_bytes = (double)call->counts.bytes_once;
 }
 
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {

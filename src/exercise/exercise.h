@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "emulator/emulator.h"
 
 /* ---- problems (problem.c) ---------------------------------------------------------- */
 
@@ -102,16 +103,16 @@ bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size);
 
 /* ---- running (run.c; gpu.c or emulated.c) -------------------------------------------- */
 
-enum { RIVALS = 2, EXERCISE_TOLD = 4096 };
+enum { RIVALS = 2 };
 
 /* A call as the process of the function saw it. */
 typedef struct {
   bool called;
   int launches;
-  char complaint[384];            /* "" if nothing is wrong with the call itself */
-  char record[4 * EXERCISE_TOLD]; /* emulator_record() */
-  double moved_bytes;             /* NAN: not counted; each byte once in a kernel */
-  double requests, sectors, turns, least_turns, barriers, slots, lanes; /* EmulatorLaunch */
+  char complaint[384]; /* "" if nothing is wrong with the call itself */
+  EmulatorRecord record;
+  EmulatorCounts counts;
+  double moved_bytes;         /* NAN: not counted; each byte once in a kernel */
   double seconds[1 + RIVALS]; /* of it and of its rivals, NAN: not timed */
 } ExerciseCall;
 
@@ -140,7 +141,7 @@ typedef struct {
   bool right, fused;
   bool follows_p;                 /* a wrong loss that is right for what the softmax left */
   char wrong[768];                /* why not right */
-  char told[EXERCISE_TOLD];       /* errors and costs, with lines of the source */
+  char told[4096];                /* errors and costs, with lines of the source */
   ExerciseCall call;              /* of the measured shape; launches: the most of all */
   double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
 } ExerciseScore;

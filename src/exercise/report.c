@@ -30,13 +30,14 @@ double exercise_share(const ExerciseBackend *backend, ExerciseTask task, const E
   static const double ours[TASKS] = {1283712, 384000, 395264, 2987480};
   const ExerciseCall *call = &s->call;
   return fmin(backend->on_gpu ? call->seconds[2] / call->seconds[0]
-                              : ours[task] / (call->sectors + call->turns),
+                              : ours[task] / (double)(call->counts.sectors + call->counts.turns),
               1);
 }
 
 json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
   const ExerciseShape shape = exercise_measured_shape(backend, task);
   const ExerciseCall *c = &s->call;
+  const EmulatorCounts *n = &c->counts;
   json_t *line = json_pack("{s:s, s:b, s:b, s:s, s:i, s:f, s:f}", "function", exercise_names[task],
                            "right", s->right, "fused", s->fused, "wrong", s->wrong, "kernels",
                            c->launches, "least_bytes", exercise_least_bytes(task, shape),
@@ -45,13 +46,13 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
     const char *key;
     double value;
   } numbers[] = {{"moved_bytes", c->moved_bytes},
-                 {"asked_bytes", c->sectors * 32},
-                 {"sectors", c->sectors},
-                 {"turns", c->turns},
-                 {"sectors_per_request", c->sectors / c->requests},
-                 {"turns_per_request", c->turns / c->least_turns},
-                 {"barriers", c->barriers},
-                 {"lanes", 100 * c->lanes / c->slots},
+                 {"asked_bytes", (double)n->sectors * 32},
+                 {"sectors", (double)n->sectors},
+                 {"turns", (double)n->turns},
+                 {"sectors_per_request", (double)n->sectors / (double)n->requests},
+                 {"turns_per_request", (double)n->turns / (double)n->least_turns},
+                 {"barriers", (double)n->barriers},
+                 {"lanes", 100 * (double)n->lanes / (double)n->slots},
                  {"dram_bytes", s->dram_bytes},
                  {"cache_bytes", s->cache_bytes},
                  {"seconds", c->seconds[0]},

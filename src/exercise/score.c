@@ -1,10 +1,8 @@
 #include "exercise/exercise.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "emulator/emulator.h"
 #include "exercise/apart.h"
 
 enum { CALLS = EXERCISE_SHAPES + 1 };
@@ -49,12 +47,11 @@ static uint8_t *share(Process *p, size_t *bytes) {
 
 static void tell(const ExerciseCall *call, bool costs, ExerciseScore *score) {
 #ifdef ON_EMULATOR
-  char *told = emulator_told(call->record, costs, costs ? 3 : 8);
   const size_t used = strlen(score->told);
-  snprintf(score->told + used, sizeof score->told - used, "%s", told);
+  char *told = score->told + used;
+  emulator_told(&call->record, costs, costs ? 3 : 8, told, sizeof score->told - used);
   if (*told && !costs && !*score->wrong)
     snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(told, "\n"), told);
-  free(told);
 #else
   (void)call, (void)costs, (void)score;
 #endif

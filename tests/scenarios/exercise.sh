@@ -54,7 +54,7 @@ case_ 'whatever else the file defines, nobody else calls it'
 student '#include <math.h>
 #include <stdio.h>
 #include <string.h>
-extern "C" int emulator_launches(void) { return 1; }
+extern "C" int emulator_counts(void) { return 1; }
 extern "C" int exercise_judge(void) { return 1; }
 int scale = 3;' 'float x[4]; memset(x, 0, rows); printf("%g\n", scale * fabs(x[0])); fill<<<1, in>>>(d_y);'
 seals student.cu

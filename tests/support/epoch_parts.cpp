@@ -56,8 +56,7 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
                                    KERNEL((epoch::epoch_kernel<2, 2>)), KERNEL(epoch::gram_kernel)};
   for (const Kernel &kernel : kernels)
     if (kernel.address == address)
-      return emulator_run(address, blocks, threads, shared, kernel.call, &arguments,
-                          sizeof arguments);
+      return emulator_run(blocks, threads, shared, kernel.call, &arguments, sizeof arguments);
   return cudaErrorInvalidValue;
 }
 

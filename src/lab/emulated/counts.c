@@ -1,5 +1,4 @@
 /* The lab on the emulator, which counts what a GPU would be asked for and has no times. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "emulator/emulator.h"
@@ -51,19 +50,16 @@ void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
     emulator_forget();
     return;
   }
-  row->counts = (LabCounts){0};
-  for (int i = 0; i < emulator_launches(); i++) {
-    const EmulatorLaunch *l = emulator_launch(i);
-    row->counts.bytes += (double)(l->read.once + l->written.once);
-    row->counts.sectors += (double)(l->read.sectors + l->written.sectors);
-    row->counts.requests += (double)(l->read.requests + l->written.requests);
-    row->counts.turns += (double)l->wavefronts;
-    row->counts.least_turns += (double)l->least_wavefronts;
-  }
-  char *record = emulator_record(), *told = emulator_told(record, false, 1);
-  snprintf(row->note, sizeof row->note, "%.*s", (int)strcspn(told, "\n"), told);
-  free(record);
-  free(told);
+  const EmulatorCounts n = emulator_counts();
+  row->counts = (LabCounts){.bytes = (double)n.bytes_once,
+                            .sectors = (double)n.sectors,
+                            .requests = (double)n.requests,
+                            .turns = (double)n.turns,
+                            .least_turns = (double)n.least_turns};
+  EmulatorRecord record;
+  emulator_record(&record);
+  emulator_told(&record, false, 1, row->note, sizeof row->note);
+  row->note[strcspn(row->note, "\n")] = '\0';
 }
 
 cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy) {
