@@ -272,12 +272,9 @@ TEST(errors_are_measured) {
   const double ref[] = {3, 4, 0}, zero[] = {0, 0, 0};
   const float out[] = {3, 4, 1}, nan[] = {3, NAN, 0}, inf[] = {3, 4, INFINITY};
   near((const double[]){reference_relative_error(out, ref, 3)}, (const double[]){0.2}, 1);
-  near((const double[]){reference_max_error(out, ref, 3)}, (const double[]){1}, 1);
   assert_true(reference_relative_error(out, ref, 2) == 0);
   assert_true(reference_relative_error(nan, ref, 3) == INFINITY);
   assert_true(reference_relative_error(inf, ref, 3) == INFINITY);
-  assert_true(reference_max_error(nan, ref, 3) == INFINITY);
-  assert_true(reference_max_error(inf, ref, 3) == INFINITY);
   assert_true(reference_relative_error(out, zero, 3) == INFINITY);
   assert_true(reference_relative_error((const float[]){0, 0, 0}, zero, 3) == 0);
 }

@@ -31,12 +31,6 @@ static const struct {
                     [ARRAY_DW] = {"dw", "oi", 4, "   w"},
                     [ARRAY_DB] = {"db", "1o", 4, "   w"}};
 
-static void *allocate(size_t count, size_t size) {
-  void *memory = calloc(count ? count : 1, size);
-  if (!memory) abort();
-  return memory;
-}
-
 static size_t count_of(const ExerciseArray *a) {
   return (size_t)a->rows * (size_t)a->columns;
 }
@@ -92,7 +86,7 @@ static int side_of(const ExerciseShape *s, char side) {
 /* Uniform in [low, high). */
 static float *give(ExerciseArray *a, int name, double low, double high, uint64_t seed) {
   const size_t count = count_of(a);
-  float *values = allocate(count, sizeof *values);
+  float *values = reference_zeros(count, sizeof *values);
   for (size_t i = 0; i < count; i += 4) {
     const RandomWords words = random_words(seed, (uint64_t)name, i);
     for (size_t k = 0; k < 4 && i + k < count; k++)
@@ -119,8 +113,8 @@ static void give_logits(ExerciseProblem *p, uint64_t seed) {
 /* Labels by stored row, and the order in which positions find them. */
 static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
-  uint16_t *labels = allocate((size_t)end, sizeof *labels);
-  uint32_t *order = allocate((size_t)end, sizeof *order);
+  uint16_t *labels = reference_zeros((size_t)end, sizeof *labels);
+  uint32_t *order = reference_zeros((size_t)end, sizeof *order);
   reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
   for (uint32_t i = 0; i < (uint32_t)end; i++)
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
@@ -132,7 +126,7 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
 static uint16_t *labels_of_step(const ExerciseProblem *p) {
   const uint16_t *labels = p->array[ARRAY_LABELS].given;
   const uint32_t *order = p->array[ARRAY_ORDER].given;
-  uint16_t *of_step = allocate((size_t)p->filled, sizeof *of_step);
+  uint16_t *of_step = reference_zeros((size_t)p->filled, sizeof *of_step);
   for (int r = 0; r < p->filled; r++) of_step[r] = labels[order[p->shape.first + r]];
   return of_step;
 }
@@ -147,15 +141,15 @@ static const double ROUNDING = 0x1p-24;
 
 /* The given values in float64; `magnitude`: their absolute values. */
 static double *doubles_of(const ExerciseArray *a, bool magnitude) {
-  double *values = allocate(count_of(a), sizeof *values);
+  double *values = reference_zeros(count_of(a), sizeof *values);
   reference_to_double(a->given, count_of(a), values);
   for (size_t i = 0; magnitude && i < count_of(a); i++) values[i] = fabs(values[i]);
   return values;
 }
 
 static void expect_from(ExerciseArray *a) {
-  a->expected = allocate(count_of(a), sizeof *a->expected);
-  a->allowed = allocate(count_of(a), sizeof *a->allowed);
+  a->expected = reference_zeros(count_of(a), sizeof *a->expected);
+  a->allowed = reference_zeros(count_of(a), sizeof *a->allowed);
 }
 
 /* x w^T (rows, out), or dz^T x (out, in) of an update, in float64, or of absolute values. */
@@ -164,7 +158,8 @@ static double *product_of(const ExerciseProblem *p, bool magnitude) {
   const bool update = p->task == TASK_UPDATE;
   double *x = doubles_of(&p->array[ARRAY_X], magnitude);
   double *other = doubles_of(&p->array[update ? ARRAY_DZ : ARRAY_W], magnitude);
-  double *product = allocate((size_t)s->out * (size_t)(update ? s->in : s->rows), sizeof *product);
+  double *product =
+      reference_zeros((size_t)s->out * (size_t)(update ? s->in : s->rows), sizeof *product);
   if (update)
     reference_weight_gradient(other, x, s->rows, s->in, s->out, product);
   else
@@ -219,8 +214,8 @@ static void expect_update(ExerciseProblem *p) {
   free(magnitude);
   double *dz = doubles_of(&p->array[ARRAY_DZ], false),
          *size = doubles_of(&p->array[ARRAY_DZ], true);
-  double *db = allocate((size_t)s->out, sizeof *db),
-         *db_size = allocate((size_t)s->out, sizeof *db);
+  double *db = reference_zeros((size_t)s->out, sizeof *db),
+         *db_size = reference_zeros((size_t)s->out, sizeof *db);
   reference_bias_gradient(dz, s->rows, s->out, db);
   reference_bias_gradient(size, s->rows, s->out, db_size);
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, db, db_size);
@@ -241,7 +236,8 @@ static void expect_softmax(ExerciseProblem *p) {
   const size_t rows = (size_t)p->shape.rows, classes = (size_t)p->shape.out;
   ExerciseArray *a = &p->array[ARRAY_P];
   double *z = doubles_of(&p->array[ARRAY_Z], false);
-  double *largest = allocate(rows, sizeof *largest), *sum = allocate(rows, sizeof *sum);
+  double *largest = reference_zeros(rows, sizeof *largest),
+         *sum = reference_zeros(rows, sizeof *sum);
   expect_from(a);
   for (size_t r = 0; r < rows; r++) largest[r] = -INFINITY;
   for (size_t i = 0; i < count_of(a); i++) largest[i / classes] = fmax(largest[i / classes], z[i]);

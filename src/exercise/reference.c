@@ -6,10 +6,10 @@
 
 #include "base/random.h"
 
-static double *allocate(size_t count) {
-  double *values = calloc(count ? count : 1, sizeof *values);
-  if (!values) abort();
-  return values;
+void *reference_zeros(size_t count, size_t size) {
+  void *zeros = calloc(count ? count : 1, size);
+  if (!zeros) abort();
+  return zeros;
 }
 
 /* One operation each, made of passes that do one thing: these loops go to students, who are to find
@@ -84,7 +84,8 @@ static int argmax(const double *values, int count) {
 
 /* Returns log-sum-exp(logits) of each row, to be freed. */
 static double *log_sum_exps(const double *logits, int rows, int classes) {
-  double *largest = allocate((size_t)rows), *sum = allocate((size_t)rows);
+  double *largest = reference_zeros((size_t)rows, sizeof *largest);
+  double *sum = reference_zeros((size_t)rows, sizeof *sum);
   for (int r = 0; r < rows; r++) {
     const double *row = logits + area(r, classes);
     largest[r] = row[argmax(row, classes)];
@@ -176,14 +177,4 @@ double reference_relative_error(const float *out, const double *ref, size_t coun
   if (!isfinite(difference) || !isfinite(norm)) return INFINITY;
   if (difference == 0) return 0;
   return norm == 0 ? INFINITY : sqrt(difference / norm);
-}
-
-double reference_max_error(const float *out, const double *ref, size_t count) {
-  double largest = 0;
-  for (size_t i = 0; i < count; i++) {
-    const double d = fabs((double)out[i] - ref[i]);
-    if (!isfinite(d)) return INFINITY;
-    if (d > largest) largest = d;
-  }
-  return largest;
 }

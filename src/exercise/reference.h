@@ -23,6 +23,9 @@ static inline size_t cell(int row, int columns, int column) {
   return (size_t)row * (size_t)columns + (size_t)column;
 }
 
+/* To be freed. */
+void *reference_zeros(size_t count, size_t size);
+
 /* ---- one layer ------------------------------------------------------------------------- */
 
 /* x (rows, in) = pixel / 255. */
@@ -113,6 +116,3 @@ void reference_to_double(const float *in, size_t count, double *out);
 /* ||out - ref|| / ||ref||, Euclidean norms. INFINITY if anything is NaN or infinite, and if ref
    is all zero but out is not: a NaN never passes `error < bound`. */
 double reference_relative_error(const float *out, const double *ref, size_t count);
-
-/* The largest |out - ref|; INFINITY if anything is NaN or infinite. */
-double reference_max_error(const float *out, const double *ref, size_t count);

@@ -8,12 +8,6 @@
 
 #include "base/random.h"
 
-static double *allocate(size_t count) {
-  double *values = calloc(count ? count : 1, sizeof *values);
-  if (!values) abort();
-  return values;
-}
-
 /* The settings that make a training step another function than the plain network. */
 typedef struct {
   Training training; /* of it label_smoothing and dropout */
@@ -60,7 +54,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
   const int *size = network->size;
   double *y[NETWORK_MAX_LAYERS + 1] = {NULL}; /* y[l] (rows, size[l]): layer l's input */
   assert(layers > 0);
-  for (int l = 0; l <= layers; l++) y[l] = allocate(area(rows, size[l]));
+  for (int l = 0; l <= layers; l++) y[l] = reference_zeros(area(rows, size[l]), sizeof(double));
   memcpy(y[0], x, area(rows, size[0]) * sizeof *x);
   for (int l = 0; l < layers; l++) {
     reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,
@@ -71,7 +65,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
   }
 
   const int classes = size[layers];
-  double *loss = allocate((size_t)rows);
+  double *loss = reference_zeros((size_t)rows, sizeof(double));
   reference_cross_entropy(y[layers], labels, rows, classes, loss);
   smooth_loss(y[layers], labels, rows, classes, (double)step->training.label_smoothing, loss);
   for (int r = 0; r < rows; r++) sums->loss += loss[r];
@@ -81,7 +75,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
 
   if (gradient) {
     memset(gradient, 0, network->floats * sizeof *gradient);
-    double *dy = allocate(area(rows, classes));
+    double *dy = reference_zeros(area(rows, classes), sizeof(double));
     reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
     smooth_gradient(labels, rows, classes, (double)step->training.label_smoothing, 1.0 / rows, dy);
     for (int l = layers - 1; l >= 0; l--) {
@@ -89,7 +83,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
                                 gradient + network->weight[l]);
       reference_bias_gradient(dy, rows, size[l + 1], gradient + network->bias[l]);
       if (l == 0) break; /* nobody asks for the gradient of the pixels */
-      double *dx = allocate(area(rows, size[l]));
+      double *dx = reference_zeros(area(rows, size[l]), sizeof(double));
       reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
       drop(step, l, rows, size[l], dx);
       reference_relu_mask(y[l], area(rows, size[l]), dx);
@@ -149,9 +143,9 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
   double *average =
       config->training.ema > 0 ? parameters : NULL; /* the network is that of the trained ones */
   if (average) parameters = state + training_moments(&config->training) * network->floats;
-  double *x = allocate((size_t)rows * in), *gradient = allocate(network->floats);
-  uint16_t *label = malloc((size_t)rows * sizeof *label);
-  if (!label) abort();
+  double *x = reference_zeros((size_t)rows * in, sizeof(double)),
+         *gradient = reference_zeros(network->floats, sizeof(double));
+  uint16_t *label = reference_zeros((size_t)rows, sizeof *label);
   for (int r = 0; r < rows; r++) {
     const uint32_t position = (uint32_t)(first + (uint64_t)r);
     const uint64_t row =
@@ -196,7 +190,7 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums) {
   const Network *network = &config->network;
-  double *x = allocate((size_t)network->size[0]);
+  double *x = reference_zeros((size_t)network->size[0], sizeof(double));
   for (uint64_t r = first_row; r < first_row + rows; r++) {
     scale_row(config, pixels + r * stride, x);
     reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
