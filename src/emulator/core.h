@@ -99,6 +99,7 @@ struct Region {
 extern std::vector<Region *> regions; /* 0: none */
 extern uintptr_t program_base;
 void start_memory();
+unsigned char *reserve(size_t bytes); /* zeros, which take memory where they are touched */
 /* Where the address is, or what ends nearest before it; NULL: nothing of the device's. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);

@@ -57,45 +57,36 @@ constexpr int warpSize = 32;
  */
 
 namespace emulated {
-typedef uint32_t Words2 __attribute__((vector_size(8), may_alias));
-typedef uint32_t Words4 __attribute__((vector_size(16), may_alias));
+template <class T> struct Two { T x, y; };
+template <class T> struct Four { T x, y, z, w; };
 } // namespace emulated
 
-#define EMULATOR_COPIED(name, Words)                                                               \
-  name() = default;                                                                                \
-  name(const name &from) {                                                                         \
-    *(Words *)this = *(const Words *)&from;                                                        \
-  }                                                                                                \
-  name &operator=(const name &from) {                                                              \
-    *(Words *)this = *(const Words *)&from;                                                        \
-    return *this;                                                                                  \
-  }
-#define EMULATOR_WORDS2(name, T)                                                                   \
-  struct alignas(8) name {                                                                         \
-    T x, y;                                                                                        \
-    EMULATOR_COPIED(name, emulated::Words2)                                                        \
-    constexpr name(T x_, T y_ = T()) : x(x_), y(y_) {                                              \
+#define EMULATOR_VECTOR(name, Parts)                                                               \
+  struct alignas(sizeof(Parts)) name : Parts {                                                     \
+    typedef uint32_t Words __attribute__((vector_size(sizeof(Parts)), may_alias));                 \
+    name() = default;                                                                              \
+    template <class... More>                                                                       \
+    constexpr name(decltype(x) first, More... more)                                                \
+        : Parts{first, static_cast<decltype(x)>(more)...} {                                        \
+    }                                                                                              \
+    name(const name &from) {                                                                       \
+      *(Words *)this = *(const Words *)&from;                                                      \
+    }                                                                                              \
+    name &operator=(const name &from) {                                                            \
+      *(Words *)this = *(const Words *)&from;                                                      \
+      return *this;                                                                                \
     }                                                                                              \
   };                                                                                               \
-  inline name make_##name(T x, T y) {                                                              \
-    return {x, y};                                                                                 \
+  template <class... Given> name make_##name(Given... given) {                                     \
+    static_assert(sizeof...(given) * 4 == sizeof(name), "a value for each part");                  \
+    return name(given...);                                                                         \
   }
-#define EMULATOR_WORDS4(name, T)                                                                   \
-  struct alignas(16) name {                                                                        \
-    T x, y, z, w;                                                                                  \
-    EMULATOR_COPIED(name, emulated::Words4)                                                        \
-    constexpr name(T x_, T y_ = T(), T z_ = T(), T w_ = T()) : x(x_), y(y_), z(z_), w(w_) {        \
-    }                                                                                              \
-  };                                                                                               \
-  inline name make_##name(T x, T y, T z, T w) {                                                    \
-    return {x, y, z, w};                                                                           \
-  }
-EMULATOR_WORDS2(float2, float)
-EMULATOR_WORDS2(int2, int)
-EMULATOR_WORDS2(uint2, uint32_t)
-EMULATOR_WORDS4(float4, float)
-EMULATOR_WORDS4(int4, int)
-EMULATOR_WORDS4(uint4, uint32_t)
+EMULATOR_VECTOR(float2, emulated::Two<float>)
+EMULATOR_VECTOR(int2, emulated::Two<int>)
+EMULATOR_VECTOR(uint2, emulated::Two<uint32_t>)
+EMULATOR_VECTOR(float4, emulated::Four<float>)
+EMULATOR_VECTOR(int4, emulated::Four<int>)
+EMULATOR_VECTOR(uint4, emulated::Four<uint32_t>)
 struct float3 {
   float x, y, z;
 };
@@ -120,31 +111,20 @@ template <class... Given> struct Pending {
   std::tuple<Given...> given;
 };
 
-struct Grid {
-  dim3 blocks, threads;
-  size_t shared;
-  template <class... Given> Pending<Given...> operator()(Given... given) const {
-    return {blocks, threads, shared, std::tuple<Given...>(given...)};
-  }
-};
-
-inline Grid grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) {
-  return {blocks, threads, shared};
+inline auto grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) {
+  return [=](auto... given) {
+    return Pending<decltype(given)...>{blocks, threads, shared, {given...}};
+  };
 }
 
 template <class... Taken, class... Given>
 cudaError_t operator->*(void (*kernel)(Taken...), const Pending<Given...> &pending) {
-  struct Call {
-    void (*kernel)(Taken...);
-    std::tuple<Given...> given;
-  } call = {kernel, pending.given};
+  const auto call = [kernel, all = pending.given] {
+    std::apply([&](const Given &...given) { kernel(Taken(given)...); }, all);
+  };
   return emulator_run(
       pending.blocks, pending.threads, pending.shared,
-      [](void *context) {
-        const Call *c = static_cast<Call *>(context);
-        std::apply([&](const Given &...given) { c->kernel(Taken(given)...); }, c->given);
-      },
-      &call, sizeof call);
+      [](void *context) { (*static_cast<decltype(call) *>(context))(); }, &call, sizeof call);
 }
 
 /* ---- a warp ---------------------------------------------------------------------------------- */
@@ -215,25 +195,18 @@ EMULATOR_INLINE T __shfl_up_sync(unsigned mask, T value, int lanes, int width = 
 EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   emulator_meet(mask, nullptr, nullptr, true);
 }
-EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
-  unsigned votes = (unsigned)(predicate != 0) << emulated::lane();
-  emulator_meet(mask, &votes, emulated::sum<unsigned>, false);
-  return votes;
-}
-EMULATOR_INLINE int __any_sync(unsigned mask, int predicate) {
-  return __ballot_sync(mask, predicate) != 0;
-}
-EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
-  return __ballot_sync(mask, predicate) == mask;
-}
-EMULATOR_INLINE unsigned __activemask() {
-  return emulator_active();
-}
-
 EMULATOR_INLINE unsigned __reduce_add_sync(unsigned mask, unsigned value) {
   emulator_meet(mask, &value, emulated::sum<unsigned>, false);
   return value;
 }
+EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
+  return __reduce_add_sync(mask, (unsigned)(predicate != 0) << emulated::lane());
+}
+#define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
+EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate) == mask;
+}
+#define __activemask() emulator_active()
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
@@ -264,11 +237,8 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 }
 #define __threadfence() emulator_fence()
 #define __threadfence_block() emulator_fence()
-[[noreturn]] inline void __trap() {
-  emulator_trap();
-}
-inline void __nanosleep(unsigned) {
-}
+#define __trap() emulator_trap()
+#define __nanosleep(nanoseconds) ((void)(nanoseconds))
 
 #define __ldg(at) (*(at))
 #define __ldcg(at) (*(at))
@@ -282,18 +252,10 @@ template <class To, class From> inline To emulator_bits(From from) {
   memcpy(&to, &from, sizeof to);
   return to;
 }
-inline float __uint_as_float(uint32_t bits) {
-  return emulator_bits<float>(bits);
-}
-inline uint32_t __float_as_uint(float value) {
-  return emulator_bits<uint32_t>(value);
-}
-inline float __int_as_float(int bits) {
-  return emulator_bits<float>(bits);
-}
-inline int __float_as_int(float value) {
-  return emulator_bits<int>(value);
-}
+#define __uint_as_float(bits) emulator_bits<float, uint32_t>(bits)
+#define __float_as_uint(value) emulator_bits<uint32_t, float>(value)
+#define __int_as_float(bits) emulator_bits<float, int>(bits)
+#define __float_as_int(value) emulator_bits<int, float>(value)
 #define __ffs __builtin_ffs
 #define __popc __builtin_popcount
 inline int __clz(int bits) {
@@ -306,9 +268,7 @@ inline int __clz(int bits) {
 #define __frcp_rn(x) (1.0f / (float)(x))
 #define __fadd_rn(x, y) ((float)(x) + (float)(y))
 #define __fmul_rn(x, y) ((float)(x) * (float)(y))
-inline float rsqrtf(float x) {
-  return 1.0f / sqrtf(x);
-}
+#define rsqrtf(x) (1.0f / sqrtf(x))
 inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return (uint32_t)((uint64_t)x * y >> 32);
 }

@@ -2,8 +2,6 @@
    AArch64. */
 #include "emulator/core.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -244,10 +242,7 @@ static void run_block(unsigned number) {
 
 static bool run_blocks(const Call &of) {
   static Lane own[MOST_THREADS];
-  if (!stacks)
-    stacks = (unsigned char *)mmap(nullptr, MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stacks == MAP_FAILED) abort();
+  if (!stacks) stacks = reserve(MOST_THREADS * STACK);
   lanes = own;
   threads_of_block = (int)(of.block.x * of.block.y * of.block.z);
   watch_launch();

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "emulator/runtime.h"
 
@@ -32,14 +33,11 @@ static Region *dynamic_region;
 /* ---- variables of the program, from its own symbol table ------------------------------------- */
 
 struct Variable {
-  uintptr_t base;
   size_t bytes;
   std::string name;
   Region *region;
-  bool operator<(const Variable &other) const {
-    return base < other.base;
-  }
 };
+typedef std::map<uintptr_t, Variable> Variables; /* by address */
 
 struct Range {
   uintptr_t first, end;
@@ -49,7 +47,7 @@ struct Range {
 };
 
 static Range shared, data, program; /* thread-local storage; writable; all of it */
-static std::vector<Variable> shared_variables, variables; /* by address */
+static Variables shared_variables, variables;
 
 /* "v" of the mangled "level<...>(...)::v" */
 static std::string name_of(const std::string &mangled) {
@@ -101,24 +99,22 @@ static void read_symbols() {
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
         continue;
       if (type == STT_TLS)
-        shared_variables.push_back({shared.first + symbol.st_value, symbol.st_size, name, nullptr});
+        shared_variables[shared.first + symbol.st_value] = {symbol.st_size, name, nullptr};
       if (type == STT_OBJECT && program_base + symbol.st_value >= data.first)
-        variables.push_back({program_base + symbol.st_value, symbol.st_size, name, nullptr});
+        variables[program_base + symbol.st_value] = {symbol.st_size, name, nullptr};
     }
   }
   munmap((void *)elf, (size_t)status.st_size);
-  std::sort(shared_variables.begin(), shared_variables.end());
-  std::sort(variables.begin(), variables.end());
 }
 
 /* The variable that the address is in or, if it is in none, that ends before it. */
-static Variable *variable_at(std::vector<Variable> &list, uintptr_t address) {
-  auto after = std::upper_bound(list.begin(), list.end(), Variable{address, 0, {}, nullptr});
+static Variables::value_type *variable_at(Variables &list, uintptr_t address) {
+  auto after = list.upper_bound(address);
   return after == list.begin() ? nullptr : &*--after;
 }
 
-static bool is_guard(const Variable *v) { /* whether a variable has been initialised */
-  return v && v->name.compare(0, 4, "_ZGV") == 0;
+static bool is_guard(const Variables::value_type *v) { /* whether a variable has been initialised */
+  return v && v->second.name.compare(0, 4, "_ZGV") == 0;
 }
 
 static Region *new_region(uintptr_t base, size_t bytes, const std::string &name, bool is_shared) {
@@ -128,11 +124,12 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   return r;
 }
 
-static Region *region_of(std::vector<Variable> &list, uintptr_t address, bool is_shared) {
-  Variable *v = variable_at(list, address);
-  if (!v || is_guard(v)) return nullptr;
-  if (!v->region) v->region = new_region(v->base, v->bytes, name_of(v->name), is_shared);
-  return v->region;
+static Region *region_of(Variables &list, uintptr_t address, bool is_shared) {
+  auto *at = variable_at(list, address);
+  if (!at || is_guard(at)) return nullptr;
+  Variable &v = at->second;
+  if (!v.region) v.region = new_region(at->first, v.bytes, name_of(v.name), is_shared);
+  return v.region;
 }
 
 bool is_no_variable(uintptr_t address) {
@@ -166,11 +163,16 @@ Region *guarded_by(uintptr_t address) {
                            : nullptr;
 }
 
+unsigned char *reserve(size_t bytes) {
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  return (unsigned char *)memory;
+}
+
 void start_memory() {
   if (arena) return;
-  arena = (unsigned char *)mmap(nullptr, ARENA, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena == MAP_FAILED) abort();
+  arena = reserve(ARENA);
   region_of_page.resize(ARENA / PAGE + 1);
   regions.push_back(nullptr);
   dl_iterate_phdr(look_at_program, nullptr);
@@ -182,8 +184,8 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
   if (dynamic_region->bytes != bytes) dynamic_region->cells.clear();
   dynamic_region->base = (uintptr_t)dynamic, dynamic_region->bytes = bytes;
   memset(dynamic, 0xff, bytes);
-  for (const Variable &v : shared_variables)
-    if (v.region || !watched) memset((void *)v.base, 0xff, v.bytes);
+  for (const auto &[base, v] : shared_variables)
+    if (v.region || !watched) memset((void *)base, 0xff, v.bytes);
 }
 
 /* Cells, or what is known of a constant array, of the new size. */
@@ -200,38 +202,6 @@ void set_granule(Region *r, unsigned granule) {
   else
     refine(r->cells, r, granule);
   r->granule = granule;
-}
-
-static cudaError_t allocate(void **memory, size_t bytes) {
-  start_memory();
-  const size_t pages = (bytes + PAGE - 1) / PAGE + 1;
-  if (arena_arrays == 0) arena_used = PAGE;
-  if (regions.size() >= UINT16_MAX || arena_used + pages * PAGE > ARENA)
-    return cudaErrorMemoryAllocation;
-  const uintptr_t base = (uintptr_t)arena + arena_used;
-  const uint16_t index = (uint16_t)regions.size();
-  new_region(base, bytes, printed("array %d", index), false);
-  for (size_t p = 0; p < pages; p++)
-    region_of_page[arena_used / PAGE + p] = index; /* and the guard behind it */
-  arena_used += pages * PAGE;
-  arena_arrays++;
-  memset((void *)base, 0xff, bytes);
-  *memory = (void *)base;
-  return cudaSuccess;
-}
-
-static cudaError_t release(void *memory) {
-  Region *r = memory ? find((uintptr_t)memory) : nullptr;
-  if (!memory) return cudaSuccess;
-  if (!r || r->base != (uintptr_t)memory || r->freed) return cudaErrorInvalidValue;
-  r->freed = true;
-  r->cells = {}, r->seen = {};
-  if (--arena_arrays > 0) return cudaSuccess;
-  madvise(arena, arena_used, MADV_DONTNEED);
-  std::fill_n(region_of_page.begin(), arena_used / PAGE + 1, (uint16_t)0);
-  for (size_t i = regions.size(); i-- > 1;)
-    if (regions[i]->freed) delete regions[i], regions.erase(regions.begin() + (ptrdiff_t)i);
-  return cudaSuccess;
 }
 
 } // namespace emulated
@@ -261,60 +231,57 @@ void emulator_name(const void *memory, const char *name, int rows, int columns, 
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
-  return allocate(memory, bytes);
+  start_memory();
+  const size_t pages = (bytes + PAGE - 1) / PAGE + 1;
+  if (arena_arrays == 0) arena_used = PAGE;
+  if (regions.size() >= UINT16_MAX || arena_used + pages * PAGE > ARENA)
+    return cudaErrorMemoryAllocation;
+  const uintptr_t base = (uintptr_t)arena + arena_used;
+  const uint16_t index = (uint16_t)regions.size();
+  new_region(base, bytes, printed("array %d", index), false);
+  for (size_t p = 0; p < pages; p++)
+    region_of_page[arena_used / PAGE + p] = index; /* and the guard behind it */
+  arena_used += pages * PAGE;
+  arena_arrays++;
+  memset((void *)base, 0xff, bytes);
+  *memory = (void *)base;
+  return cudaSuccess;
 }
+
 cudaError_t cudaFree(void *memory) {
-  return release(memory);
-}
-cudaError_t cudaMemGetInfo(size_t *left, size_t *all) {
-  *left = *all = ARENA / 2;
+  Region *r = memory ? find((uintptr_t)memory) : nullptr;
+  if (!memory) return cudaSuccess;
+  if (!r || r->base != (uintptr_t)memory || r->freed) return cudaErrorInvalidValue;
+  r->freed = true;
+  r->cells = {}, r->seen = {};
+  if (--arena_arrays > 0) return cudaSuccess;
+  madvise(arena, arena_used, MADV_DONTNEED);
+  std::fill_n(region_of_page.begin(), arena_used / PAGE + 1, (uint16_t)0);
+  for (size_t i = regions.size(); i-- > 1;)
+    if (regions[i]->freed) delete regions[i], regions.erase(regions.begin() + (ptrdiff_t)i);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind) {
-  memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind,
-                            cudaStream_t) {
-  memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemset(void *to, int value, size_t bytes) {
-  memset(to, value, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t) {
-  memset(to, value, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceSynchronize(void) {
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-  *event = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t) {
-  return cudaSuccess;
-}
-cudaError_t cudaGetDeviceCount(int *count) {
-  *count = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDevice(int *device) {
-  *device = 0;
-  return cudaSuccess;
-}
+
+/* Calls that cannot fail, and what each does. */
+#define DOES(call, what, ...)                                                                      \
+  cudaError_t call(__VA_ARGS__) {                                                                  \
+    what;                                                                                          \
+    return cudaSuccess;                                                                            \
+  }
+DOES(cudaMemGetInfo, *left = *all = ARENA / 2, size_t *left, size_t *all)
+DOES(cudaMemcpy, memcpy(to, from, bytes), void *to, const void *from, size_t bytes, cudaMemcpyKind)
+DOES(cudaMemcpyAsync, memcpy(to, from, bytes), void *to, const void *from, size_t bytes,
+     cudaMemcpyKind, cudaStream_t)
+DOES(cudaMemset, memset(to, value, bytes), void *to, int value, size_t bytes)
+DOES(cudaMemsetAsync, memset(to, value, bytes), void *to, int value, size_t bytes, cudaStream_t)
+DOES(cudaDeviceSynchronize, , )
+DOES(cudaStreamSynchronize, , cudaStream_t)
+DOES(cudaStreamCreateWithFlags, *stream = nullptr, cudaStream_t *stream, unsigned)
+DOES(cudaStreamDestroy, , cudaStream_t)
+DOES(cudaEventCreateWithFlags, *event = nullptr, cudaEvent_t *event, unsigned)
+DOES(cudaEventDestroy, , cudaEvent_t)
+DOES(cudaGetDeviceCount, *count = 1, int *count)
+DOES(cudaGetDevice, *device = 0, int *device)
 /* An A100's: what device.h says of the instructions. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount                ? 108

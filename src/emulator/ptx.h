@@ -7,19 +7,13 @@
 
 /* Mail. */
 inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
-  const struct {
-    float x, y, z;
-    uint32_t w;
-  } packet = {x, y, z, w};
+  const float4 packet = {x, y, z, __uint_as_float(w)};
   emulator_store_mail(to, &packet);
 }
 inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
-  struct {
-    float x, y, z;
-    uint32_t w;
-  } packet;
+  float4 packet;
   emulator_load_mail(at, &packet);
-  x = packet.x, y = packet.y, z = packet.z, w = packet.w;
+  x = packet.x, y = packet.y, z = packet.z, w = __float_as_uint(packet.w);
 }
 
 template <int ID> void bar_sync(int threads) {
@@ -29,15 +23,9 @@ template <int ID> void bar_arrive(int threads) {
   emulator_arrive(ID, threads, false);
 }
 
-EMULATOR_INLINE void copy_16_bytes(uint32_t to, const void *from, int bytes) {
-  emulator_copy(emulator_shared_at(to), from, bytes, 16);
-}
-EMULATOR_INLINE void copy_4_bytes(uint32_t to, const void *from, int bytes) {
-  emulator_copy(emulator_shared_at(to), from, bytes, 4);
-}
-inline void close_copies() {
-  emulator_close_copies();
-}
+#define copy_16_bytes(to, from, bytes) emulator_copy(emulator_shared_at(to), from, bytes, 16)
+#define copy_4_bytes(to, from, bytes) emulator_copy(emulator_shared_at(to), from, bytes, 4)
+#define close_copies() emulator_close_copies()
 template <int GROUPS> void await_groups() {
   emulator_await_copies(GROUPS);
 }
@@ -133,6 +121,14 @@ __attribute__((noinline)) void ldmatrix(uint32_t (&out)[4], const void *row) {
   for (int i = 0; i < 4; i++) out[i] = mine.out[i];
 }
 
+/* Of an address in shared memory, too. */
+inline const void *at_of(const void *row) {
+  return row;
+}
+inline const void *at_of(uint32_t row) {
+  return emulator_shared_at(row);
+}
+
 } // namespace emulated
 
 EMULATOR_INLINE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -141,17 +137,11 @@ EMULATOR_INLINE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_
 EMULATOR_INLINE void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiplied(d, a, b0, b1, emulated::multiply<4, int, int, emulated::byte_of>);
 }
-EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], const __nv_bfloat16 *row) {
-  emulated::ldmatrix<false>(out, row);
+template <class Row> EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], Row row) {
+  emulated::ldmatrix<false>(out, emulated::at_of(row));
 }
-EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], uint32_t row) {
-  emulated::ldmatrix<false>(out, emulator_shared_at(row));
-}
-EMULATOR_INLINE void ldmatrix_x4_trans(uint32_t (&out)[4], const __nv_bfloat16 *row) {
-  emulated::ldmatrix<true>(out, row);
-}
-EMULATOR_INLINE void ldmatrix_x4_trans(uint32_t (&out)[4], uint32_t row) {
-  emulated::ldmatrix<true>(out, emulator_shared_at(row));
+template <class Row> EMULATOR_INLINE void ldmatrix_x4_trans(uint32_t (&out)[4], Row row) {
+  emulated::ldmatrix<true>(out, emulated::at_of(row));
 }
 
 #endif

@@ -301,10 +301,7 @@ static unsigned char *stacks_for(size_t count) {
   if (bytes >= count * SMALL_STACK) return stacks;
   if (stacks) munmap(stacks, bytes);
   bytes = count * SMALL_STACK;
-  stacks = static_cast<unsigned char *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (stacks == MAP_FAILED) abort();
-  return stacks;
+  return stacks = reserve(bytes);
 }
 
 static void check_end() {

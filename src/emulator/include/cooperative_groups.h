@@ -51,21 +51,15 @@ template <unsigned SIZE> thread_block_tile<SIZE> tiled_partition(thread_block) {
   return {};
 }
 
-template <class T> struct plus {
-  T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-template <class T> struct greater { /* CUDA's name for the larger of two */
-  T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-template <class T> struct less {
-  T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
+#define EMULATOR_JOINS(name, joined)                                                               \
+  template <class T> struct name {                                                                 \
+    T operator()(T a, T b) const {                                                                 \
+      return joined;                                                                               \
+    }                                                                                              \
+  };
+EMULATOR_JOINS(plus, a + b)
+EMULATOR_JOINS(greater, a < b ? b : a) /* CUDA's name for the larger of two */
+EMULATOR_JOINS(less, b < a ? b : a)
 template <unsigned SIZE, class T, class Operation>
 EMULATOR_INLINE T reduce(thread_block_tile<SIZE> tile, T value, Operation join) {
   for (int step = SIZE / 2; step > 0; step /= 2) value = join(value, tile.shfl_xor(value, step));

@@ -5,22 +5,10 @@ typedef struct cublasContext *cublasHandle_t;
 typedef enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED } cublasStatus_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 enum { CUBLAS_PEDANTIC_MATH };
-static inline cublasStatus_t cublasCreate(cublasHandle_t *handle) {
-  *handle = 0;
-  return CUBLAS_STATUS_SUCCESS;
-}
-static inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
-  (void)handle;
-  return CUBLAS_STATUS_SUCCESS;
-}
-static inline cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s) {
-  (void)h, (void)s;
-  return CUBLAS_STATUS_SUCCESS;
-}
-static inline cublasStatus_t cublasSetMathMode(cublasHandle_t h, int m) {
-  (void)h, (void)m;
-  return CUBLAS_STATUS_SUCCESS;
-}
+#define cublasCreate(handle) (*(handle) = 0, CUBLAS_STATUS_SUCCESS)
+#define cublasDestroy(handle) ((void)(handle), CUBLAS_STATUS_SUCCESS)
+#define cublasSetStream(handle, stream) ((void)(handle), (void)(stream), CUBLAS_STATUS_SUCCESS)
+#define cublasSetMathMode(handle, mode) ((void)(handle), (void)(mode), CUBLAS_STATUS_SUCCESS)
 static inline cublasStatus_t cublasSgemm(cublasHandle_t h, cublasOperation_t ta,
                                          cublasOperation_t tb, int m, int n, int k,
                                          const float *alpha, const float *a, int lda,
