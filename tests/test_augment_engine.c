@@ -8,8 +8,6 @@
 #include "exercise/reference.h"
 #include "support/engine_tests.h"
 
-static Error error;
-
 enum { SIDE = 6, INPUTS = SIDE * SIDE, CLASSES = 10, BATCH = 7, ROWS = 60, KEY = 11 };
 
 /* Level epoch takes ten classes from 46 neurons on. */

@@ -8,8 +8,6 @@
 #include "exercise/reference.h"
 #include "base/stats.h"
 
-static Error error;
-
 static Record record;
 static const char *path;
 

@@ -8,7 +8,6 @@
 
 enum { WHITE = 0xffffff, BLACK = 0, BLUE = 0x0969da };
 
-static Error error;
 static Canvas p;
 
 static void open_canvas(int width, int height) {

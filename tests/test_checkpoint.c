@@ -21,17 +21,16 @@ static struct {
 
 int fsync(int file) {
   struct stat status;
-  int error = disk.interrupts-- > 0 ? EINTR : 0;
+  errno = disk.interrupts-- > 0 ? EINTR : 0;
   assert_int_equal(fstat(file, &status), 0);
-  if (!error && S_ISDIR(status.st_mode)) {
-    error = disk.folder_error;
+  if (!errno && S_ISDIR(status.st_mode)) {
     if (disk.path && stat(disk.path, &status) == 0) disk.target = status.st_ino;
-  } else if (!error) {
-    error = disk.file_error;
+    errno = disk.folder_error;
+  } else if (!errno) {
+    errno = disk.file_error;
     disk.file = status;
   }
-  errno = error;
-  return error ? -1 : 0;
+  return errno ? -1 : 0;
 }
 
 /* ---- round trips ------------------------------------------------------------------------- */
@@ -87,7 +86,6 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
   const int hidden[] = {33, 1, 300, 64, 2, 31, 65};
   for (int count = 0; count <= 7; count += 7) {
     Checkpoint checkpoint = {.options = strdup("")};
-    Error error;
     assert_true(network_init(&checkpoint.network, 784, hidden, count, 10, &error));
     make_arrays(&checkpoint, CHECKPOINT_ARRAYS);
     checkpoint.updates = UINT64_MAX - 1;

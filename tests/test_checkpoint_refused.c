@@ -259,7 +259,7 @@ IN_FOLDER(damaged_headers_do_no_harm) {
     foreach (change, changes) {
       const uint8_t byte = saved.bytes[i] ^ *change;
       Checkpoint loaded;
-      Error error = {.text = ""};
+      error.text[0] = '\0';
       assert_int_equal(pwrite(file, &byte, 1, (off_t)i), 1);
       const bool good = checkpoint_load(&loaded, model, &error);
       refused += !good;

@@ -3,8 +3,6 @@
 #include "model/network.h"
 #include "support/folder.h"
 
-static Error error;
-
 TESTS_WITH(folder_enter, folder_close);
 
 /* Three names, in a file or in a list; bad: NULL, or what is said. */

@@ -8,8 +8,6 @@
 
 #include "engine/cuda/cuda_state.h"
 
-static Error error;
-
 enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
 static const Case usual = {"faults", INPUTS, {61, 7}, 2, 10,    BATCH, ROWS, 0.01f,
                            0.9f,     0,      0,       0, false, true,  0};

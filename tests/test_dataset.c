@@ -178,7 +178,6 @@ TEST(test_refused) {
 }
 
 static void expect_not_opened(const char *file, const char *says) {
-  Error error = {.text = ""};
   assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, &error));
   assert_string_equal(error.text, says);
   assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, NULL));
@@ -268,7 +267,7 @@ TEST(test_bad_archives) {
 
 /* Writes archives of three rows, zeros and a last text; reading it gives the rows, or this error.
  */
-static void expect_behind(int members, size_t zeros, const char *last, const char *error) {
+static void expect_behind(int members, size_t zeros, const char *last, const char *what) {
   static const char three[] = "1,2\n3,4\n5,6\n";
   Text file = {0};
   char rows[64] = "";
@@ -281,7 +280,7 @@ static void expect_behind(int members, size_t zeros, const char *last, const cha
     append_member(&file, three, sizeof three - 1);
   else
     file.length += (size_t)sprintf(file.text + file.length, "%s", last);
-  expect_bytes(file.length, (CsvCase){file.text, error ? "" : rows, 0, 0, error});
+  expect_bytes(file.length, (CsvCase){file.text, what ? "" : rows, 0, 0, what});
 }
 
 /* A tape's last block, a disk's, and more zeros than are read at once are left out. */

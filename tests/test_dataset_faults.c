@@ -91,7 +91,6 @@ TEST(test_read_error) {
 TEST(test_no_threads) {
 #if !SANITIZED
   pthread_attr_t before, none;
-  Error error = {.text = ""};
   write_file("1,2\n", 4);
   assert_int_equal(pthread_getattr_default_np(&before), 0);
   assert_int_equal(pthread_getattr_default_np(&none), 0);

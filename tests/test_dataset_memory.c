@@ -22,13 +22,13 @@ static int make_archive(void **state) {
 
 TESTS_WITH(make_archive, folder_close);
 
-static int wait_for_rows(void *unused, Error *error) {
+static int wait_for_rows(void *unused, Error *why) {
   enum { MEMORY = 128 * MB };
   (void)unused;
   const struct rlimit limit = {MEMORY, MEMORY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 9;
   DatasetReader *reader =
-      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 1}, error);
+      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 1}, why);
   const uint64_t most = (uint64_t)MEMBERS * ROWS;
   return !reader || dataset_max_rows(reader, most) != most + 1;
 }

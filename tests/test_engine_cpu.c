@@ -6,8 +6,6 @@
 
 #include "support/engine_tests.h"
 
-static Error error;
-
 /* What a Case says from its learning rate to its seed and its marks, but for its steps. */
 #define STEPS(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 

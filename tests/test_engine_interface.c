@@ -10,8 +10,6 @@
 #include "engine/cuda/gpu_limits.h"
 #endif
 
-static Error error;
-
 /* ---- the double buffer ---------------------------------------------------------------------- */
 
 typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;

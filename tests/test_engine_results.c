@@ -10,8 +10,6 @@
 #include "kernels.h"
 #endif
 
-static Error error;
-
 /* ---- against the reference ------------------------------------------------------------------ */
 
 static void assert_at_most(const char *name, const char *who, const char *what, double off,

@@ -5,8 +5,6 @@
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
 
-static Error error;
-
 /* ---- the environment ------------------------------------------------------------------------ */
 
 /* NULL: not set. */

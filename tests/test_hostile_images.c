@@ -5,10 +5,10 @@
 #include "support/pictures.h"
 #include "support/process.h"
 
-static int read_here(void *seconds, Error *error) {
+static int read_here(void *seconds, Error *why) {
   uint8_t pixels[SIDE * SIDE];
   alarm(*(unsigned *)seconds);
-  return read_picture(picture, SIDE, pixels, error);
+  return read_picture(picture, SIDE, pixels, why);
 }
 
 /* Reads the picture in a process of its own, which must fail with this error ("": it may or not),

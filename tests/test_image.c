@@ -3,7 +3,6 @@
 #include "data/ink.h"
 #include "support/pictures.h"
 
-static Error error;
 static uint8_t expected[PIXELS], pixels[PIXELS];
 
 /* ---- where the ink goes ------------------------------------------------------------------- */

@@ -10,7 +10,6 @@
 #include "data/image.h"
 #include "support/pictures.h"
 
-static Error error;
 static uint8_t expected[PIXELS], pixels[PIXELS];
 
 /* ---- formats ------------------------------------------------------------------------------ */

@@ -73,7 +73,6 @@ static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows
 
 KERNEL_TEST(test_products_of_pixels) {
   GpuLimits gpu;
-  Error error;
   OK(gpu_limits_read(&gpu, &error));
   if (gpu.capability < 80) skip();
   check_gram(784, 64, 0, 200);
@@ -416,7 +415,6 @@ static void refuse_epochs(const Fixture *a) {
   /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
   EpochPlan vast;
   GpuLimits gpu;
-  Error error;
   const char *why_not;
   OK(gpu_limits_read(&gpu, &error));
   gpu.multiprocessors = 132;

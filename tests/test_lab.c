@@ -7,8 +7,6 @@
 
 #include "support/copies.h"
 
-static Error error;
-
 /* ---- the tables of the topics --------------------------------------------------------------- */
 
 static bool is_word(const char *name) {

@@ -8,8 +8,6 @@
 
 TESTS_WITH(folder_open, folder_close);
 
-static Error error;
-
 static double twice(const LabCall *call) {
   return 2.0 * (double)call->point;
 }

@@ -11,8 +11,6 @@
 #include "support/copies.h"
 #include "base/random.h"
 
-static Error error;
-
 /* Measures, or fails the test: lab_measure. */
 static LabTable measure(const LabTopic *topic, int problem, LabSize size, LabHow how) {
   LabTable table = lab_table(topic, problem, size, false);

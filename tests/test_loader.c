@@ -32,11 +32,11 @@ static struct {
   uint16_t seen_labels[DATASET_ROWS];
 } device;
 
-static bool goes_well(Call call, char letter, Error *error) {
+static bool goes_well(Call call, char letter, Error *why) {
   const size_t length = strlen(device.calls);
   if (length + 1 < sizeof device.calls) device.calls[length] = letter;
   if (device.fails != call || device.good_calls-- > 0) return true;
-  return error_set(error, "call %d failed", (int)call);
+  return error_set(why, "call %d failed", (int)call);
 }
 
 /* Copies what was uploaded from the buffer, into which nobody may have written since. */
@@ -57,17 +57,17 @@ static void copy_all(void) {
   copy(1);
 }
 
-static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *error) {
+static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *why) {
   (void)engine;
-  if (!goes_well(CALL_STAGING, (char)('0' + buffer), error)) return false;
+  if (!goes_well(CALL_STAGING, (char)('0' + buffer), why)) return false;
   copy(buffer);
   *out = (StagingBuffer){device.buffer[buffer].pixels, device.buffer[buffer].labels, STRIDE};
   return true;
 }
 
 static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64_t rows,
-                          Error *error) {
-  if (!goes_well(CALL_UPLOAD, 'u', error)) return false;
+                          Error *why) {
+  if (!goes_well(CALL_UPLOAD, 'u', why)) return false;
   assert_in_range(rows, 1, STAGING_ROWS);
   assert_in_range(first_row + rows, 1, engine->config.dataset_rows);
   assert_int_equal(device.uploads++ % 2, buffer);
@@ -94,9 +94,9 @@ static void open_device(uint64_t dataset_rows) {
 }
 
 /* Looks at the rows, as training does. */
-static bool use_rows(void *unused, uint64_t first_row, uint64_t rows, Error *error) {
+static bool use_rows(void *unused, uint64_t first_row, uint64_t rows, Error *why) {
   (void)unused;
-  if (!goes_well(CALL_USE, 'x', error)) return false;
+  if (!goes_well(CALL_USE, 'x', why)) return false;
   assert_int_equal(device.used % STAGING_ROWS, 0); /* only the last buffer is short */
   if (!device.queues) {
     copy_all();
@@ -154,7 +154,6 @@ static const uint64_t row_counts[] = {1,
 
 /* Feeds the whole file and closes it; `rows` rows must arrive. */
 static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
-  Error error;
   uint64_t fed = 0;
   OK(loader_feed(&device.engine, reader, &plan, &fed, &error));
   copy_all();
@@ -212,8 +211,8 @@ TEST(test_feeds_what_remains) {
 /* Feeding fails after `rows` rows with `message`, `calls` made. */
 static void expect_failure(DatasetReader *reader, LoaderPlan plan, uint64_t rows,
                            const char *message, const char *calls) {
-  Error error = {.text = ""};
   uint64_t fed = UINT64_MAX;
+  error.text[0] = '\0';
   assert_false(loader_feed(&device.engine, reader, &plan, &fed, &error));
   copy_all();
   assert_string_equal(error.text, message);

@@ -92,8 +92,8 @@ TEST(this_machine) {
   assert_true(memory_limit() >= memory_available());
 }
 
-static int limit_memory(void *unused, Error *error) {
-  (void)unused, (void)error;
+static int limit_memory(void *unused, Error *why) {
+  (void)unused, (void)why;
   const struct rlimit limit = {200 * MB, 200 * MB};
   void *volatile block = malloc(50 * MB);
   if (!block || setrlimit(RLIMIT_AS, &limit) != 0) return 2;

@@ -8,7 +8,6 @@
 
 static Metrics open_scores(int classes) {
   Metrics scores;
-  Error error;
   OK(metrics_open(&scores, classes, &error));
   assert_int_equal(scores.classes, classes);
   return scores;

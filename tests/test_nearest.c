@@ -6,7 +6,6 @@
 static const char *const known[] = {"epochs", "epoch", "batch", "none", "step", "lr", NULL};
 
 static void assert_nearest(const char *given, const char *expected) {
-  Error error;
   Nearest nearest;
   error_set(&error, "unknown");
   nearest_start(&nearest, given);
@@ -31,7 +30,6 @@ TEST(test_words) {
 }
 
 TEST_WITH(test_files, folder_enter, folder_close) {
-  Error error;
   folder_write("train.csv", "");
   const char *expected = text_printf("missing: did you mean '%s/train.csv'?", folder);
   error_set(&error, "missing");

@@ -8,8 +8,6 @@
 #include "support/test.h"
 #include "support/process.h"
 
-static Error error;
-
 #define foreach_row                                                                                \
   for (const OptionRow *row = options_table.rows; row < options_table.rows + options_table.count;  \
        row++)

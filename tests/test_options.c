@@ -16,8 +16,6 @@ static const char *write_config(const char *text) {
 }
 
 static Options options;
-static Error error;
-
 /* Parses the words of a line and then `last`, unless that is NULL, into `options` and `error`. */
 static OptionsResult parse_with(const char *line, const char *last) {
   static char copy[8192], end[2 * OPTIONS_PATH], program[] = "mlp-train";

@@ -13,8 +13,6 @@
 
 enum { NOBODY = 65534 };
 
-static Error error;
-
 /* Each test has the working folder for itself. */
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 

@@ -18,7 +18,6 @@
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
 enum { WIDTH = PHOTOGRAPH_WIDTH, HEIGHT = PHOTOGRAPH_HEIGHT };
 
-static Error error;
 static Engine *engine;
 static FILE *rows; /* of DIGITS; NULL: digits are drawn */
 

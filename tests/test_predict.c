@@ -13,7 +13,6 @@
 enum { ROWS = 500, SLOT = 64, CLASSES = 10 };
 
 static const char labelled[] = "labelled.csv", output[] = "output.csv";
-static Error error;
 static Network network;
 static float *trained; /* (network.floats) */
 

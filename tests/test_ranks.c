@@ -29,7 +29,6 @@ static float part(int rank, size_t i) {
 static int work_as_rank(void) {
   enum { MOST = 1000 };
   static const size_t counts[] = {1, 2, 3, 4, 5, MOST};
-  Error error;
   CHECK(ranks_launched());
   Ranks *ranks = ranks_open(NULL, &error);
   CHECK(ranks != NULL);
@@ -84,7 +83,6 @@ TEST(ranks_say_the_same) {
 }
 
 TEST(no_ranks_say_the_same) {
-  Error error;
   double sum = 3;
   const int mine = 4;
   assert_false(ranks_launched());

@@ -2,10 +2,9 @@
 #include <math.h>
 
 #include "measure/table.h"
-#include "support/folder.h"
 #include "support/cuda.h"
+#include "support/folder.h"
 
-static Error error;
 static Record record;
 
 static void read_text(const char *text) {

@@ -132,7 +132,6 @@ TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
     Network network;
-    Error error;
     assert_true(network_init(&network, 7, (const int[]){5, 4}, count, 3, &error));
     double *parameters = allocate(network.floats, sizeof *parameters);
     double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
@@ -173,7 +172,6 @@ typedef struct {
 static TinyRun start(void) {
   TinyRun t = {
       .config = {.training = {.batch = 4, .rule.momentum = 0.5f, .rule.weight_decay = 0.125f}}};
-  Error error;
   assert_true(network_init(&t.config.network, INPUTS, (const int[]){6}, 1, CLASSES, &error));
   assert_true(t.config.network.floats <= 512);
   reference_fill_pixels(t.pixels, sizeof t.pixels, 4);

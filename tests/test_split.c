@@ -1,11 +1,10 @@
 /* Rows that are held out: as many of each class as the share says, the others all trained on, and
    the same ones however the file is read. Which rows of a streamed file a rank trains on, and that
    its reader parses no others. */
-#include "support/csv.h"
-
 #include "base/random.h"
 #include "data/split.h"
 #include "train/trainer.h"
+#include "support/csv.h"
 
 enum { ROWS = 5000, MOST_CLASSES = 10 };
 
@@ -22,7 +21,6 @@ static void draw_labels(int classes) {
 
 static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS]) {
   Split split;
-  Error error;
   assert_true(split_open(&split, share, seed, held_out, MOST_CLASSES, &error));
   for (int row = 0; row < ROWS; row++) taken[row] = split_takes(&split, labels[row]);
   split_close(&split);
@@ -80,7 +78,6 @@ TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
   reading = (DatasetConfig){.classes = 256, .hold_out = 0.3, .seed = 5};
   foreach (threads, thread_counts)
     for (int held = 0; held < 2; held++) {
-      Error error;
       Split split;
       OK(split_open(&split, 0.3, 5, held, 256, &error));
       reading.held_out = held;
@@ -102,7 +99,6 @@ TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
 TEST(ranks_have_rows_of_their_own) {
   enum { RANKS = 4 };
   static const StreamedEpoch epochs[] = {{100, 40, 8, 7}, {80, 40, 8, 8}, {3, 64, 64, 9}};
-  Error error;
   foreach (epoch, epochs)
     for (int ranks = 1; ranks <= RANKS; ranks++) {
       int owners[100] = {0}, rank_of[100];

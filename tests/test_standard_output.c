@@ -15,7 +15,6 @@ enum { LINES = 20000, LINE = 32, CAPACITY = 4096 };
 typedef int Work(void);
 
 static int print_and_flush(void) {
-  Error error = {.text = ""};
   standard_output_open();
   for (int i = 0; i < LINES; i++) {
     printf("line %-*d\n", LINE - 6, i);
@@ -43,7 +42,7 @@ static int run_help(void) {
 }
 
 /* 0 if the failure is told, and told again. */
-static int print_for_nobody(void *unused, Error *error) {
+static int print_for_nobody(void *unused, Error *why) {
   (void)unused;
   int ends[2];
   signal(SIGPIPE, SIG_IGN);
@@ -53,8 +52,8 @@ static int print_for_nobody(void *unused, Error *error) {
   standard_output_open();
   puts("line");
   for (int i = 0; i < 2; i++)
-    if (standard_output_flush(error) ||
-        strcmp(error->text, "cannot write to standard output: Broken pipe") != 0)
+    if (standard_output_flush(why) ||
+        strcmp(why->text, "cannot write to standard output: Broken pipe") != 0)
       return 1;
   return 0;
 }

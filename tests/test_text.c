@@ -75,7 +75,6 @@ TEST(test_cut) {
 }
 
 TEST(test_errors_are_printable) {
-  Error error;
   assert_false(error_set(&error, "%s: no such file", "\x1b[31mred\n\xff"));
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file");
   assert_false(error_set(&error, "%s; and more", error.text)); /* of itself */

@@ -12,30 +12,30 @@
 enum { USER = 54321 }; /* an ordinary one, who has no process but the child: root has no limit */
 
 /* Starts a team of so many threads, in a child. */
-typedef bool Start(int count, Error *error);
+typedef bool Start(int count, Error *why);
 
-static bool start_team(int count, Error *error) {
+static bool start_team(int count, Error *why) {
   int running = 0;
-  if (!threads_start(&count, error)) return false;
+  if (!threads_start(&count, why)) return false;
 #pragma omp parallel num_threads(count) reduction(+ : running)
   running++;
   return running == count;
 }
 
-static bool open_engine(int count, Error *error) {
+static bool open_engine(int count, Error *why) {
   const int hidden[] = {4};
   EngineConfig config = {
       .training = {.batch = 8, .threads = count}, .dataset_rows = 16, .staging_rows = 8};
-  if (!network_init(&config.network, 2, hidden, 1, 2, error)) return false;
-  Engine *engine = engine_cpu_open(&config, error);
+  if (!network_init(&config.network, 2, hidden, 1, 2, why)) return false;
+  Engine *engine = engine_cpu_open(&config, why);
   if (!engine) return false;
   StagingBuffer buffer;
   EngineSums sums;
-  engine->call->staging(engine, 0, &buffer, error);
+  engine->call->staging(engine, 0, &buffer, why);
   memset(buffer.labels, 0, 8 * sizeof *buffer.labels);
-  const bool good = engine->call->upload(engine, 0, 0, 8, error) &&
-                    engine_evaluate(engine, 0, 8, error) &&
-                    engine->call->collect(engine, &sums, error) && sums.rows == 8;
+  const bool good = engine->call->upload(engine, 0, 0, 8, why) &&
+                    engine_evaluate(engine, 0, 8, why) &&
+                    engine->call->collect(engine, &sums, why) && sums.rows == 8;
   engine->call->close(engine);
   return good;
 }
@@ -46,11 +46,11 @@ typedef struct {
 } Allowed;
 
 /* Returns 0 if the team runs, 1 if it cannot. */
-static int start(void *allowed, Error *error) {
+static int start(void *allowed, Error *why) {
   const Allowed *a = allowed;
   const struct rlimit processes = {(rlim_t)a->limit, (rlim_t)a->limit};
   if (setrlimit(RLIMIT_NPROC, &processes) != 0 || (getuid() == 0 && setuid(USER) != 0)) return 9;
-  return !a->team(a->count, error);
+  return !a->team(a->count, why);
 }
 
 /* The limit allows just enough, many times: threads that end must not count any more. */

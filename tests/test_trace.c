@@ -9,8 +9,6 @@
 #include "support/process.h"
 #include "support/trace_format.h"
 
-static Error error;
-
 /* ---- a trace that is made up ---------------------------------------------------------------- */
 
 /* Four steps of three kernels of 4000 ns, one after the other or, overlapping, on three tracks;

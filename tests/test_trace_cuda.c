@@ -9,8 +9,6 @@
 #include "support/process.h"
 #include "support/trace_format.h"
 
-static Error error;
-
 /* ---- launches and kernels ------------------------------------------------------------------- */
 
 static void add(Trace *to, int track, int number, int64_t start, int64_t end, const char *name) {

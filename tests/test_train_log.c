@@ -9,7 +9,6 @@
 #include "support/folder.h"
 #include "train/train_log.h"
 
-static Error error;
 static const char *path; /* of the log at hand */
 
 static const TrainLogField fields[] = {

@@ -6,8 +6,6 @@
 
 #include "exercise/reference.h"
 
-static Error error;
-
 /* ---- what is trained ------------------------------------------------------------------------ */
 
 typedef struct {

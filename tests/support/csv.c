@@ -102,7 +102,6 @@ void assert_read(int threads, size_t ahead, size_t block) {
 }
 
 DatasetReader *open_reader(int threads, size_t ahead) {
-  Error error;
   DatasetReader *reader = dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, &error);
   if (!reader) fail_msg("%s", error.text);

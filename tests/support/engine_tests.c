@@ -17,8 +17,6 @@ static const TestedLevel table[] = {
     {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
 };
 const TestedLevel *const levels = table + 1;
-static Error error;
-
 /* Quick: those whose kernels wait for each other; the others' are alike or tested by themselves. */
 int tested_levels(void) {
   enum { QUICK_LEVELS = 4 };

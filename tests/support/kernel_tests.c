@@ -136,10 +136,10 @@ double bf16_bound(int bf16_terms, int terms, int others) {
 
 void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
                  size_t count, double limit) {
-  const double error = reference_relative_error(fetch_floats(d_out, count), expected, count);
-  if (!(error <= limit))
+  const double off = reference_relative_error(fetch_floats(d_out, count), expected, count);
+  if (!(off <= limit))
     fail_msg("%s, rows %d, in %d, out %d: relative error %.3g, allowed %.3g", what, s.rows, s.in,
-             s.out, error, limit);
+             s.out, off, limit);
 }
 
 void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,

@@ -26,8 +26,6 @@ static struct {
   Mark mark[MARKS_MOST + 1], *end; /* the marks, and behind the last one */
 } drawn = {.end = drawn.mark};
 
-static Error error;
-
 /* Half a pixel may be rounded. */
 static inline void assert_at(double got, double wanted) {
   if (!(fabs(got - wanted) <= 0.51)) fail_msg("%g is not %g", got, wanted);

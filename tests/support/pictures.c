@@ -75,24 +75,23 @@ void write_png_parts(const void *head, const void *data, size_t length) {
   assert_int_equal(fclose(file), 0);
 }
 
-bool read_picture(const char *path, int side, uint8_t *pixels, Error *error) {
+bool read_picture(const char *path, int side, uint8_t *pixels, Error *why) {
   Image image;
   Photograph photograph;
-  if (!image_read(path, &image, error)) return false;
-  bool good = photograph_find(&image, path, side, &photograph, error);
+  if (!image_read(path, &image, why)) return false;
+  bool good = photograph_find(&image, path, side, &photograph, why);
   image_free(&image);
   if (!good) return false;
   const size_t size = (size_t)side * (size_t)side;
   if (photograph.count == 1)
     memcpy(pixels, photograph.pixels, size);
   else
-    good = error_set(error, "%s shows %d digits", path, photograph.count);
+    good = error_set(why, "%s shows %d digits", path, photograph.count);
   photograph_free(&photograph);
   return good;
 }
 
 void read_digit(uint8_t *pixels) {
-  Error error;
   if (!read_picture(picture, SIDE, pixels, &error)) fail_msg("%s", error.text);
 }
 

@@ -41,8 +41,8 @@ void write_coloured(const char *path, const Grey *g, Colours c);
 void write_png_parts(const void *head, const void *data, size_t length);
 
 /* Reads the one digit in the picture as a row of MNIST: (side, side) pixels. Returns false with
- *error set if the picture cannot be read or shows none or several. */
-bool read_picture(const char *path, int side, uint8_t *pixels, Error *error);
+ *why set if the picture cannot be read or shows none or several. */
+bool read_picture(const char *path, int side, uint8_t *pixels, Error *why);
 
 /* Reads the digit of the picture in the file, which must have one. */
 void read_digit(uint8_t *pixels);

@@ -25,7 +25,7 @@ int process_status(pid_t child) {
   return wait_for(child, NULL);
 }
 
-Ended process_do(int (*work)(void *context, Error *error), void *context) {
+Ended process_do(int (*work)(void *context, Error *why), void *context) {
   int ends[2];
   Ended ended = {.error = {.text = ""}};
   struct rusage usage;

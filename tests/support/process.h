@@ -21,7 +21,7 @@ typedef struct {
   Error error;    /* that the work left */
 } Ended;
 
-Ended process_do(int (*work)(void *context, Error *error), void *context);
+Ended process_do(int (*work)(void *context, Error *why), void *context);
 
 /* Characters of the longest line of a text. */
 size_t process_longest_line(const char *text);

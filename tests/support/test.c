@@ -99,15 +99,15 @@ int tests_run(void) {
   return _cmocka_run_group_tests("tests", whole, count, open_program, close_tests);
 }
 
-void test_done(bool done, const char *call, const Error *error, int line) {
-  if (!done) fail_msg("line %d: %s: %s", line, call, error->text);
+void test_done(bool done, const char *call, const Error *why, int line) {
+  if (!done) fail_msg("line %d: %s: %s", line, call, why->text);
 }
 
-void test_fails(bool done, const char *call, Error *error, const char *said, int line) {
+void test_fails(bool done, const char *call, Error *why, const char *said, int line) {
   if (done) fail_msg("line %d: %s does not fail: %s", line, call, said);
-  if (!strstr(error->text, said))
-    fail_msg("line %d: %s: '%s' says nothing of '%s'", line, call, error->text, said);
-  error->text[0] = '\0';
+  if (!strstr(why->text, said))
+    fail_msg("line %d: %s: '%s' says nothing of '%s'", line, call, why->text, said);
+  why->text[0] = '\0';
 }
 
 void skip_because(const char *reason) {

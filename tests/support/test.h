@@ -42,14 +42,17 @@
   }                                                                                                \
   _Static_assert(1, "") /* takes the semicolon */
 
-/* The call returns true; if not, the Error `error` in scope says why. */
+/* Of the last call that failed. */
+__attribute__((unused)) static Error error;
+
+/* The call returns true; if not, `error` says why. */
 #define OK(call) test_done((call), #call, &error, __LINE__)
 
 /* The call returns false, with an `error` that has `said` in its text; the text becomes empty. */
 #define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
 
-void test_done(bool done, const char *call, const Error *error, int line);
-void test_fails(bool done, const char *call, Error *error, const char *said, int line);
+void test_done(bool done, const char *call, const Error *why, int line);
+void test_fails(bool done, const char *call, Error *why, const char *said, int line);
 
 /* Skips the running test, and prints why. */
 void skip_because(const char *reason);

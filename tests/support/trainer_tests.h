@@ -2,8 +2,8 @@
    what the trainer asks of it, and runs that record what the trainer reports. */
 #pragma once
 
-#include "support/folder.h"
 #include "train/trainer.h"
+#include "support/folder.h"
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
