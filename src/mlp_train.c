@@ -177,7 +177,7 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!pixel_range_find(options, report, error)) return false;
   if (*options->tune) return tune_command(options, report, error);
-  if (options->ensemble) return ensemble_command(options, ranks, report, error);
+  if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,
                        began, signal, error);
 }

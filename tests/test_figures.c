@@ -47,7 +47,7 @@ static void make_results(int count, JudgedBy judge) {
 }
 
 static void assert_chart(int count, const char *wanted) {
-  OK(plot_curves(results, count, path, &error));
+  OK(plot_curves(results, 1, count, path, &error));
   assert_string_equal(chart, wanted);
 }
 
@@ -70,10 +70,10 @@ TEST(curves) {
                   "Accuracy: epoch, percent, best epoch 1\n"
                   "training 1,87 2,92 3,93.67\nvalidation 1,90 2,90 3,76.67\n");
   results[2].test_loss = 0; /* has no logarithm */
-  OK(plot_curves(results, 3, path, &error));
+  OK(plot_curves(results, 1, 3, path, &error));
   assert_null(strstr(chart, "logarithm"));
   make_results(MOST, JUDGED_BY_TEST);
-  OK(plot_curves(results, MOST, path, &error));
+  OK(plot_curves(results, 1, MOST, path, &error));
   assert_non_null(strstr(chart, " 1000,79.99"));
 }
 
@@ -85,9 +85,9 @@ TEST(fewer_curves) {
   results[0].train_loss = results[1].train_loss = NAN;
   assert_chart(2, "2 epochs\n" ROWS "\nAccuracy: epoch, percent\ntraining 1,87 2,92\n");
   results[0].train_accuracy = results[1].train_accuracy = NAN;
-  FAILS(plot_curves(results, 2, path, &error),
+  FAILS(plot_curves(results, 1, 2, path, &error),
         "no epoch has a finite loss or accuracy to draw in plot.png");
-  FAILS(plot_curves(results, 0, path, &error),
+  FAILS(plot_curves(results, 1, 0, path, &error),
         "no epoch was trained: there is nothing to draw in plot.png");
 }
 
@@ -352,7 +352,7 @@ TEST(unwritable) {
   make_network(4, 2);
   make_scores(2);
   make_results(2, JUDGED_BY_TEST);
-  FAILS(plot_curves(results, 2, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_curves(results, 1, 2, bad, &error), "cannot write /no-such-folder/plot.png");
   FAILS(plot_weights(&network, parameters, bad, &error), "cannot write /no-such-folder/plot.png");
   FAILS(plot_mistakes(NULL, 0, 28, NULL, bad, &error), "cannot write /no-such-folder/plot.png");
   FAILS(plot_confusion(&scores, bad, &error), "cannot write /no-such-folder/plot.png");

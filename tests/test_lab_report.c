@@ -45,7 +45,7 @@ static LabTable make_shown(void) {
     LabRow *row = &table.rows[i];
     row->outcome = LAB_RIGHT;
     row->ulp = 0.5;
-    row->seconds = (Stats){ms[i] / 1e3, ms[i] / 1e3, ms[i] / 1e3};
+    row->seconds = stats_of(&(double){ms[i] / 1e3}, 1);
     row->samples = 9;
     if (row->rung->predicted) row->predicted = 2.0 * (double)row->point;
     row->occupancy = (LabOccupancy){4, "registers", 40, 1024, 256};

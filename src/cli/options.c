@@ -41,13 +41,15 @@ enum {
   FOR_PREDICT = 16,
   FOR_CLASSIFY = 32,
   FOR_HTML = 64, /* of a loaded network */
-  AT_EPOCH = 128,
-  AT_EXERCISE = 256,
-  ALL = 511,
+  FOR_SEEDS = 128,
+  AT_EPOCH = 256,
+  AT_EXERCISE = 512,
+  ALL = 1023,
   LEVELS = AT_EPOCH | AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | LEVELS,
+  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | LEVELS,
   NO_PLAIN_STEP = TRAINING & ~LEVELS,
   ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
+  SEVERAL_RUNS = FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS,
   ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
@@ -108,7 +110,7 @@ static const OptionRow table[] = {
   ROW(NULL, "warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, TRAINING & ~FOR_ENSEMBLE, RESUME_FREE,
+  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN | FOR_TUNE | LEVELS, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
   ROW(NULL, "augment", "LIST", "none", option_strengths, training.augment, TRAINING, RESUME_EPOCH,
@@ -119,6 +121,9 @@ static const OptionRow table[] = {
       RANGE(0, UINT32_MAX), SHORT('s')),
   ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, TRAINING, ONE_RUN,
       "train N networks, of this seed and those after it, and judge their committee",
+      RANGE(1, ENSEMBLE_MAX)),
+  ROW(NULL, "seeds", "N", NULL, option_whole, seeds, TRAINING & ~(FOR_TUNE | FOR_ENSEMBLE), ONE_RUN,
+      "train N networks, of this seed and those after it, to see what chance makes of them",
       RANGE(1, ENSEMBLE_MAX)),
 
   ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, TRAINING, RESUME_ROWS,
@@ -166,10 +171,10 @@ static const OptionRow table[] = {
   ROW("output", "quiet", NULL, "no", option_yes_no, quiet, ALL, ONE_RUN,
       "print only the last epoch",
       SHORT('q')),
-  ROW(NULL, "log", "FILE", "", option_path, log, ONE_RUN_ALONE, ONE_RUN,
+  ROW(NULL, "log", "FILE", "", option_path, log, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE, ONE_RUN,
+  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
   ROW(NULL, "weights", "FILE", "", option_path, weights, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
@@ -185,7 +190,7 @@ static const OptionRow table[] = {
       "write a web page on which one draws digits for the network, with mistakes of it on those rows",
       WRITES("html")),
 
-  ROW("model", "save", "FILE", "", option_path, save, TRAINING & ~FOR_TUNE, ONE_RUN,
+  ROW("model", "save", "FILE", "", option_path, save, TRAINING & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
       "save the network in FILE, in safetensors format",
       WRITES_EVEN_BARE("safetensors st")),
   ROW(NULL, "resume", "FILE", NULL, option_path, resume, ONE_RUN_ALONE, ONE_RUN,
@@ -219,7 +224,7 @@ static const OptionRow table[] = {
       "with --classify: draw the pictures and what the network saw of them as a PNG",
       WRITES("png")),
 
-  ROW("other", "tune", "FILE", NULL, option_path, tune, TRAINING & ~FOR_ENSEMBLE, ONE_RUN,
+  ROW("other", "tune", "FILE", NULL, option_path, tune, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
       "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
       WRITES("png")),
   ROW(NULL, "dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
@@ -290,7 +295,8 @@ const char *options_changed(const Options *options, const Options *others, Resum
 
 /* The command that the options ask for; 0: none, with --load alone. */
 static unsigned command_of(const Options *o) {
-  if (o->ensemble && o->load.count == 0) return FOR_ENSEMBLE;
+  if (o->load.count == 0 && (o->ensemble || o->seeds))
+    return o->ensemble ? FOR_ENSEMBLE : FOR_SEEDS;
   return o->tune[0]           ? FOR_TUNE
          : o->evaluate        ? FOR_EVALUATE
          : o->predict[0]      ? FOR_PREDICT
@@ -314,16 +320,17 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   return NULL;
 }
 
-/* --tune saves and writes nothing but its picture. --ensemble trains new networks, and writes these
-   alone. */
+/* --tune saves and writes nothing but its picture. --ensemble and --seeds train new networks; the
+   first writes these alone, the second none. */
 static bool check_command(const Options *o, unsigned command, Error *error) {
-  if (command != FOR_TUNE && command != FOR_ENSEMBLE) return true;
+  if (!(command & SEVERAL_RUNS)) return true;
   const OptionRow *other = misplaced(o, command, false);
   if (other)
     return error_set(error,
-                     command == FOR_TUNE
-                         ? "--tune only looks for a learning rate: leave out --%s"
-                         : "--ensemble trains and saves several new networks: leave out --%s",
+                     command == FOR_TUNE ? "--tune only looks for a learning rate: leave out --%s"
+                     : command == FOR_ENSEMBLE
+                         ? "--ensemble trains and saves several new networks: leave out --%s"
+                         : "--seeds compares several new networks: leave out --%s",
                      other->name);
   return command != FOR_TUNE || o->training.resident != RESIDENT_NO ||
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
@@ -373,7 +380,7 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
   if (o->resume[0] && o->init[0])
     return error_set(error, "--resume and --init cannot be combined: --resume continues with the "
                             "weights it saved");
-  if (command != FOR_TUNE && command != FOR_ENSEMBLE && (other = misplaced(o, command, true)))
+  if (!(command & SEVERAL_RUNS) && (other = misplaced(o, command, true)))
     return o->load.count > 0
                ? error_set(error, "--%s has no use for --%s: leave it out", use_of(o), other->name)
                : error_set(error, "--%s needs %s", other->name,

@@ -22,7 +22,8 @@ enum { ENSEMBLE_MAX = 1000 };
 /* A file's name is "" where none is given. */
 typedef struct {
   Training training;
-  int ensemble; /* networks that differ in their seed, 0: one alone */
+  int ensemble, seeds; /* networks that differ in their seed, as a committee or to see how far
+                          chance goes; both 0: one alone */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */

@@ -35,8 +35,8 @@ static void add_fact(Fact **fact, const char *name, const char *value) {
 static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
   char value[OPTIONS_PATH] = "";
   add_fact(&fact, "version", MLP_TRAIN_VERSION);
-  snprintf(value, sizeof value, "%d", o->ensemble);
-  add_fact(&fact, "ensemble", value);
+  snprintf(value, sizeof value, "%d", o->ensemble + o->seeds);
+  add_fact(&fact, o->seeds ? "seeds" : "ensemble", value);
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   snprintf(value, sizeof value, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
            (unsigned long long)from->step,

@@ -8,6 +8,7 @@
 #include "model/checkpoint.h"
 #include "predict/evaluate.h"
 #include "train/report.h"
+#include "train/train_log.h"
 
 /* Trains, and saves, logs and draws what the options say. from: the run to go on with, NULL for a
    new one. began: when the process started, in seconds_now. *signal is the signal that ended the
@@ -27,8 +28,13 @@ bool pixel_range_find(Options *options, Report *report, Error *error);
    tune_command.c */
 bool tune_command(const Options *options, Report *report, Error *error);
 
+/* Writes the options and the engine of a run, numbers, yes and no as JSON has them. train_command.c
+ */
+bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
+
 /* --ensemble: trains networks that differ in their seed, saves each in a file of its own, and says
-   what they know alone and as a committee. Ranks share them out. ensemble_command.c */
+   what they know alone and as a committee. --seeds: says how they differ, epoch by epoch. Ranks
+   share them out. ensemble_command.c */
 bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error);
 
 /* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was

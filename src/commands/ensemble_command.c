@@ -1,18 +1,22 @@
-/* --ensemble: trains networks of seeds s, s + 1, ..., and says what they know alone and together.
+/* --ensemble and --seeds: train networks of seeds s, s + 1, ..., and say what they know, alone and
+   together or epoch by epoch.
 
    The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
    nothing to each other until all are trained. On the CPU a rank trains as many at once as it has
    threads: nobody waits at a barrier. The committee's answer is the class with the highest mean
    probability (Hansen and Salamon, "Neural network ensembles", 1990). */
 #include <inttypes.h>
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stats.h"
 #include "commands/commands.h"
+#include "data/source.h"
+#include "plot/figures.h"
+#include "train/train_log.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -20,8 +24,11 @@ typedef struct {
   Ranks *ranks;
   Report *report;
   Device device;
-  int threads;         /* of a network, 0: all */
-  int count;           /* of networks */
+  int threads; /* of a network, 0: all */
+  int count;   /* of networks */
+  int epochs;
+  EpochResult *epoch;  /* (count, epochs): 0 of other ranks' */
+  TrainLog *log;       /* of --seeds, NULL: none */
   double (*result)[2]; /* (count): accuracy and loss of the test rows; 0 of other ranks' */
   int classes;
   uint64_t rows, room; /* test rows seen; that there is room for */
@@ -33,8 +40,10 @@ static uint64_t seed_of(const Ensemble *e, int network) {
   return e->options->training.seed + (uint64_t)network;
 }
 
+/* What judges the networks: --seeds goes by what judges their epochs. */
 static const char *judge_of(const Ensemble *e) {
-  return options_test_file(e->options) ? "test" : "val";
+  const bool validates = e->options->seeds && e->epoch[0].judged_by == JUDGED_BY_VALIDATION;
+  return options_test_file(e->options) && !validates ? "test" : "val";
 }
 
 /* ---- one network -------------------------------------------------------------------------- */
@@ -99,19 +108,32 @@ static Trainer *open_network(Ensemble *e, int network, Options *o, Error *error)
   TrainerConfig config = trainer_config(o);
   if (e->threads) config.training.threads = e->threads;
   if (config.training.threads == 0) config.training.threads = ranks_cores(e->ranks);
-  if (config.hold_out > 0 && !config.test) { /* the same rows judge all networks */
+  if (config.hold_out > 0 && !config.test &&
+      e->options->ensemble) { /* the same rows judge all networks */
     config.member = (uint64_t)network;
     strcpy(o->validation, "0"); /* saved: the network's own seed would hold out others */
   }
   return trainer_open(&config, device_open, &e->device, error);
 }
 
-static bool run_network(Trainer *trainer, Error *error) {
-  const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
+/* A TrainerEvents.epoch; context: the network's epochs. */
+static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
+  (void)error;
+  ((EpochResult *)context)[result->epoch - 1] = *result;
+  return true;
+}
+
+static bool run_network(Ensemble *e, int network, Trainer *trainer, Error *error) {
+  const TrainerEvents events = {.epoch = keep_epoch,
+                                .stop = stop_on_signal,
+                                .patience = 1,
+                                .context = &e->epoch[network * e->epochs]};
   RunTotals totals;
   const TrainerResult result = trainer_run(trainer, &events, &totals, error);
   if (result == TRAINER_STOPPED)
-    error_set(error, "interrupted: networks of earlier seeds are saved, if --save was given");
+    error_set(error, e->options->seeds ? "interrupted: what earlier seeds gave is above"
+                                       : "interrupted: networks of earlier seeds are saved, if "
+                                         "--save was given");
   return result == TRAINER_DONE;
 }
 
@@ -119,22 +141,53 @@ static bool keep_network(Ensemble *e, Trainer *trainer, const Options *o, int ne
                          Error *error) {
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
-  return judge(e, trainer->engine, network, error) &&
+  const EpochResult *last = &e->epoch[(network + 1) * e->epochs - 1];
+  e->result[network][0] = last->test_accuracy;
+  e->result[network][1] = last->test_loss;
+  for (const EpochResult *r = last - e->epochs + 1; e->log && r <= last; r++) {
+    if (r == last - e->epochs + 1 && !run_log_header(e->log, trainer->engine, o, error))
+      return false;
+    if (!train_log_epoch(e->log, r, error)) return false;
+  }
+  return (e->options->seeds || judge(e, trainer->engine, network, error)) &&
          (!*path || run_files_save(trainer, o, "", path, error)) && say_network(e, network, error);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
+/* Returns what all networks have: of an epoch, from 0, or of their results. */
+static Stats stats_over(const Ensemble *e, int epoch, bool loss) {
+  double values[ENSEMBLE_MAX];
+  for (int n = 0; n < e->count; n++) {
+    const EpochResult *r = &e->epoch[n * e->epochs + epoch];
+    values[n] = e->options->ensemble ? e->result[n][loss] : loss ? r->test_loss : r->test_accuracy;
+  }
+  return stats_of(values, e->count);
+}
+
+static bool say_seeds(const Ensemble *e, Error *error) {
+  Stats loss, accuracy;
+  for (int epoch = 0; epoch < e->epochs; epoch++) {
+    loss = stats_over(e, epoch, true);
+    accuracy = stats_over(e, epoch, false);
+    report_seeds(e->report, &e->epoch[epoch], &loss, &accuracy);
+  }
+  report_result(e->report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds)", judge_of(e),
+                100 * accuracy.mean, 100 * accuracy.deviation, e->count);
+  const char *plot = e->options->plot;
+  if (*plot && !plot_curves(e->epoch, e->count, e->epochs, plot, error)) return false;
+  run_files_say_wrote(e->report, plot, "");
+  run_files_say_wrote(e->report, e->options->log, "");
+  return report_good(e->report, error);
+}
+
 /* After the ranks have told each other: those of others were not printed yet. */
 static bool say_all(const Ensemble *e, Error *error) {
   const int ranks = ranks_count(e->ranks);
-  double mean = 0, squares = 0;
   uint64_t correct = 0; /* answers of the committee */
-  for (int n = 0; n < e->count; n++) {
+  for (int n = 0; n < e->count; n++)
     if (n % ranks != 0 && !say_network(e, n, error)) return false;
-    mean += e->result[n][0] / e->count;
-  }
-  for (int n = 0; n < e->count; n++) squares += (e->result[n][0] - mean) * (e->result[n][0] - mean);
+  if (e->options->seeds) return say_seeds(e, error);
   for (uint64_t r = 0; r < e->rows; r++) {
     const double *chances = e->chances + r * (uint64_t)e->classes;
     int best = 0;
@@ -142,10 +195,11 @@ static bool say_all(const Ensemble *e, Error *error) {
       if (chances[c] > chances[best]) best = c;
     correct += best == e->labels[r];
   }
-  const double deviation = e->count > 1 ? sqrt(squares / (e->count - 1)) : 0;
-  report_result(
-      e->report, "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
-      e->count, judge_of(e), 100 * mean, 100 * deviation, 100 * (double)correct / (double)e->rows);
+  const Stats accuracy = stats_over(e, 0, false);
+  report_result(e->report,
+                "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
+                e->count, judge_of(e), 100 * accuracy.mean, 100 * accuracy.deviation,
+                100 * (double)correct / (double)e->rows);
   return report_good(e->report, error);
 }
 
@@ -181,7 +235,7 @@ static bool train_own(Ensemble *e, int first, int step, Error *error) {
 #pragma omp atomic read
     go_on = good;
     if (i > 0) trainer = go_on ? open_network(e, network, &o, &why) : NULL;
-    const bool trained = trainer && go_on && run_network(trainer, &why);
+    const bool trained = trainer && go_on && run_network(e, network, trainer, &why);
 #pragma omp ordered
     {
       if (good && !(trained && keep_network(e, trainer, &o, network, &why))) {
@@ -195,20 +249,41 @@ static bool train_own(Ensemble *e, int first, int step, Error *error) {
   return good;
 }
 
+/* Tells every rank of the epochs that the others' networks had. */
+static bool gather_epochs(Ensemble *e, Error *error) {
+  const int ranks = ranks_count(e->ranks);
+  const size_t of_one = (size_t)e->epochs, all = (size_t)e->count * of_one;
+  if (!e->ranks) return true;
+  EpochResult *told = ranks_gather(e->ranks, e->epoch, all * sizeof *told, error);
+  for (size_t n = 0; told && n < (size_t)e->count; n++)
+    memcpy(e->epoch + n * of_one, told + n % (size_t)ranks * all + n * of_one,
+           of_one * sizeof *told);
+  free(told);
+  return told;
+}
+
 static bool train_all(Ensemble *e, Error *error) {
   const size_t count = (size_t)e->count;
   const int first = ranks_number(e->ranks), step = ranks_count(e->ranks);
+  const char *word = e->options->seeds ? "seeds" : "ensemble", *log = e->options->log;
   if (e->count < step)
-    return error_set(error, "--ensemble %d leaves some of %d ranks without a network", e->count,
+    return error_set(error, "--%s %d leaves some of %d ranks without a network", word, e->count,
                      step);
+  if (e->count > 1 && !source_can_repeat(e->options->train))
+    return error_set(error,
+                     "--train can be read only once, but --%s reads it for each network: "
+                     "give it a file",
+                     word);
   e->result = calloc(count, sizeof *e->result);
-  if (!e->result) return error_set(error, "out of memory");
+  e->epoch = calloc(count * (size_t)e->epochs, sizeof *e->epoch);
+  if (!e->result || !e->epoch) return error_set(error, "out of memory");
+  if (*log && !(e->log = train_log_open(log, false, error))) return false;
   if (e->device.choice != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
   return train_own(e, first, step, error) &&
          ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
-         say_all(e, error);
+         gather_epochs(e, error) && say_all(e, error);
 }
 
 bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error) {
@@ -216,10 +291,13 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .ranks = ranks,
                 .report = report,
                 .device = {.choice = options->device},
-                .count = options->ensemble,
+                .count = options->seeds ? options->seeds : options->ensemble,
+                .epochs = options->training.epochs,
                 .classes = options->training.classes};
-  const bool good = run_files_can_be_written(options, error) && train_all(&e, error);
+  bool good = run_files_can_be_written(options, error) && train_all(&e, error);
+  good = train_log_close(e.log, good ? error : NULL) && good;
   free(e.result);
+  free(e.epoch);
   free(e.chances);
   free(e.labels);
   return good;

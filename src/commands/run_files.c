@@ -150,6 +150,7 @@ static bool rows_are_there(const Options *o, Error *error) {
   const char *judged = *o->mistakes             ? "mistakes"
                        : *o->confusion          ? "confusion"
                        : o->ensemble            ? "ensemble"
+                       : o->seeds               ? "seeds"
                        : o->training.early_stop ? "early-stop"
                                                 : NULL;
   return !judged || validates(o) || o->load.count > 0 ||

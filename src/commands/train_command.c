@@ -138,9 +138,8 @@ static bool test_exists(const Options *o, Error *error) {
 }
 
 /* Numbers, yes and no are written as JSON has them. */
-static bool write_header(Run *run, Error *error) {
+bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
   char values[OPTION_ROWS][OPTIONS_PATH];
-  const Engine *engine = run->trainer->engine;
   TrainLogField fields[OPTION_ROWS + 4] = {
       {"version", MLP_TRAIN_VERSION, false},
       {"device-in-use", engine->device, false},
@@ -150,7 +149,7 @@ static bool write_header(Run *run, Error *error) {
   for (size_t i = 0; i < options_table.count; i++) {
     const OptionRow *row = &options_table.rows[i];
     if (!row->initial) continue;
-    row->kind->get(row, run->options, values[i], sizeof values[i]);
+    row->kind->get(row, o, values[i], sizeof values[i]);
     const bool says = row->kind == &option_yes_no;
     fields[used++] = (TrainLogField){row->name,
                                      !says                           ? values[i]
@@ -158,7 +157,7 @@ static bool write_header(Run *run, Error *error) {
                                                                      : "false",
                                      says || row->kind->is_number};
   }
-  return train_log_header(run->log, fields, used, error);
+  return train_log_header(log, fields, used, error);
 }
 
 static bool prepare(Run *run, Error *error) {
@@ -262,7 +261,8 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   RunTotals totals;
   report_start(run->report, run->trainer, run->device.reason.text);
   if (!is_wanted(run, error)) return false;
-  if (run->log) logged(run, write_header(run, error), error);
+  if (run->log)
+    logged(run, run_log_header(run->log, run->trainer->engine, run->options, error), error);
   const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);
   if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
     const Error why = *error;
@@ -290,7 +290,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   }
   const char *plot = run->options->plot;
   if (*plot && run->count > 0) {
-    if (!plot_curves(run->results, run->count, plot, error))
+    if (!plot_curves(run->results, 1, run->count, plot, error))
       go_on_without(run, error);
     else
       run_files_say_wrote(run->report, plot, "");
@@ -331,6 +331,7 @@ TrainerConfig trainer_config(const Options *o) {
                          .rereads_test = *o->mistakes                          ? "mistakes"
                                          : *o->confusion                       ? "confusion"
                                          : o->ensemble                         ? "ensemble"
+                                         : o->seeds                            ? "seeds"
                                          : *o->weights && options_test_file(o) ? "weights"
                                          : *o->html && options_test_file(o)    ? "html"
                                                                                : NULL,

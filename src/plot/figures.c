@@ -18,20 +18,19 @@ enum { TRAINING, TEST, KINDS };
 /* On a linear axis, a loss that fell this much would be a line along the bottom. */
 static const double STEEP = 20;
 
-/* Makes a panel of curves over the same x, with a line at the best epoch, 0: none; false if nothing
-   of them is finite. */
-static bool make_panel(int measure, const Curve curves[KINDS], int kinds, int best,
-                       CurvePanel *panel) {
+/* Makes a panel of curves, with a line at the best epoch, 0: none; false if nothing of them is
+   finite. */
+static bool make_panel(int measure, const Curve *curves, int count, int best, CurvePanel *panel) {
   Axis y = {.label = measure == LOSS ? "cross-entropy" : "percent"};
   axis_clear(&y);
-  for (int k = 0; k < KINDS; k++)
+  for (int k = 0; k < count; k++)
     for (int i = 0; i < curves[k].count; i++) axis_include(&y, curves[k].y[i]);
   if (measure == LOSS && y.low > 0 && y.high > STEEP * y.low) {
     y.logarithmic = true;
     y.label = "cross-entropy, logarithmic scale";
   }
   const Axis x = {.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
-  *panel = (CurvePanel){measure == LOSS ? "Loss" : "Accuracy", x, y, curves, kinds};
+  *panel = (CurvePanel){measure == LOSS ? "Loss" : "Accuracy", x, y, curves, count};
   return y.low <= y.high;
 }
 
@@ -54,42 +53,75 @@ static int title_curves(const EpochResult *results, int count, char *text, size_
   return best->epoch;
 }
 
-bool plot_curves(const EpochResult *results, int count, const char *path, Error *error) {
-  if (count < 1)
-    return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
-  enum { COLUMNS = 1 + MEASURES * KINDS }; /* of the numbers to draw, the epochs first */
-  const EpochResult *last = &results[count - 1];
-  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
-  double *numbers = malloc(COLUMNS * (size_t)count * sizeof *numbers);
-  if (!numbers) return error_set(error, "no memory to draw %d epochs", count);
-  for (int i = 0; i < count; i++) {
-    const EpochResult *r = &results[i];
-    const double row[COLUMNS] = {r->epoch, r->train_loss, r->test_loss, 100 * r->train_accuracy,
-                                 100 * r->test_accuracy};
-    for (int c = 0; c < COLUMNS; c++) numbers[c * count + i] = row[c];
+enum { COLUMNS = 1 + MEASURES * KINDS }; /* of the numbers to draw, the epochs first */
+
+/* Sets number `at` of each column; the columns are `length` apart. NULL: a gap. */
+static void set_row(double *numbers, size_t length, size_t at, const EpochResult *r) {
+  const double row[COLUMNS] = {r ? (double)r->epoch : NAN, r ? r->train_loss : NAN,
+                               r ? r->test_loss : NAN, r ? 100 * r->train_accuracy : NAN,
+                               r ? 100 * r->test_accuracy : NAN};
+  for (size_t c = 0; c < COLUMNS; c++) numbers[c * length + at] = row[c];
+}
+
+/* Returns the mean over the runs, which are `count` epochs apart, of an epoch. */
+static EpochResult mean_of(const EpochResult *epoch, int runs, int count) {
+  EpochResult mean = *epoch;
+  mean.train_loss = mean.train_accuracy = mean.test_loss = mean.test_accuracy = 0;
+  for (int run = 0; run < runs; run++, epoch += count) {
+    mean.train_loss += epoch->train_loss / runs;
+    mean.train_accuracy += epoch->train_accuracy / runs;
+    mean.test_loss += epoch->test_loss / runs;
+    mean.test_accuracy += epoch->test_accuracy / runs;
   }
-  Curve curves[MEASURES][KINDS];
+  return mean;
+}
+
+static bool draw_curves(const EpochResult *mean, const double *numbers, int runs, int count,
+                        const char *path, Error *error) {
+  const EpochResult *last = &mean[count - 1];
+  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
+  const int kinds = last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, each = runs * (count + 1);
+  Curve curves[MEASURES][2 * KINDS];
   CurvePanel panels[MEASURES];
   char title[WORDS], subtitle[WORDS];
-  const int best = title_curves(results, count, title, sizeof title);
+  const int best = title_curves(mean, count, title, sizeof title);
   int drawn = 0;
   for (int m = 0; m < MEASURES; m++) {
-    for (int k = 0; k < KINDS; k++)
-      curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers,
-                             numbers + (1 + m * KINDS + k) * count, count};
-    drawn += make_panel(m, curves[m], last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, best,
-                        &panels[drawn]);
+    for (int k = 0; k < kinds; k++) {
+      const double *y = numbers + (1 + m * KINDS + k) * (count + each);
+      curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers, y, count};
+      curves[m][kinds + k] = (Curve){NULL, numbers + count, y + count, each};
+    }
+    drawn += make_panel(m, curves[m], runs > 1 ? 2 * kinds : kinds, best, &panels[drawn]);
   }
-  const int used =
-      snprintf(subtitle, sizeof subtitle,
-               "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
+  int used = 0;
+  if (runs > 1) used = snprintf(subtitle, sizeof subtitle, "mean of %d runs, and each; ", runs);
+  used += snprintf(subtitle + used, sizeof subtitle - (size_t)used,
+                   "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
   if (last->judged_by != JUDGED_BY_NONE)
     snprintf(subtitle + used, sizeof subtitle - (size_t)used,
              "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
-  const bool good =
-      drawn ? line_chart_draw(&(LineChart){title, subtitle, panels, drawn}, path, error)
-            : error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
+  return drawn ? line_chart_draw(&(LineChart){title, subtitle, panels, drawn}, path, error)
+               : error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
+}
+
+bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error) {
+  if (count < 1)
+    return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
+  const size_t epochs = (size_t)count, row = epochs + 1, length = epochs + (size_t)runs * row;
+  double *numbers = malloc(COLUMNS * length * sizeof *numbers); /* of the mean, then of each run */
+  EpochResult *mean = malloc(epochs * sizeof *mean);
+  bool good = (numbers && mean) || error_set(error, "no memory to draw %d epochs", count);
+  for (size_t i = 0; good && i < epochs; i++) {
+    mean[i] = mean_of(&results[i], runs, count);
+    set_row(numbers, length, i, &mean[i]);
+  }
+  for (size_t i = 0; good && i < length - epochs; i++)
+    set_row(numbers, length, epochs + i,
+            i % row < epochs ? &results[i / row * epochs + i % row] : NULL);
+  good = good && draw_curves(mean, numbers, runs, count, path, error);
   free(numbers);
+  free(mean);
   return good;
 }
 

@@ -10,9 +10,10 @@
 #include "model/metrics.h"
 #include "model/network.h"
 
-/* Draws loss and accuracy over the epochs, in training and on test rows. A line marks the epoch of
-   the best test accuracy. What is not finite is a gap. Fails if nothing is finite. */
-bool plot_curves(const EpochResult *results, int count, const char *path, Error *error);
+/* Draws loss and accuracy of results (runs, count) over the epochs, in training and on test rows,
+   with a line at the best epoch: their mean over the runs and, if there are several, a thin curve
+   for each. What is not finite is a gap. Fails if nothing is finite. */
+bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error);
 
 enum { RATES_MOST = 100 }; /* each as many times the one before */
 

@@ -5,7 +5,7 @@
 enum { TOP = 92, LEFT = 110, RIGHT = CHART_WIDTH - 40 };
 enum { PANEL = 480, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights; a title is in the head */
 enum { MANY_POINTS = 64 };                              /* more are drawn without dots */
-static const double LINE = 2.6, DOT = 7;
+static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 
 /* Leaves some air around the values; no axis is shorter than its numbers can tell apart. */
 static void widen(Axis *axis, double air) {
@@ -44,8 +44,9 @@ static void draw_curve(Canvas *page, const CurvePanel *panel, const Curve *curve
   for (int i = 0; i < curve->count; i++) {
     const double x = axis_place(&panel->x, curve->x[i]), y = axis_place(&panel->y, curve->y[i]);
     const bool drawn = isfinite(x + y), follows = isfinite(last_x + last_y);
-    if (drawn && follows) canvas_line(page, last_x, last_y, x, y, LINE, colour);
-    if (drawn && (curve->count <= MANY_POINTS || !follows))
+    if (drawn && follows)
+      canvas_line(page, last_x, last_y, x, y, curve->name ? LINE : THIN, colour);
+    if (drawn && curve->name && (curve->count <= MANY_POINTS || !follows))
       canvas_line(page, x, y, x, y, DOT, colour);
     last_x = x;
     last_y = y;
@@ -57,11 +58,13 @@ static void draw_panel(Canvas *page, const CurvePanel *panel) {
   if (panel->title) page_text(page, STARTS, MARGIN, panel->y.to - 44, TEXT + 1, INK, panel->title);
   page_axis(page, &panel->x);
   page_axis(page, &panel->y);
+  int thick = 0;
+  while (thick < panel->count && panel->curves[thick].name) thick++;
   for (int c = panel->count - 1; c >= 0; c--) { /* the first curve lies over the others */
-    keys[c] = (Key){page_series[c], panel->curves[c].name};
-    draw_curve(page, panel, &panel->curves[c], page_series[c]);
+    keys[c] = (Key){page_series[c % thick], panel->curves[c].name};
+    draw_curve(page, panel, &panel->curves[c], keys[c].colour);
   }
-  page_legend(page, RIGHT, panel->y.to - 44, keys, panel->count);
+  page_legend(page, RIGHT, panel->y.to - 44, keys, thick);
 }
 
 bool line_chart_draw(const LineChart *chart, const char *path, Error *error) {

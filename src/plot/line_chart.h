@@ -7,7 +7,7 @@
 enum { LINE_CHART_MAX = PAGE_SERIES, LINE_CHART_PANELS = 8 };
 
 typedef struct {
-  const char *name; /* in the legend */
+  const char *name; /* in the legend; NULL: a thin one, behind all others, in their colours */
   const double *x, *y;
   int count; /* of points; one that is not finite leaves a gap, which the x axis covers */
 } Curve;

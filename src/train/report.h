@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/stats.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -41,6 +42,11 @@ void report_epoch(Report *report, const EpochResult *result, bool is_last);
    known yet), and how long the rest of the epoch, of the run, will take at the pace since the
    epoch's first call. */
 void report_progress(Report *report, int epoch, int epochs, double done, double loss);
+
+/* A row per epoch of several networks: mean, standard deviation, least and most of their losses
+   (loss) and accuracies. like: of which epoch, and the rows that judge. */
+void report_seeds(Report *report, const EpochResult *like, const Stats *loss,
+                  const Stats *accuracy);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
 

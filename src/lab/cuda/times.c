@@ -87,7 +87,7 @@ bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
                .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
   snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, a->topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
-  row->seconds = (Stats){once, once, once};
+  row->seconds = stats_of(&once, 1);
   if (once > VERY_SLOW) return true;
   if (once <= SLOW && rung.mode == RUNG_QUEUED) {
     /* the first run loaded the kernel: the second tells how long it takes */

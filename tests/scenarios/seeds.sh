@@ -1,0 +1,43 @@
+# --seeds: networks that differ in their seed, trained at once where there are threads.
+S="$T --threads 3 --lr 0.01 --epochs 2"
+
+case_ 'it says what runs of those seeds say'
+for seed in 5 6 7 8; do ok $S --seed $seed --log $seed.jsonl; done
+ok $S --seed 5 --seeds 4 --log all.jsonl --plot all.png
+is_png all.png
+printed 4 '^network  seed [5-8]  test-loss '
+for key in seed test_loss test_accuracy; do
+  same <(value $key all.jsonl) <(for seed in 5 6 7 8; do value $key $seed.jsonl; done)
+done
+for key in test_loss test_accuracy; do # mean, standard deviation, least and most of the last epoch
+  for seed in 5 6 7 8; do value $key $seed.jsonl | tail -n 1; done | sort -g | awk -v key=$key '
+    { v[NR] = key == "test_loss" ? $1 : 100 * $1; mean += v[NR] / 4 }
+    END {
+      for (i in v) squares += (v[i] - mean) ^ 2
+      if (key == "test_loss") printf "%.4f  %.4f  %.4f  %.4f", mean, sqrt(squares / 3), v[1], v[4]
+      else printf "acc %.2f%% ± %.2f (s.d. of 4 seeds)", mean, sqrt(squares / 3)
+    }' >line
+  grep -qF "$(cat line)" out || die "no '$(cat line)' in $(cat out)"
+done
+mv out alone
+ok $S --threads 1 --seed 5 --seeds 4
+diff <(grep -E '^(network  seed|epoch|test)' alone) <(grep -E '^(network  seed|epoch|test)' out)
+
+case_ 'validation rows judge them'
+ok $S --validation 0.2 --seeds 2
+printed 1 '^val-acc [0-9.]+% ± [0-9.]+ \(s.d. of 2 seeds\)$'
+
+case_ 'ranks share them out'
+if with_ranks; then RANKS=2 ok $S --seed 5 --seeds 4 && grep -qF "$(cat line)" out; fi
+
+case_ 'what it cannot do is refused'
+refusals 2 $S --seeds 2 <<'END'
+--seeds compares several new networks: leave out --save|--save x.st
+--seeds compares several new networks: leave out --early-stop|--early-stop 1
+--seeds wants rows to judge by|--test none
+END
+refuses 2 '--ensemble trains and saves several new networks: leave out --seeds' $S --seeds 2 --ensemble 2
+for word in seeds ensemble; do
+  fails 1 "--train can be read only once, but --$word reads it for each network: give it a file" \
+    $S --$word 2 --train <(cat train.csv)
+done
