@@ -12,70 +12,59 @@ static void set(const char *name, const char *value) {
   assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-static bool lower(GpuLimits *limits, const char *shared, const char *processors) {
-  set("MLP_TEST_SHARED", shared);
-  set("MLP_TEST_PROCESSORS", processors);
-  const bool good = gpu_limits_lower(limits, &error);
-  set("MLP_TEST_SHARED", NULL);
-  set("MLP_TEST_PROCESSORS", NULL);
-  return good;
-}
-
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
 
+enum { VARIABLES = 3 };
+static const char *const variables[VARIABLES] = {"MLP_TEST_SHARED", "MLP_TEST_PROCESSORS",
+                                                 "MLP_TEST_WIDE"};
+
+static bool lower(GpuLimits *limits, const char *const values[VARIABLES]) {
+  for (int v = 0; v < VARIABLES; v++) set(variables[v], values[v]);
+  const bool good = gpu_limits_lower(limits, &error);
+  foreach (variable, variables) set(*variable, NULL);
+  return good;
+}
+
+/* A GPU never gets more than it has, nor kernels for wide layers that it cannot run. */
 TEST(test_environment_lowers) {
   const struct {
+    const char *values[VARIABLES];
     GpuLimits from;
-    const char *shared, *processors;
-    int kilobytes, multiprocessors;
-  } cases[] = {{h100, NULL, NULL, 227, 132}, {h100, "64", NULL, 64, 132},
-               {h100, "99", "20", 99, 20},   {h100, "163", "132", 163, 132},
-               {h100, NULL, "1", 227, 1},    {h100, NULL, "99999999999999999999", 227, 132},
-               {t4, "163", "132", 64, 40}};
+    int kilobytes, multiprocessors, wide;
+  } cases[] = {{{NULL}, h100, 227, 132, WIDE_WHERE_FASTER},
+               {{"64"}, h100, 64, 132, WIDE_WHERE_FASTER},
+               {{"99", "20"}, h100, 99, 20, WIDE_WHERE_FASTER},
+               {{"163", "132"}, h100, 163, 132, WIDE_WHERE_FASTER},
+               {{NULL, "1"}, h100, 227, 1, WIDE_WHERE_FASTER},
+               {{NULL, "99999999999999999999"}, h100, 227, 132, WIDE_WHERE_FASTER},
+               {{"163", "132", "always"}, t4, 64, 40, WIDE_NEVER},
+               {{NULL, NULL, "auto"}, h100, 227, 132, WIDE_WHERE_FASTER},
+               {{NULL, NULL, "always"}, h100, 227, 132, WIDE_WHERE_POSSIBLE},
+               {{NULL, NULL, "never"}, h100, 227, 132, WIDE_NEVER}};
   foreach (of, cases) {
     GpuLimits limits = of->from;
-    OK(lower(&limits, of->shared, of->processors));
+    OK(lower(&limits, of->values));
     assert_int_equal(limits.shared_bytes, of->kilobytes << 10);
     assert_int_equal(limits.multiprocessors, of->multiprocessors);
+    assert_int_equal(limits.wide, of->wide);
     assert_int_equal(limits.capability, of->from.capability);
   }
 }
 
 TEST(test_environment_is_checked) {
-  static const char *const shared[] = {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"};
-  static const char *const processors[] = {"", "0", "-1", "many", "4.5", "8 "};
-  foreach (one, shared) {
-    GpuLimits limits = h100;
-    FAILS(lower(&limits, *one, NULL), "MLP_TEST_SHARED=");
-    assert_false(error.of_gpu); /* or the run would go on with the CPU */
-  }
-  foreach (processor, processors) {
-    GpuLimits limits = h100;
-    FAILS(lower(&limits, NULL, *processor), "MLP_TEST_PROCESSORS=");
-  }
-}
-
-/* Never where they cannot run; else as the environment says. */
-TEST(test_environment_chooses_wide) {
-  const struct {
-    const char *value;
-    int from, to;
-  } cases[] = {{"auto", WIDE_WHERE_FASTER, WIDE_WHERE_FASTER},
-               {"always", WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE},
-               {"never", WIDE_WHERE_FASTER, WIDE_NEVER},
-               {"always", WIDE_NEVER, WIDE_NEVER}};
-  foreach (of, cases) {
-    GpuLimits limits = h100;
-    limits.wide = of->from;
-    set("MLP_TEST_WIDE", of->value);
-    OK(gpu_limits_lower(&limits, &error));
-    assert_int_equal(limits.wide, of->to);
-  }
-  GpuLimits limits = h100;
-  set("MLP_TEST_WIDE", "yes");
-  FAILS(gpu_limits_lower(&limits, &error), "MLP_TEST_WIDE=");
-  set("MLP_TEST_WIDE", NULL);
+  static const char *const bad[VARIABLES][9] = {
+      {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"},
+      {"", "0", "-1", "many", "4.5", "8 "},
+      {"yes"}};
+  for (int v = 0; v < VARIABLES; v++)
+    for (int i = 0; i < 9 && bad[v][i]; i++) {
+      GpuLimits limits = h100;
+      const char *values[VARIABLES] = {NULL};
+      values[v] = bad[v][i];
+      FAILS(lower(&limits, values), text_printf("%s=", variables[v]));
+      assert_false(error.of_gpu); /* or the run would go on with the CPU */
+    }
 }
 
 /* ---- the table of cards --------------------------------------------------------------------- */
@@ -107,6 +96,7 @@ static int card_count;
 
 static int read_cards(void **state) {
   (void)state;
+  foreach (variable, variables) set(*variable, NULL);
   FILE *file = fopen("docs/gpus.md", "r");
   char line[512];
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
@@ -162,7 +152,6 @@ static const Wish wishes[] = {{"784-300-100-10, batch 64", {784, 300, 100, 10}, 
                               {"784-512-120-10, batch 64", {784, 512, 120, 10}, 3, 64},
                               {"784-100-10, batch 64", {784, 100, 10}, 2, 64},
                               {"784-500-300-100-10, batch 64", {784, 500, 300, 100, 10}, 4, 64}};
-enum { WISHES = sizeof wishes / sizeof *wishes };
 
 static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
   Engine engine = {
@@ -181,57 +170,53 @@ static Engine choose(const Wish *w, Fusion fusion, Precision precision, const Gp
   return engine;
 }
 
-/* Of all networks on one card. What epoch needs is more than any GPU's 48 KB of shared memory that
-   need not be asked for, and a multiprocessor for each block. */
-static void check_card(const Card *card) {
-  for (int w = 0; w < WISHES; w++) {
-    Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &card->limits);
-    const bool epoch = engine.config.training.fusion == FUSION_EPOCH;
-    print_message("%-26s %-30s %-6s %s\n", card->name, wishes[w].name, epoch ? "epoch" : "step",
-                  engine.reason);
-    if (!epoch) {
-      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
-      assert_memory_equal(engine.reason, "not epoch: ", 11);
-      assert_true(strlen(engine.reason) > 20);
-    } else {
-      assert_true(card->limits.capability >= 80);
-      assert_int_equal(wishes[w].layers, 3);
-      GpuLimits less = card->limits;
-      less.shared_bytes = 48 << 10;
-      engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &less);
-      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
-      less = card->limits;
-      less.multiprocessors = 1;
-      engine = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &less);
-      assert_int_equal(engine.config.training.fusion, FUSION_STEP);
-    }
-    if (w == 0 && strcmp(card->takes, epoch ? "epoch" : "step") != 0)
-      fail_msg("docs/gpus.md: on %s auto takes `%s`", card->name, epoch ? "epoch" : "step");
+/* What epoch needs is more than any GPU's 48 KB of shared memory that need not be asked for, and a
+   multiprocessor for each block. */
+static void check_epoch(const Wish *wish, const GpuLimits *limits) {
+  GpuLimits small = *limits, few = *limits;
+  small.shared_bytes = 48 << 10;
+  few.multiprocessors = 1;
+  assert_true(limits->capability >= 80);
+  assert_int_equal(wish->layers, 3);
+  foreach (less, ((const GpuLimits[]){small, few})) {
+    const Engine engine = choose(wish, FUSION_AUTO, PRECISION_FP32, less);
+    assert_int_equal(engine.config.training.fusion, FUSION_STEP);
   }
-}
-
-TEST(test_auto_on_every_card) {
-  EACH_CARD(card) check_card(card);
 }
 
 /* A card on which auto does not take it refuses --fusion epoch with auto's reason; every other
    level is never refused. */
-TEST(test_levels_on_every_card) {
+static void check_wish(const Card *card, const Wish *wish) {
   static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
-  EACH_CARD(card)
-  for (int w = 0; w < WISHES; w++) {
-    EpochPlan plan;
-    Engine chosen = choose(&wishes[w], FUSION_AUTO, PRECISION_FP32, &card->limits);
-    Engine asked = engine_for(&wishes[w], FUSION_EPOCH, PRECISION_FP32);
-    const bool can = engine_cuda_choose(&asked, &card->limits, &plan, &error);
-    assert_int_equal(can, chosen.config.training.fusion == FUSION_EPOCH);
-    if (!can) assert_non_null(strstr(error.text, chosen.reason + strlen("not epoch: ")));
-    foreach (one, levels) {
-      Engine level = choose(&wishes[w], *one, PRECISION_FP32, &card->limits);
-      assert_int_equal(level.config.training.fusion, *one);
-      assert_string_equal(level.reason, "as asked");
-    }
+  EpochPlan plan;
+  const Engine engine = choose(wish, FUSION_AUTO, PRECISION_FP32, &card->limits);
+  Engine asked = engine_for(wish, FUSION_EPOCH, PRECISION_FP32);
+  const bool epoch = engine_cuda_choose(&asked, &card->limits, &plan, &error);
+  const char *name = epoch ? "epoch" : "step";
+  print_message("%-26s %-30s %-6s %s\n", card->name, wish->name, name, engine.reason);
+  assert_int_equal(engine.config.training.fusion, epoch ? FUSION_EPOCH : FUSION_STEP);
+  if (epoch) {
+    check_epoch(wish, &card->limits);
+  } else {
+    assert_memory_equal(engine.reason, "not epoch: ", 11);
+    assert_true(strlen(engine.reason) > 20);
+    FAILS(epoch, engine.reason + strlen("not epoch: "));
   }
+  if (wish == wishes && strcmp(card->takes, name) != 0)
+    fail_msg("docs/gpus.md: on %s auto takes `%s`", card->name, name);
+  foreach (one, levels) {
+    const Engine level = choose(wish, *one, PRECISION_FP32, &card->limits);
+    assert_int_equal(level.config.training.fusion, *one);
+    assert_string_equal(level.reason, "as asked");
+  }
+  /* The longest line that there is must fit. */
+  const Engine longest = choose(wish, FUSION_AUTO, PRECISION_TF32, &card->limits);
+  assert_true(strlen(longest.reason) < sizeof longest.reason - 1);
+}
+
+TEST(test_levels_on_every_card) {
+  EACH_CARD(card)
+  foreach (wish, wishes) check_wish(card, wish);
 }
 
 /* Level epoch plans at its limits, and refuses one beyond each. */
@@ -337,17 +322,5 @@ TEST(test_precision_on_every_card) {
                                          : bf16     ? "as asked, at tf32"
                                                     : "as asked, at fp32: no bf16 tensor cores");
     }
-    /* The longest line that there is must fit. */
-    for (int w = 0; w < WISHES; w++) {
-      Engine engine = choose(&wishes[w], FUSION_AUTO, PRECISION_TF32, &card->limits);
-      assert_true(strlen(engine.reason) < sizeof engine.reason - 1);
-    }
   }
-}
-
-int main(void) {
-  unsetenv("MLP_TEST_SHARED");
-  unsetenv("MLP_TEST_PROCESSORS");
-  unsetenv("MLP_TEST_WIDE");
-  return tests_run();
 }
