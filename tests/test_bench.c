@@ -9,15 +9,9 @@
 #include "base/stats.h"
 
 static Record record;
-static const char *path;
+static const char path[] = "lines.json";
 
-static int open_folder(void **state) {
-  folder_open(state);
-  path = folder_path("lines.json");
-  return 0;
-}
-
-TESTS_WITH(open_folder, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 static void close_record(void) {
   OK(record_close(&record, true, &error));
@@ -116,9 +110,9 @@ static char *tables(bool markdown) {
    epoch with ours at fp32 alone; where there is nothing of ours or no floor, with nothing. */
 TEST(test_tables) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
-  OK(bench_read(&record, "tests/support/bench.json", &error));
+  OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   for (int markdown = 0; markdown < 2; markdown++)
-    assert_string_equal(tables(markdown), folder_read(wanted[markdown]));
+    assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
   close_record();
 }
 
@@ -128,7 +122,7 @@ TEST(test_nothing_measured) {
 }
 
 TEST(test_plot) {
-  OK(bench_read(&record, "tests/support/bench.json", &error));
+  OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   OK(bench_plot(&record, path, &error));
   assert_png(path, 1200, 112 + 4 * 36 + 74); /* the bars of batch 64 alone */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));

@@ -148,35 +148,34 @@ TEST(bytes_are_counted_by_operand) {
 }
 
 /* Nsight Compute's output has commas in the names of kernels and in thousands. */
-TEST_WITH(counters_are_joined, folder_open, folder_close) {
+TEST_WITH(counters_are_joined, folder_enter, folder_close) {
 #define HEAD                                                                                       \
   "==PROF== Connected\n\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","   \
   "\"Metric Value\"\n"
 #define LINE(kernel, metric, value)                                                                \
   "\"" kernel "\",\"f(int, float *)\",\"Metrics\",\"" metric "\",\"byte\",\"" value "\"\n"
-  const char *path = folder_path("counters.csv");
+#define ONE LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5")
   ExerciseScore scores[TASKS];
   for (int t = 0; t < TASKS; t++)
     scores[t] =
         (ExerciseScore){.call.launches = t == 0 ? 2 : 1, .dram_bytes = NAN, .cache_bytes = NAN};
-  assert_string_equal(exercise_counters(path, scores), "Nsight Compute (ncu) was not found");
+  assert_string_equal(exercise_counters("counters.csv", scores),
+                      "Nsight Compute (ncu) was not found");
 
-  folder_write(path, HEAD LINE("0", "dram__bytes_read.sum", "1,234,567")
-                         LINE("0", "lts__t_bytes.sum", "5"));
-  assert_non_null(strstr(exercise_counters(path, scores), "other kernels"));
+  folder_write("counters.csv", HEAD ONE);
+  assert_non_null(strstr(exercise_counters("counters.csv", scores), "other kernels"));
   assert_true(isnan(scores[0].dram_bytes));
 
-  folder_write(path, "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
-  assert_non_null(strstr(exercise_counters(path, scores), "only root"));
-  folder_write(path, "==ERROR== something\n");
-  assert_non_null(strstr(exercise_counters(path, scores), "measured nothing"));
+  folder_write("counters.csv", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
+  assert_non_null(strstr(exercise_counters("counters.csv", scores), "only root"));
+  folder_write("counters.csv", "==ERROR== something\n");
+  assert_non_null(strstr(exercise_counters("counters.csv", scores), "measured nothing"));
 
-  folder_write(
-      path, HEAD LINE("0", "dram__bytes_read.sum", "1,234,567") LINE("0", "lts__t_bytes.sum", "5")
-                LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6")
-                    LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
-                        LINE("4", "lts__t_bytes.sum", "9"));
-  assert_null(exercise_counters(path, scores));
+  folder_write("counters.csv",
+               HEAD ONE LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6")
+                   LINE("2", "dram__bytes_read.sum", "7") LINE("3", "dram__bytes_read.sum", "8")
+                       LINE("4", "lts__t_bytes.sum", "9"));
+  assert_null(exercise_counters("counters.csv", scores));
   assert_true(scores[0].dram_bytes == 1234570 && scores[0].cache_bytes == 11);
   assert_true(scores[1].dram_bytes == 7 && scores[2].dram_bytes == 8);
   assert_true(scores[3].dram_bytes == 0 && scores[3].cache_bytes == 9);

@@ -6,7 +6,7 @@
 #include "support/cuda.h"
 #include "support/folder.h"
 
-TESTS_WITH(folder_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 static double twice(const LabCall *call) {
   return 2.0 * (double)call->point;
@@ -67,7 +67,7 @@ static Record record_shown(void) {
   other.size = (LabSize){{77, 99, 1}};
   other.rows[0] = table.rows[4];
   other.count = 1;
-  OK(record_create(&written, folder_path("r.json"), &error));
+  OK(record_create(&written, "r.json", &error));
   json_t *machine = json_pack("{ss ss si si si}", "case", "lab-machine", "driver", "1.2",
                               "copy_gb_per_s", 2000, "link_gb_per_s", 50, "fma_gflop_per_s", 60000);
   OK(record_add(&written, machine, true, &error));
@@ -76,40 +76,37 @@ static Record record_shown(void) {
   OK(lab_add_table(&written, &other, &error));
   OK(lab_add_table(&written, &none, &error));
   OK(record_close(&written, true, &error));
-  OK(lab_read(&record, folder_path("r.json"), &error));
+  OK(lab_read(&record, "r.json", &error));
   return record;
 }
 
 TEST(reports_say_what_was_measured) {
-  static const char *const
-      files[] = {"r.txt", "r.md", "r.json"},
-      *const says[][16] = {
-          {"\nshown, exact: what is shown\n", "1000x1000 (rows x columns) on GPU 1",
-           "Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.",
-           "Predicted: twice the point.", "Point: the point.", " 4.00  2.00        0.1",
-           "0.00800  1000       50.0      500       2.00  4 registers    40       2.00",
-           "caught, slip: element 5 is 1, expected 2 (allowed 0).",
-           "\n 1  first: the first lesson.\n", " 3  library, library: what others call.\n",
-           " 2  swept: a lesson that goes on", "\n    ", "77x99", "\ntoo \"large\".\n"},
-          {"# The kernel lab on GPU 1\n", "- sources `abc`\n", "## shown, exact: what is shown\n",
-           "| # | rung ", "| ---: | :--- ", "1. **first**: the first lesson.\n"},
-          {"{\"case\":\"lab-machine\",\"driver\":\"1.2\"", "\"fma_gflop_per_s\":60000,",
-           "{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
-           "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,",
-           "\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
-           "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"",
-           "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,",
-           "\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n"}};
+  static const char *const says[][16] = {
+      {"\nshown, exact: what is shown\n", "1000x1000 (rows x columns) on GPU 1",
+       "Ceiling: 2000 GB/s, measured: copy on the GPU, read + write.",
+       "Predicted: twice the point.", "Point: the point.", " 4.00  2.00        0.1",
+       "0.00800  1000       50.0      500       2.00  4 registers    40       2.00",
+       "caught, slip: element 5 is 1, expected 2 (allowed 0).", "\n 1  first: the first lesson.\n",
+       " 3  library, library: what others call.\n", " 2  swept: a lesson that goes on", "\n    ",
+       "77x99", "\ntoo \"large\".\n"},
+      {"# The kernel lab on GPU 1\n", "- sources `abc`\n", "## shown, exact: what is shown\n",
+       "| # | rung ", "| ---: | :--- ", "1. **first**: the first lesson.\n"},
+      {"{\"case\":\"lab-machine\",\"driver\":\"1.2\"", "\"fma_gflop_per_s\":60000,",
+       "{\"case\":\"lab\",\"topic\":\"shown\",\"problem\":\"exact\",\"size\":\"1000x1000\","
+       "\"rung\":\"swept\",\"kind\":\"rung\",\"point\":2,\"check\":\"right\",\"ms\":0.016,",
+       "\"gb_per_s\":500,\"percent_of_ceiling\":25,\"times_first\":250,\"times_library\":1,"
+       "\"predicted\":4,\"ulp\":0.5,\"blocks_per_sm\":4,\"limit\":\"registers\"",
+       "\"check\":\"caught\",\"note\":\"element 5 is 1, expected 2 (allowed 0)\",\"ulp\":0.5,",
+       "\"reason\":\"too \\\"large\\\"\",\"gpu\":\"GPU 1\",\"sources\":\"abc\"}\n"}};
   Record record = record_shown();
   for (int form = 0; form < 3; form++) {
-    char *path = folder_path(files[form]);
+    const char *text = folder_read("r.json");
     if (form < 2) {
-      FILE *file = fopen(path, "w");
+      FILE *file = text_open();
       lab_print_machine(&record, file, form);
       lab_print(&record, "shown", "exact", file, form);
-      fclose(file);
+      text = text_close(file);
     }
-    const char *text = folder_read(path);
     for (const char *const *part = says[form]; *part; part++)
       if (!strstr(text, *part)) fail_msg("'%s' is not in:\n%s", *part, text);
     for (const char *line = text; form == 0 && *line; line += strcspn(line, "\n") + 1)
@@ -125,14 +122,14 @@ static bool plot_shown(int count, bool swept) {
   table.count = count;
   OK(lab_add_topic(&record, &shown_topic, &error));
   OK(lab_add_table(&record, &table, &error));
-  const bool good = lab_plot(&record, "shown", NULL, folder_path("r.png"), &error);
+  const bool good = lab_plot(&record, "shown", NULL, "r.png", &error);
   Error ignored;
   return record_close(&record, good, &ignored);
 }
 
 TEST(ladders_are_drawn) {
   OK(plot_shown(7, true));
-  assert_memory_equal(folder_read(folder_path("r.png")), "\x89PNG", 4);
+  assert_memory_equal(folder_read("r.png"), "\x89PNG", 4);
   OK(plot_shown(2, false)); /* dots */
   FAILS(plot_shown(0, true), "nothing to draw");
 }
@@ -181,8 +178,8 @@ TEST(what_is_no_record_is_refused) {
   };
   foreach (c, cases) {
     Record r = {.lines = NULL};
-    folder_write_json(folder_path("r.json"), c->text);
-    FAILS(lab_read(&r, folder_path("r.json"), &error), c->says);
+    folder_write_json("r.json", c->text);
+    FAILS(lab_read(&r, "r.json", &error), c->says);
     record_close(&r, true, &error);
   }
 }

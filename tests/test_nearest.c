@@ -33,9 +33,9 @@ TEST_WITH(test_files, folder_enter, folder_close) {
   folder_write("train.csv", "");
   const char *expected = text_printf("missing: did you mean '%s/train.csv'?", folder);
   error_set(&error, "missing");
-  assert_true(nearest_append_file(folder_path("tran.csv"), &error));
+  assert_true(nearest_append_file(text_printf("%s/tran.csv", folder), &error));
   assert_string_equal(error.text, expected);
-  assert_false(nearest_append_file(folder_path("test.csv"), &error));
+  assert_false(nearest_append_file(text_printf("%s/test.csv", folder), &error));
   assert_false(nearest_append_file("/no/such/folder/train.csv", &error));
   assert_string_equal(error.text, expected);
 }

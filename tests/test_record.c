@@ -5,22 +5,22 @@
 #include "support/cuda.h"
 #include "support/folder.h"
 
+static const char path[] = "lines.json";
 static Record record;
 
 static void read_text(const char *text) {
-  folder_write_json(folder_path("lines.json"), text);
-  OK(record_read(&record, folder_path("lines.json"), "a program", NULL, &error));
+  folder_write_json(path, text);
+  OK(record_read(&record, path, "a program", NULL, &error));
 }
 
 static void close_record(void) {
   OK(record_close(&record, true, &error));
 }
 
-TESTS_WITH(folder_open, folder_close);
+TESTS_WITH(folder_enter, folder_close);
 
 TEST(lines_come_back) {
   static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
-  const char *path = folder_path("written.json");
   record = (Record){.gpu = "GPU 1", .sources = "abc"};
   OK(record_create(&record, path, &error));
   json_t *line = record_line("epoch");
@@ -65,9 +65,9 @@ TEST(records_are_kept) {
                                         "docs/results/lab-h200-matmul.json"};
   for (int i = 0; i < 2; i++) {
     Record again = {.lines = NULL};
-    const char *path = records[i], *copy = folder_path("again.json");
-    OK(record_read(&record, path, "a program", NULL, &error));
-    OK(record_create(&again, copy, &error));
+    const char *kept = folder_before(records[i]);
+    OK(record_read(&record, kept, "a program", NULL, &error));
+    OK(record_create(&again, path, &error));
     size_t k;
     json_t *line;
     json_array_foreach(record.lines, k, line) {
@@ -75,8 +75,8 @@ TEST(records_are_kept) {
       OK(record_add(&again, line, false, &error));
     }
     OK(record_close(&again, true, &error));
-    const char *text = folder_read(path);
-    if (!strstr(text, "\": \"")) assert_string_equal(folder_read(copy), text); /* else Python's */
+    const char *text = folder_read(kept);
+    if (!strstr(text, "\": \"")) assert_string_equal(folder_read(path), text); /* else Python's */
     close_record();
   }
 }
@@ -84,7 +84,6 @@ TEST(records_are_kept) {
 TEST(what_is_no_record_is_refused) {
   static const char *const bad[] = {"case", "{'case': 'epoch'", "{'case': 'epoch'} x",
                                     "{'case': 'a\\q'}", "[]"};
-  char *path = folder_path("lines.json");
   foreach (line, bad) {
     folder_write_json(path, text_printf("{'case':'epoch'}\n\n%s\n", *line));
     FAILS(record_read(&record, path, "a program", NULL, &error),

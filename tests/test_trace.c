@@ -61,10 +61,11 @@ static Trace made_up(void) {
   return trace;
 }
 
-TESTS_WITH(folder_open, folder_close);
+static const char path[] = "trace.json";
+
+TESTS_WITH(folder_enter, folder_close);
 
 TEST(the_file_has_the_format) {
-  const char *path = folder_path("trace.json");
   Trace trace = made_up();
   int arrows;
   OK(trace_save(&trace, path, &error));
@@ -75,7 +76,7 @@ TEST(the_file_has_the_format) {
 
 /* A trace that was read is written the same again. */
 TEST(a_trace_comes_back) {
-  char *output, *path = folder_path("trace.json");
+  char *output;
   Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
   const char *first = folder_read(path);
@@ -86,8 +87,8 @@ TEST(a_trace_comes_back) {
   OK(trace_save(&back, path, &error));
   assert_string_equal(folder_read(path), first);
   trace_close(&back);
-  assert_int_equal(process_run(text_printf("gzip '%s'", path), &output), 0);
-  OK(trace_load(&back, folder_path("trace.json.gz"), &error));
+  assert_int_equal(process_run("gzip trace.json", &output), 0);
+  OK(trace_load(&back, "trace.json.gz", &error));
   assert_int_equal(back.count, trace.count);
   trace_close(&trace);
   trace_close(&back);
@@ -115,17 +116,16 @@ TEST(files_that_are_no_trace) {
       {EVENT("'X','pid':1,'tid':1,'ts':1e300,'dur':1")},
       {EVENT("'s','pid':1,'tid':1,'ts':1")},
   };
-  char *output, *path = folder_path("bad.json");
+  char *output;
   Trace trace = {0};
   foreach (row, cases) {
     folder_write_json(path, row->text);
-    assert_false(trace_load(&trace, path, &error));
-    if (!strstr(error.text, path) || !strstr(error.text, row->says))
-      fail_msg("'%s' is not in '%s'", row->says, error.text);
+    const bool loaded = trace_load(&trace, path, &error);
+    assert_non_null(strstr(error.text, path));
+    FAILS(loaded, row->says);
     trace_close(&trace);
   }
-  const char *cut = text_printf("echo '[]' | gzip | head -c 20 >'%s'", path);
-  assert_int_equal(process_run(cut, &output), 0);
+  assert_int_equal(process_run("echo '[]' | gzip | head -c 20 >trace.json", &output), 0);
   assert_false(trace_load(&trace, path, &error)); /* the archive has no end */
   assert_false(trace_load(&trace, "/no/such/file", &error));
   assert_false(trace_save(&trace, "/no/such/folder/trace.json", &error));
@@ -168,7 +168,6 @@ TEST(costs_are_printed) {
 
 /* Rows of 2, 2, 4 and 5 lanes. */
 TEST(a_trace_is_drawn) {
-  char *path = folder_path("timeline.png");
   Trace trace = made_up();
   OK(trace_draw(&trace, path, &error));
   assert_png(path, 1200, 140 + 13 * 32 + 3 * 22 + 62);

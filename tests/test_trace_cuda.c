@@ -145,8 +145,8 @@ static void stamp(void) {
   }
 }
 
-TEST_WITH(stamps_become_stages, folder_open, folder_close) {
-  const char *path = folder_path("stages.json");
+TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
+  const char *path = "stages.json";
   Trace trace = {.levels = 1, .level = {{"epoch", STEPS, 3, 3}}};
   const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 700};
   int arrows, tracks = 0;
@@ -218,17 +218,17 @@ static bool times_agree(const char *path) {
 
 /* Launches and kernels of each level, and stages that take as long as the kernel. Other programs
    may slow down one of the two runs that are compared, so there are three tries. */
-TEST_WITH(a_gpu_is_recorded, folder_open, folder_close) {
+TEST_WITH(a_gpu_is_recorded, folder_enter, folder_close) {
   enum { TRIES = 3 };
-  char *output, *path = folder_path("trace.json");
+  char *output, *path = "trace.json";
   int arrows;
   bool agree = false;
   needs_gpu();
   if (!activity_available(&error)) skip_because(error.text);
   for (int i = 0; i < TRIES && !agree; i++) {
-    const int code = process_run(
-        text_printf(PROGRAM_FOLDER "/mlp-bench --trace '%s' --timeline '%s/t.png'", path, folder),
-        &output);
+    const int code = process_run(text_printf("%s --trace '%s' --timeline t.png",
+                                             folder_before(PROGRAM_FOLDER "/mlp-bench"), path),
+                                 &output);
     if (code == 1 && strstr(output, "CUPTI cannot"))
       skip_because(output); /* not on every machine, nor beside a profiler */
     if (code != 0) fail_msg("%s", output);

@@ -42,7 +42,7 @@ static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,
                               "val_loss,val_accuracy,val_seconds,val_rows";
 
 static TrainLog *open_log(const char *name, bool append) {
-  path = folder_path(name);
+  path = name;
   TrainLog *log = train_log_open(path, append, &error);
   OK(log != NULL);
   return log;
@@ -110,7 +110,7 @@ static json_t *parse(const char *line) {
   return object;
 }
 
-#define IN_FOLDER(name) TEST_WITH(name, folder_open, folder_close)
+#define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
 /* The values of a line of JSON are those of a line of CSV. */
 static void assert_json(const char *line, const char *values) {
@@ -176,11 +176,6 @@ IN_FOLDER(test_replaces) {
   assert_true(train_log_close(NULL, &error));
 }
 
-static void write_text(const char *name, const char *text) {
-  path = folder_path(name);
-  folder_write(path, text);
-}
-
 IN_FOLDER(test_appends_json) {
   static const struct {
     const char *name, *old;
@@ -190,7 +185,7 @@ IN_FOLDER(test_appends_json) {
                {"whole.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"epoch\"}\n", 2},
                {"cut.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"ep", 2}};
   foreach (c, cases) {
-    if (c->old) write_text(c->name, c->old);
+    if (c->old) folder_write(c->name, c->old);
     assert_int_equal(log_run(c->name, true, NULL, 0, 2), c->lines + 3);
     assert_string_equal(lines[c->lines], "{\"kind\": \"run\"}");
     if (c->lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
@@ -200,11 +195,11 @@ IN_FOLDER(test_appends_json) {
 IN_FOLDER(test_appends_csv) {
   static const char row[] = "1,10,";
   static const TrainLogField one[] = {{"version", "1", false}};
-  write_text("other.csv", text_printf("epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns));
+  folder_write("other.csv", text_printf("epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns));
   assert_int_equal(log_run("other.csv", true, one, 1, 1), 6);
   assert_string_equal(lines[4], columns);
   assert_int_equal(strncmp(lines[5], row, strlen(row)), 0);
-  write_text("cut.csv", text_printf("# version: 0\n%s\n1,10,0.3", columns));
+  folder_write("cut.csv", text_printf("# version: 0\n%s\n1,10,0.3", columns));
   log_run("cut.csv", true, one, 1, 1);
   assert_int_equal(log_run("cut.csv", true, one, 1, 1), 5);
   assert_string_equal(lines[1], columns);
@@ -218,7 +213,7 @@ IN_FOLDER(test_long_header) {
   static char text[LENGTH + 1];
   memset(text, '\1', LENGTH);
   const TrainLogField long_fields[] = {{"a", text, false}, {"b", text, false}};
-  write_text("long.jsonl", "old\n");
+  folder_write("long.jsonl", "old\n");
   TrainLog *log = open_log("long.jsonl", false);
   header(log, long_fields, 2);
   header(log, long_fields, 2);
@@ -268,19 +263,19 @@ IN_FOLDER(test_validation) {
 /* A link stays one, and so does a pipe. */
 IN_FOLDER(test_links) {
   static const char *const links[] = {"to-new.jsonl", "to-old.jsonl"};
-  write_text("old", "old\n");
+  folder_write("old", "old\n");
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(symlink(i ? "old" : "new", folder_path(links[i])), 0);
+    assert_int_equal(symlink(i ? "old" : "new", links[i]), 0);
     assert_int_equal(log_run(links[i], false, NULL, 0, 1), 2);
     struct stat status;
     assert_int_equal(lstat(path, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
-    path = folder_path(i ? "old" : "new");
+    path = i ? "old" : "new";
     assert_int_equal(read_lines(), 2);
   }
   char got[64] = "";
-  assert_int_equal(mkfifo(folder_path("pipe.jsonl"), 0600), 0);
-  const int reader = open(folder_path("pipe.jsonl"), O_RDONLY | O_NONBLOCK);
+  assert_int_equal(mkfifo("pipe.jsonl", 0600), 0);
+  const int reader = open("pipe.jsonl", O_RDONLY | O_NONBLOCK);
   TrainLog *log = open_log("pipe.jsonl", false);
   header(log, NULL, 0);
   assert_int_equal(read(reader, got, sizeof got - 1), 16);
@@ -291,7 +286,7 @@ IN_FOLDER(test_links) {
 
 /* The path is named, and nothing is there that was not before. */
 static void refuse(const char *name, const char *says) {
-  path = folder_path(name);
+  path = name;
   const int files = files_in_folder();
   const bool opened = train_log_open(path, false, &error) != NULL;
   assert_non_null(strstr(error.text, path));
@@ -304,7 +299,7 @@ static void refuse(const char *name, const char *says) {
 IN_FOLDER(test_refused) {
   static const char *const bad[] = {"run", "run.json",   "run.txt",
                                     "csv", "run.csv.gz", "run.jsonl/"};
-  assert_int_equal(mkdir(folder_path("folder.csv"), 0700), 0);
+  assert_int_equal(mkdir("folder.csv", 0700), 0);
   refuse("folder.csv", "Is a directory");
   refuse("no-such-folder/run.csv", "its folder does not exist");
   foreach (b, bad) refuse(*b, "must end in .jsonl or .csv");
@@ -317,7 +312,7 @@ IN_FOLDER(test_full_disk) {
   if (access("/dev/full", W_OK) != 0) skip_because("there is no /dev/full");
   for (int i = 0; i < 4; i++) {
     const char *name = i % 2 ? "full.jsonl" : "full.csv";
-    if (i < 2) assert_int_equal(symlink("/dev/full", folder_path(name)), 0);
+    if (i < 2) assert_int_equal(symlink("/dev/full", name), 0);
     TrainLog *log = open_log(name, false);
     FAILS(i < 2 ? train_log_header(log, fields, FIELDS, &error)
                 : train_log_epoch(log, &first, &error),

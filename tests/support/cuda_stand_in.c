@@ -116,9 +116,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     return cudaSuccess;                                                                            \
   }
 DOES(cudaStreamSynchronize, , cudaStream_t stream)
+DOES(cudaStreamQuery, , cudaStream_t stream)
 DOES(cudaStreamWaitEvent, , cudaStream_t stream, cudaEvent_t event, unsigned flags)
 DOES(cudaEventRecord, , cudaEvent_t event, cudaStream_t stream)
 DOES(cudaEventSynchronize, , cudaEvent_t event)
+DOES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
 DOES(cudaGraphLaunch, , cudaGraphExec_t graph, cudaStream_t stream)
 DOES(cudaFuncSetAttribute, , const void *kernel, enum cudaFuncAttribute attribute, int value)
@@ -139,11 +141,9 @@ static cudaError_t take(void **memory, size_t size) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **memory, size_t size) {
-  MAY_FAIL_BY(cudaErrorMemoryAllocation);
-  return is("full") ? end(cudaErrorMemoryAllocation) : take(memory, size);
-}
-
+TRIES(cudaMalloc, cudaErrorMemoryAllocation,
+      return is("full") ? end(cudaErrorMemoryAllocation) : take(memory, size), void **memory,
+      size_t size)
 TRIES(cudaMallocHost, cudaErrorMemoryAllocation, take(memory, size), void **memory, size_t size)
 TRIES(cudaMemcpy, cudaErrorLaunchFailure, memcpy(to, from, size), void *to, const void *from,
       size_t size, enum cudaMemcpyKind kind)
@@ -158,23 +158,10 @@ TRIES(cudaDeviceGetStreamPriorityRange, cudaErrorLaunchFailure, *lowest = *highe
       int *highest)
 TRIES(cudaStreamCreateWithPriority, cudaErrorLaunchFailure, take((void **)stream, 1),
       cudaStream_t *stream, unsigned flags, int priority)
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return cudaStreamSynchronize(stream);
-}
-
 TRIES(cudaEventCreateWithFlags, cudaErrorLaunchFailure, take((void **)event, 1), cudaEvent_t *event,
       unsigned flags)
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return cudaEventSynchronize(event);
-}
-
 /* There is a graph even if the capture fails, to be destroyed. */
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-  take((void **)graph, 1);
-  MAY_FAIL();
-  return cudaSuccess;
-}
-
+DOES(cudaStreamEndCapture, take((void **)graph, 1), cudaStream_t stream, cudaGraph_t *graph)
 TRIES(cudaGraphInstantiate, cudaErrorMemoryAllocation, take((void **)out, 1), cudaGraphExec_t *out,
       cudaGraph_t graph, unsigned long long flags)
 

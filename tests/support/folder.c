@@ -4,30 +4,25 @@
 #include <unistd.h>
 
 char *folder;
-static char *before; /* the working folder then, if it is entered */
-
-int folder_open(void **state) {
-  (void)state;
-  const char *parent = getenv("TMPDIR");
-  folder = text_printf("%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
-  assert_non_null(mkdtemp(folder));
-  return 0;
-}
+static char *before; /* the working folder then */
 
 int folder_enter(void **state) {
+  (void)state;
+  const char *parent = getenv("TMPDIR");
   before = keep(realpath(".", NULL));
-  folder_open(state);
+  folder = text_printf("%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
+  assert_non_null(mkdtemp(folder));
   return chdir(folder);
 }
 
 int folder_close(void **state) {
   (void)state;
-  if (before) assert_int_equal(chdir(before), 0);
+  assert_int_equal(chdir(before), 0);
   return system(text_printf("rm -rf '%s'", folder));
 }
 
-char *folder_path(const char *name) {
-  return text_printf("%s/%s", folder, name);
+char *folder_before(const char *name) {
+  return text_printf("%s/%s", before, name);
 }
 
 void folder_write_bytes(const char *path, const void *bytes, size_t size) {

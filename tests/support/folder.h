@@ -4,20 +4,18 @@
 
 #include "support/test.h"
 
-/* The open folder: an absolute path. */
+/* The working folder of the tests: an absolute path. */
 extern char *folder;
 
-/* Fixtures of cmocka, for a group or for each test: open a new, empty folder under $TMPDIR
-   or /tmp; remove it and what is in it. */
-int folder_open(void **state);
-int folder_close(void **state);
-/* Opens the folder and makes it the working folder; folder_close returns to the one before. */
+/* Fixtures of cmocka, for a group or for each test: make a new, empty folder under $TMPDIR or /tmp
+   the working folder; return to the one before, and remove it and what is in it. */
 int folder_enter(void **state);
+int folder_close(void **state);
 
-/* The path of the file `name` in the open folder. */
-char *folder_path(const char *name);
+/* The path of a file in the folder before, which is the checkout's. */
+char *folder_before(const char *name);
 
-/* Replaces what is in the file `path`, in whatever folder, by the text or the bytes. */
+/* Replaces what is in the file `path` by the text or the bytes. */
 void folder_write(const char *path, const char *text);
 /* The text with every ' as ", which C strings escape. */
 char *folder_json(const char *text);
@@ -25,11 +23,11 @@ char *folder_json(const char *text);
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
 
-/* The file `path`, of whatever folder: its bytes, none if there is no file; its text. */
+/* The file `path`: its bytes, none if there is no file; its text. */
 Content read_content(const char *path);
 char *folder_read(const char *path);
 
-/* How many files are in the open folder. */
+/* How many files are in the working folder. */
 int files_in_folder(void);
 
 /* The file is a PNG of that size. */
