@@ -66,6 +66,14 @@ TEST(what_is_expected_is_right) {
   }
 }
 
+TEST(what_nobody_expects_is_not_right) {
+  ExerciseProblem problem = exercise_problem(TASK_SOFTMAX, exercise_shape(1, 0), 1);
+  char text[448] = "";
+  assert_false(exercise_judge(&problem, text, sizeof text));
+  assert_string_equal(text, "nobody has worked out what is expected");
+  exercise_free(&problem);
+}
+
 /* Wrong where `is_wrong` says so, by `off`; off 0: never written. */
 static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step, float off,
                          const char *as) {

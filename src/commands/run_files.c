@@ -214,6 +214,10 @@ bool run_files_are_right(const Options *o, Error *error) {
     const OptionRow *row = &options_table.rows[i];
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;
   }
+  const char *ending = strrchr(o->output, '.');
+  if (ending && strcmp(ending, o->json ? ".csv" : ".jsonl") == 0)
+    return error_set(error, "--output %s would hold %s: %s --json, or name it otherwise", o->output,
+                     o->json ? "lines of JSON" : "CSV", o->json ? "leave out" : "add");
   return rows_are_there(o, error);
 }
 

@@ -105,15 +105,18 @@ static void describe(const ExerciseArray *a, int name, size_t first, char *text,
 }
 
 bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size) {
+  bool judged = false;
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];
+    judged |= a->expected != NULL;
     for (size_t i = 0; a->expected && i < count_of(a); i++) {
       if (is_right(a, i)) continue;
       describe(a, name, i, text, size);
       return false;
     }
   }
-  return true;
+  if (!judged) snprintf(text, size, "nobody has worked out what is expected");
+  return judged;
 }
 
 /* ---- whose fault ---------------------------------------------------------------------------- */

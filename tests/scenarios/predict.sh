@@ -38,6 +38,10 @@ ok $A --predict digits_test.csv --json --probabilities --output all.jsonl
 [ "$(grep -cE '"probabilities": \[([0-9.e-]+, ){9}[0-9.e-]+\]\}$' all.jsonl)" = 400 ]
 
 case_ 'what cannot be asked'
+refusals 2 $A --predict digits_test.csv <<'END'
+--output x.csv would hold lines of JSON: leave out --json, or name it otherwise|--json --output x.csv
+--output x.jsonl would hold CSV: add --json, or name it otherwise|--output x.jsonl
+END
 refusals 1 $A <<'END'
 train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv --output never.csv
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv

@@ -63,6 +63,8 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench mlp-scaling; do
   mlp-lab)
     ok softmax --help
     printed 1 '^Usage: mlp-lab TOPIC'
+    { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # as `| head` does
+    [ "$(cat err out)" = 141 ]
     ;;
   mlp-scaling)
     refuses 1 'cannot open none.json' --from none.json --markdown a --plot b
