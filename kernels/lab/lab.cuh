@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "cuda_try.h"
 #include "lab/lab.h"
@@ -82,12 +83,24 @@ template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, C
   return value;
 }
 
-/* Calls launch(First()) for the first problem, and so on. */
-template <class First, class... Others, class Launch>
-cudaError_t lab_by_problem(int problem, Launch launch) {
-  if constexpr (sizeof...(Others) > 0)
-    if (problem > 0) return lab_by_problem<Others...>(problem - 1, launch);
-  return launch(First());
+/* Calls launch with the call's problem, one of the first COUNT, as a constant. */
+template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
+  if constexpr (COUNT > 1)
+    if (call->problem < COUNT - 1) return lab_by_problem<COUNT - 1>(call, launch);
+  return launch(std::integral_constant<int, COUNT - 1>());
+}
+
+/* The first row and column of a tile, which is a block's part of a matrix. */
+template <class Int> struct LabCorner { Int row, column; };
+
+/* Tiles of HIGH x WIDE are numbered row by row in a grid of one dimension, as the other two end at
+   65535 blocks. Return the corner of this block's tile, and how many tiles there are. */
+template <int HIGH, int WIDE, class Int> __device__ LabCorner<Int> lab_corner(const Int &columns) {
+  const unsigned across = (unsigned)ceil_div(columns, WIDE);
+  return {(Int)(blockIdx.x / across) * HIGH, (Int)(blockIdx.x % across) * WIDE};
+}
+template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) {
+  return lab_blocks(rows, HIGH) * lab_blocks(columns, WIDE);
 }
 
 /* WIDTH neighbouring floats that are loaded and stored by one instruction. */

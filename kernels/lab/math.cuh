@@ -65,11 +65,12 @@ __global__ void __launch_bounds__(MATH_THREADS)
   d_out[i] = result;
 }
 
-template <class Source, int FUNCTION = 0> cudaError_t launch_math(const LabCall *call) {
-  if constexpr (FUNCTION < FUNCTIONS - 1)
-    if (call->problem > FUNCTION) return launch_math<Source, FUNCTION + 1>(call);
-  return lab_launch(call, math_kernel<Source, FUNCTION>, lab_grid(call, MATH_THREADS), MATH_THREADS,
-                    0, call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0], 0u);
+template <class Source> cudaError_t launch_math(const LabCall *call) {
+  return lab_by_problem<FUNCTIONS>(call, [=](auto function) {
+    return lab_launch(call, math_kernel<Source, function>, lab_grid(call, MATH_THREADS),
+                      MATH_THREADS, 0, call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0],
+                      0u);
+  });
 }
 
 } // namespace

@@ -94,7 +94,7 @@ constexpr auto terms_allowed = reference<float, 7, 8>;
 template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
 cudaError_t launch_tiles(const LabCall *call) {
   const Matrices p = matrices_of(call);
-  return lab_launch(call, KERNEL, tile_grid<BM, BN>(p), THREADS, 0, p);
+  return lab_launch(call, KERNEL, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
 /* ---- one thread per element ------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ cudaError_t launch_tiles(const LabCall *call) {
    What changed with ACROSS: neighbouring lanes are neighbours in a row of C. Now they want the same
    element of A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
-  const Corner corner = ACROSS ? tile_corner<8, 32>(p) : tile_corner<32, 8>(p);
+  const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int i = corner.row + (ACROSS ? warp : lane), j = corner.column + (ACROSS ? lane : warp);
   if (i >= p.m || j >= p.n) return;
@@ -144,7 +144,7 @@ template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
   __shared__ float slab_a[BM][BK], slab_b[BK][BN];
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   const int row = threadIdx.x / ACROSS * TM, column = threadIdx.x % ACROSS * TN;
   float acc[TM][TN] = {}, a[TM], b[TN];
   for (int k0 = 0; k0 < p.k; k0 += BK) {
@@ -191,7 +191,7 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
 template <class Place, bool QUADS>
 __global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   const int a_row = threadIdx.x / (BK / 4), a_k = threadIdx.x % (BK / 4) * 4;
   const int b_k = threadIdx.x / (BN / 4), b_column = threadIdx.x % (BN / 4) * 4;
   const int row = Place::row(), column = Place::column();
@@ -219,7 +219,7 @@ template <class Place> cudaError_t launch_wide(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool quads = p.k % 4 == 0 && p.n % 4 == 0; /* every row starts on 16 bytes */
   return lab_launch(call, quads ? wide_kernel<Place, true> : wide_kernel<Place, false>,
-                    tile_grid<BM, BN>(p), THREADS, 0, p);
+                    lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
 /* Sixteen threads are across the tile, each STEP columns (and rows) from the next. */

@@ -194,7 +194,7 @@ struct FromShared {
 template <class Multiplier, bool WAITS>
 __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__ Job p) {
   Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   const int slabs = ceil_div(p.k, PATCH);
   if (threadIdx.x == 0) {
     for (int s = 0; s < TMA_STAGES; s++) barrier_init(&stages.filled[s], 1);
@@ -422,7 +422,7 @@ Operands bf16_operands(const LabCall *call) {
 template <class Multiplier, bool WAITS = true> cudaError_t launch_tma(const LabCall *call) {
   Job job;
   TRY(make_job(bf16_operands(call), PATCH, &job));
-  return lab_launch(call, tma_kernel<Multiplier, WAITS>, tile_grid<BM, BN>(job), THREADS,
+  return lab_launch(call, tma_kernel<Multiplier, WAITS>, lab_tiles<BM, BN>(job.m, job.n), THREADS,
                     sizeof(Stages) + ALIGNMENT, job);
 }
 

@@ -51,7 +51,7 @@ __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corn
 __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
 #if __CUDA_ARCH__ >= 800
   __shared__ Slab slab;
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   WarpTile tile = {};
   uint4 held[2][COPIES];
   using Number = __nv_bfloat16;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ float4 shared[];
   Slab *const stage = reinterpret_cast<Slab *>(shared);
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   WarpTile tile = {};
   unrolled (s, STAGES - 1) copy_slab(stage[s], p, corner, s * BK);
 #pragma unroll 1
@@ -112,10 +112,11 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 
 cudaError_t launch_matmul_mma(const LabCall *call) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
-  return lab_launch(call, mma_kernel, tile_grid<BM, BN>(p), THREADS, 0, p);
+  return lab_launch(call, mma_kernel, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
 cudaError_t launch_matmul_stages(const LabCall *call) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
-  return lab_launch(call, stages_kernel, tile_grid<BM, BN>(p), THREADS, STAGES * sizeof(Slab), p);
+  return lab_launch(call, stages_kernel, lab_tiles<BM, BN>(p.m, p.n), THREADS,
+                    STAGES * sizeof(Slab), p);
 }

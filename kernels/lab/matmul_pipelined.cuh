@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */
   extern __shared__ float4 slabs[];
   float *const shared = reinterpret_cast<float *>(slabs);
-  const Corner corner = tile_corner<BM, BN>(p);
+  const Corner corner = lab_corner<BM, BN>(p.n);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int lane_row = lane % 2 + lane / (2 * LANES_ACROSS) * 2;
   const int lane_column = lane / 2 % LANES_ACROSS;
@@ -142,7 +142,7 @@ cudaError_t launch(const LabCall *call) {
                     whole          ? kernel<4, true>
                     : p.n % 4 == 0 ? kernel<4, false>
                                    : kernel<1, false>,
-                    tile_grid<BM, BN>(p), THREADS, STAGES * SLAB_FLOATS * sizeof(float), p);
+                    lab_tiles<BM, BN>(p.m, p.n), THREADS, STAGES * SLAB_FLOATS * sizeof(float), p);
 }
 
 } // namespace pipelined

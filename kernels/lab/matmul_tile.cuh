@@ -22,21 +22,10 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C in a grid of one dimension, as the other two end at 65535.
-   Blocks that run at the same time share a few slabs of A and go along B side by side, step by
-   step: nearly all they read is in the L2 cache, so no cleverer order is needed. */
-struct Corner {
-  int row, column; /* of C */
-};
-
-template <int BM, int BN, class P> __device__ Corner tile_corner(const P &p) {
-  const int tiles = ceil_div(p.n, BN);
-  return {(int)(blockIdx.x / tiles) * BM, (int)(blockIdx.x % tiles) * BN};
-}
-
-template <int BM, int BN, class P> dim3 tile_grid(const P &p) {
-  return dim3(lab_blocks(p.m, BM) * lab_blocks(p.n, BN));
-}
+/* Tiles are numbered along the rows of C. Blocks that run at the same time share a few slabs of A
+   and go along B side by side, step by step: nearly all they read is in the L2 cache, so no
+   cleverer order is needed. */
+using Corner = LabCorner<int>;
 
 /* Loads COUNT floats from shared memory, a multiple of 4: quads, each `gap` floats after the one
    before. */

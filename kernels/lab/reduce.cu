@@ -159,7 +159,7 @@ template <class Rung> size_t work_of_levels(const LabCall *call) {
 
 /* Calls launch(0) with a 0 of the type that the call's problem adds in. */
 template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
-  return lab_by_problem<uint32_t, float>(call->problem, launch);
+  return call->problem == 0 ? launch(uint32_t(0)) : launch(0.0f);
 }
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {

@@ -87,17 +87,13 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 /* ---- 1 to 5: three passes ---------------------------------------------------------------------
  */
 
-struct Largest {
+template <bool LARGEST> struct Reduction {
   __device__ float operator()(float a, float b) const {
-    return fmaxf(a, b);
+    return LARGEST ? fmaxf(a, b) : a + b;
   }
 };
-
-struct Sum {
-  __device__ float operator()(float a, float b) const {
-    return a + b;
-  }
-};
+using Largest = Reduction<true>;
+using Sum = Reduction<false>;
 
 /* A walk says which thread takes which values of a row, and calls of(in) for each value of this
    thread. STORE: out = of(in). */

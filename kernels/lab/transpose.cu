@@ -31,23 +31,11 @@ void reference(const LabRange *range) {
    writes 4; where it moves more, its comment says so. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
-/* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. Tiles are numbered in one
-   dimension, because the other dimensions of a grid have room for only 65535 blocks. */
+/* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
 template <Kernel KERNEL, int HEIGHT, int WIDTH, int X, int Y = 1>
 cudaError_t launch(const LabCall *call) {
   const int64_t rows = call->size.dim[0], columns = call->size.dim[1];
-  return lab_map(call, KERNEL, lab_blocks(rows, HEIGHT) * lab_blocks(columns, WIDTH), dim3(X, Y),
-                 rows, columns);
-}
-
-struct Corner {
-  int64_t row, column;
-};
-
-/* The corner of the block's tile: tiles are visited row by row. */
-template <int HEIGHT, int WIDTH> __device__ Corner corner_of_tile(int64_t columns) {
-  const unsigned across = (unsigned)ceil_div(columns, WIDTH);
-  return {(int64_t)(blockIdx.x / across) * HEIGHT, (int64_t)(blockIdx.x % across) * WIDTH};
+  return lab_map(call, KERNEL, lab_tiles<HEIGHT, WIDTH>(rows, columns), dim3(X, Y), rows, columns);
 }
 
 /* ---- 1. one thread ------------------------------------------------------------------------------
@@ -95,7 +83,7 @@ constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
     element_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
                      int64_t columns) {
-  const Corner corner = corner_of_tile<ELEMENT_ROWS, ELEMENT_COLUMNS>(columns);
+  const auto corner = lab_corner<ELEMENT_ROWS, ELEMENT_COLUMNS>(columns);
   const int64_t row = corner.row + threadIdx.y, column = corner.column + threadIdx.x;
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
 }
@@ -118,7 +106,7 @@ template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
   __shared__ float shared[SIDE][SIDE + PADDING];
-  const Corner corner = corner_of_tile<SIDE, SIDE>(columns);
+  const auto corner = lab_corner<SIDE, SIDE>(columns);
   const int x = threadIdx.x, y = threadIdx.y;
   float loaded[SIDE / DOWN];
   unrolled (k, SIDE / DOWN) {
@@ -155,7 +143,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
     words(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
   __shared__ LabWord<4> shared[SIDE]
                               [WORDS]; /* [column of the input][word along the rows], swizzled */
-  const Corner corner = corner_of_tile<SIDE, SIDE>(columns);
+  const auto corner = lab_corner<SIDE, SIDE>(columns);
   const int x = threadIdx.x, y = threadIdx.y;
 
   LabWord<4> patch[WORD] = {}; /* rows 4 y .. 4 y + 3, columns 4 x .. 4 x + 3 */

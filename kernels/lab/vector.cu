@@ -22,7 +22,7 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-enum { FILL, SCALE, ADD, RELU, SAXPY };
+enum { FILL, SCALE, ADD, RELU, SAXPY, PROBLEMS };
 template <int PROBLEM>
 constexpr int INPUTS = PROBLEM == FILL                      ? 0
                        : PROBLEM == ADD || PROBLEM == SAXPY ? 2
@@ -62,14 +62,6 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
-/* Calls launch with the call's problem as a constant. */
-template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
-  using std::integral_constant;
-  return lab_by_problem<integral_constant<int, FILL>, integral_constant<int, SCALE>,
-                        integral_constant<int, ADD>, integral_constant<int, RELU>,
-                        integral_constant<int, SAXPY>>(call->problem, launch);
-}
-
 /* Every kernel below takes the inputs, the output, the number of elements, and perhaps one more
    argument. */
 template <class Kernel, class... More>
@@ -94,7 +86,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 cudaError_t launch_element(const LabCall *call) {
-  return by_problem(
+  return lab_by_problem<PROBLEMS>(
       call, [=](auto problem) { return queue(call, element<problem>, lab_grid(call, BLOCK), 0); });
 }
 
@@ -109,7 +101,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 cudaError_t launch_unchecked(const LabCall *call) {
-  return by_problem(call, [=](auto problem) {
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
     const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
     if (blocks > 0) TRY(queue(call, unchecked<problem>, blocks));
     return done < call->size.dim[0] ? queue(call, element<problem>, 1, done) : cudaSuccess;
@@ -137,7 +129,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
-  return by_problem(call, [=](auto problem) {
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
     return queue(call, segment<problem, UNROLL>, lab_grid(call, BLOCK * SEGMENT));
   });
 }
@@ -173,7 +165,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
-  return by_problem(call, [=](auto problem) {
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
     return queue(call, grid_stride<problem, WIDTH>,
                  lab_resident_grid(call, (int64_t)BLOCK * WIDTH, BLOCKS));
   });
