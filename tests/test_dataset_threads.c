@@ -1,5 +1,7 @@
-/* The CSV reader's threads on long files: the same rows, order and errors whatever their number,
-   how far they read ahead, progress, closing; pipes, whose length nobody knows. */
+/* The CSV reader on long files: the same rows, order and errors whatever its threads and however
+   the bytes come; how far it reads ahead, progress, closing; pipes, whose length nobody knows; and
+   when the system fails: reads, no memory, no threads, files that change while they are read. */
+#define _GNU_SOURCE /* pthread_setattr_default_np, which makes threads fail to start */
 #include "support/csv.h"
 
 #include <fcntl.h>
@@ -10,18 +12,112 @@
 #include <time.h>
 #include <unistd.h>
 
+/* ---- reads and faults on demand -------------------------------------------------------------- */
+
+/* Every call of read in this program comes here: it is counted; in pieces and interrupted; failing
+   once `good_bytes` have been read. */
+static atomic_long read_position;
+static atomic_int read_file;
+static bool read_badly;
+static size_t good_bytes = SIZE_MAX;
+
+ssize_t read(int file, void *bytes, size_t count) {
+  static unsigned calls;
+  const bool interrupted = read_badly && ++calls % 3 == 0;
+  if (interrupted || good_bytes == 0) {
+    errno = interrupted ? EINTR : EIO;
+    return -1;
+  }
+  if (read_badly && count > 4099) count = 4099;
+  if (count > good_bytes) count = good_bytes;
+  if (good_bytes != SIZE_MAX) good_bytes -= count;
+  const struct iovec piece = {bytes, count};
+  const ssize_t length = readv(file, &piece, 1);
+  if (length > 0) atomic_fetch_add(&read_position, length);
+  atomic_store(&read_file, file);
+  return length;
+}
+
+#if !SANITIZED
+/* Large allocations that succeed before all others fail. */
+static atomic_int good_allocations = INT32_MAX;
+
+static bool refuse(size_t size) {
+  return size > 100000 && atomic_fetch_sub(&good_allocations, 1) <= 0;
+}
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+
+void *malloc(size_t size) {
+  return refuse(size) ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+  return refuse(count * size) ? NULL : __libc_calloc(count, size);
+}
+#endif
+
+static void *write_pipe(void *context) {
+  const Text *text = context;
+  const int file = open(path, O_WRONLY);
+  size_t done = 0;
+  for (ssize_t count = 1; count > 0 && done < text->length; done += (size_t)count)
+    count = write(file, text->text + done, text->length - done);
+  close(file);
+  return NULL;
+}
+
+static pthread_t start_writing(Text *text) {
+  pthread_t thread;
+  remove(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(pthread_create(&thread, NULL, write_pipe, text), 0);
+  return thread;
+}
+
 /* ---- the same rows --------------------------------------------------------------------------- */
 
 TESTS_WITH(folder_enter, folder_close);
 
 /* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
-TEST(test_threads_agree) {
+TEST(test_the_same_rows) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
+  static const struct {
+    size_t members; /* of an archive; 0: text */
+    size_t padding; /* behind it, as by dd */
+    bool badly, piped;
+  } ways[] = {{.badly = false},
+              {.badly = false},
+              {.badly = false}, /* each number of threads with each look-ahead */
+              {.members = 1},
+              {.members = 3},
+              {.members = 2, .badly = true},
+              {.badly = true},
+              {.piped = true},
+              {.members = 1, .piped = true},
+              {.members = 1, .padding = 4000, .piped = true}};
   draw_csv(1, 30000, 60);
   assert_in_range(drawn.length, 4 << 20, 16 << 20);
-  for (size_t t = 0; t < LENGTH(thread_counts); t++)
-    for (size_t i = 0; i < LENGTH(aheads); i++)
-      assert_read(thread_counts[t], aheads[i], blocks[(i + t) % LENGTH(blocks)]);
+  for (size_t w = 0; w < LENGTH(ways); w++) {
+    const size_t members = ways[w].members;
+    Text sent = members > 0 ? (Text){0} : drawn;
+    for (size_t m = 0; m < members; m++) {
+      const size_t first = drawn.length * m / members, end = drawn.length * (m + 1) / members;
+      append_member(&sent, drawn.text + first, end - first);
+    }
+    sent.length += ways[w].padding;
+    write_file(sent.text, sent.length);
+    read_badly = ways[w].badly;
+    for (size_t t = 0; t < THREAD_COUNTS; t++) {
+      const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
+      const bool bounded =
+          !members && !ways[w].piped; /* else all rows are parsed ahead, to count them */
+      assert_read(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
+      if (writer) pthread_join(writer, NULL);
+    }
+    read_badly = false;
+  }
 }
 
 /* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
@@ -51,18 +147,6 @@ TEST(test_late_error) {
 }
 
 /* ---- look-ahead, progress, closing -------------------------------------------------------- */
-
-/* Every call of read in this program comes here. */
-static atomic_long read_position;
-static atomic_int read_file;
-
-ssize_t read(int file, void *bytes, size_t count) {
-  const struct iovec piece = {bytes, count};
-  const ssize_t length = readv(file, &piece, 1);
-  if (length > 0) atomic_fetch_add(&read_position, length);
-  atomic_store(&read_file, file);
-  return length;
-}
 
 static DatasetReader *open_from_start(int threads, size_t ahead) {
   atomic_store(&read_position, 0);
@@ -151,41 +235,6 @@ TEST(test_close_early) {
   dataset_close(NULL);
 }
 
-/* ---- pipes ----------------------------------------------------------------------------------- */
-
-static void *write_pipe(void *context) {
-  const Text *text = context;
-  const int file = open(path, O_WRONLY);
-  size_t done = 0;
-  for (ssize_t count = 1; count > 0 && done < text->length; done += (size_t)count)
-    count = write(file, text->text + done, text->length - done);
-  close(file);
-  return NULL;
-}
-
-static pthread_t start_writing(Text *text) {
-  pthread_t thread;
-  remove(path);
-  assert_int_equal(mkfifo(path, 0600), 0);
-  assert_int_equal(pthread_create(&thread, NULL, write_pipe, text), 0);
-  return thread;
-}
-
-/* As text, and as an archive, which is alone or as dd pads it. */
-TEST(test_pipes) {
-  enum { PADDING = 4000 };
-  draw_csv(12, 10000, 60);
-  Text archive = {0};
-  append_member(&archive, drawn.text, drawn.length);
-  Text padded = {archive.text, archive.length + PADDING}, *const sent[] = {&drawn, &archive,
-                                                                           &padded};
-  foreach (text, sent) {
-    const pthread_t writer = start_writing(*text);
-    assert_read(3, 0, 777);
-    pthread_join(writer, NULL);
-  }
-}
-
 /* Rows of unknown number are counted: all of them, or until there are too many, or as far as
    may be parsed ahead. */
 TEST(test_counted_rows) {
@@ -222,4 +271,113 @@ TEST(test_close_a_silent_pipe) {
   pthread_join(writer, NULL);
   dataset_close(reader);
   close(both);
+}
+
+/* ---- when the system fails --------------------------------------------------------------- */
+
+TEST(test_read_error) {
+  draw_csv(6, 10000, 60);
+  for (int late = 0; late < 2; late++) {
+    good_bytes = late ? 1000000 : 0;
+    read_table(3, 0, 100000);
+    good_bytes = SIZE_MAX;
+    assert_string_equal(got.error.text, "cannot read x.csv: Input/output error");
+    wanted.rows = 0; /* every whole line before */
+    for (size_t i = 0; late && i < 1000000; i++) wanted.rows += drawn.text[i] == '\n';
+    assert_int_equal(got.rows, wanted.rows);
+    if (late) assert_read_rows(&wanted);
+  }
+}
+
+TEST(test_no_threads) {
+#if !SANITIZED
+  pthread_attr_t before, none;
+  write_file("1,2\n", 4);
+  assert_int_equal(pthread_getattr_default_np(&before), 0);
+  assert_int_equal(pthread_getattr_default_np(&none), 0);
+  assert_int_equal(pthread_attr_setstacksize(&none, (size_t)1 << 60), 0);
+  assert_int_equal(pthread_setattr_default_np(&none), 0);
+  DatasetReader *reader =
+      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &error);
+  assert_int_equal(pthread_setattr_default_np(&before), 0);
+  assert_null(reader);
+  assert_string_equal(error.text, "cannot start a thread to read x.csv: Resource temporarily "
+                                  "unavailable");
+  pthread_attr_destroy(&before);
+  pthread_attr_destroy(&none);
+#else
+  skip_because("a sanitizer starts threads its own way");
+#endif
+}
+
+/* Fewer workers and no look-ahead will do: with one of each, every row arrives. */
+TEST(test_short_memory) {
+#if !SANITIZED
+  enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
+  draw_csv(7, 10000, 60);
+  got = new_table(10000, 60);
+  for (int good = 0; good <= ENOUGH; good += good < 6 ? 1 : 47) {
+    got.rows = 0;
+    got.error.text[0] = '\0';
+    atomic_store(&good_allocations, good);
+    DatasetReader *reader =
+        dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &got.error);
+    const bool read = reader && read_on(reader, &got, 10000);
+    atomic_store(&good_allocations, INT32_MAX);
+    if (good < READER_CHUNK_WORKER) {
+      assert_null(reader);
+      assert_non_null(strstr(got.error.text, path));
+      assert_non_null(strstr(got.error.text, "memory"));
+    } else {
+      assert_string_equal(got.error.text, "");
+      assert_true(read);
+      assert_read_rows(&wanted);
+    }
+    dataset_close(reader);
+  }
+#else
+  skip_because("a sanitizer has its own malloc");
+#endif
+}
+
+/* ---- files that change ------------------------------------------------------------------- */
+
+typedef enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED } Change;
+
+static void change_file(Change change, size_t length) {
+  const struct timespec times[2] = {{0, 0}, {12345, 0}};
+  if (change == IS_REPLACED) {
+    write_file("1,2\n", 4);
+    return;
+  }
+  const int file = open(path, O_WRONLY | O_APPEND);
+  assert_true(file >= 0);
+  if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
+  if (change == SHRINKS) assert_int_equal(ftruncate(file, (off_t)length - 4), 0);
+  if (change == IS_REWRITTEN) assert_int_equal(futimens(file, times), 0);
+  close(file);
+}
+
+/* Rows that were read before are delivered; then comes one sentence. */
+TEST(test_changed_files) {
+  draw_csv(14, 40000, 60);
+  got = new_table(40000, 60);
+  for (int change = GROWS; change <= IS_REPLACED; change++) {
+    got.rows = 0;
+    write_file(drawn.text, drawn.length);
+    DatasetReader *reader = open_reader(2, 1);
+    const SourceStamp stamp = dataset_source(reader)->stamp;
+    assert_true(read_on(reader, &got, 1000));
+    assert_int_equal(got.rows, 1000);
+    change_file((Change)change, drawn.length);
+    assert_false(read_on(reader, &got, 39000));
+    assert_string_equal(got.error.text, change == IS_REPLACED
+                                            ? "x.csv was replaced while it was being read"
+                                            : "x.csv changed while it was being read");
+    assert_memory_equal(got.pixels, wanted.pixels, got.rows * 60);
+    dataset_close(reader);
+    reader = open_reader(2, 1);
+    assert_false(source_stamps_equal(&dataset_source(reader)->stamp, &stamp));
+    dataset_close(reader);
+  }
 }
