@@ -166,15 +166,11 @@ static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
   const TableCell title = table_cell("%.*s, %s", (int)strcspn(kind->heading, ":"), kind->heading,
                                      text_of(p, "network")),
                   name = table_cell("%.0f %s", number_of(p, "batch"), text_of(p, "precision"));
-  int i = 0;
-  while (i < all->count && strcmp(all->sets[i].title.text, title.text) != 0) i++;
-  if (i == LINE_CHART_PANELS) return;
-  CurveSet *set = &all->sets[i];
-  if (i == all->count) {
-    set->title = title;
+  CurveSet *set = curves_set(all, title.text, 0);
+  if (!set) return;
+  if (set->count == 0) {
     set->label = table_cell("ranks");
-    all->panels[all->count++] =
-        (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}};
+    set->panel = (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}};
     for (int c = 0; c < s->counts; c++)
       curves_add(set, "ideal", s->ranks[c], kind->weak ? 1 : s->ranks[c]);
   }

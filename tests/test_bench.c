@@ -137,15 +137,8 @@ enum { ROWS = 330, FROM = 7 };
 
 /* Two epochs, one after the other in the file's order and shuffled, in ranges of steps. */
 ENGINE_TEST(test_cublas_level) {
-  static const Case c = {.inputs = 50,
-                         .hidden = {33, 20},
-                         .hidden_count = 2,
-                         .classes = 10,
-                         .batch = 32,
-                         .rows = ROWS,
-                         .learning_rate = 0.05f,
-                         .momentum = 0.9f,
-                         .seed = 3};
+  static const Case c = {"cublas", 50,   {33, 20}, 2, 10,    32,    ROWS, 0.05f,
+                         0.9f,     0.0f, 0,        3, false, false, 0};
   needs_gpu();
   const Data data = {allocate(ROWS, 50), allocate(ROWS, sizeof(uint16_t)), 50};
   reference_fill_pixels(data.pixels, ROWS * data.inputs, 0);

@@ -330,7 +330,8 @@ static bool replace_target(const AtomicFile *output, Error *error) {
 
 bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
   const bool replaces = output->temporary != NULL;
-  if (good && (fflush(output->file) != 0 || (replaces && !sync_file(output->temporary->file))))
+  if (good && (fflush(output->file) != 0 || ferror(output->file) ||
+               (replaces && !sync_file(output->temporary->file))))
     good = atomic_file_failed(output, error);
   if (fclose(output->file) != 0 && good) good = atomic_file_failed(output, error);
   if (!replaces) return good;

@@ -183,8 +183,7 @@ bool trace_save(Trace *trace, const char *path, Error *error) {
     put_event(&trace->events[i], output.file);
   }
   fputs("\n]}\n", output.file);
-  const bool good = !ferror(output.file) || atomic_file_failed(&output, error);
-  return atomic_file_close(&output, good, error);
+  return atomic_file_close(&output, true, error);
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */

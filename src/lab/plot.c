@@ -36,30 +36,15 @@ static TableCell name_of_points(const json_t *topic, int index) {
   return table_cell("%.*s", (int)strcspn(part, ";"), part);
 }
 
-/* Returns the panel of curves that end at that point: they share an axis. NULL: there are too many.
- */
-static CurveSet *set_of(Curves *all, double ends[LINE_CHART_PANELS], const json_t *topic,
-                        double end) {
-  int i = 0;
-  while (i < all->count && ends[i] != end) i++;
-  if (i == LINE_CHART_PANELS) return NULL;
-  if (i == all->count) {
-    ends[i] = end;
-    all->sets[i].label = name_of_points(topic, i);
-    all->count++;
-  }
-  return &all->sets[i];
-}
-
-/* Adds the rows of a rung, first to end - 1, that were timed. */
-static void add_curve(Curves *all, double ends[LINE_CHART_PANELS], const LabLadder *l, int first,
-                      int end) {
+/* Adds the rows of a rung, first to end - 1, that were timed. Curves that end at the same point
+   share a panel. */
+static void add_curve(Curves *all, const LabLadder *l, int first, int end) {
   const double last = number_of(l->rows.of[end - 1], "point");
   for (int i = first; i < end; i++) {
     const json_t *row = l->rows.of[i];
     if (!isfinite(last) || !was_timed(row)) continue;
     const bool is_dot = end - first == 1 && all->count > 0; /* beside the curves of the first */
-    CurveSet *set = is_dot ? &all->sets[0] : set_of(all, ends, l->topic, last);
+    CurveSet *set = is_dot ? &all->sets[0] : curves_set(all, "", last);
     if (set)
       curves_add(set, text_of(row, "rung"), number_of(row, "point"),
                  amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
@@ -86,20 +71,22 @@ static bool is_far_apart(const CurveSet *set, double ceiling) {
 
 static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
   const LabCeiling *ceiling = &l->ceiling;
-  double ends[LINE_CHART_PANELS] = {0};
   Curves *all = calloc(1, sizeof *all);
   if (!all) return error_set(error, "no memory for a chart");
   for (int first = 0, end; first < l->rows.count; first = end) {
     const char *rung = text_of(l->rows.of[first], "rung");
     for (end = first + 1; end < l->rows.count && text_is(l->rows.of[end], "rung", rung);) end++;
-    add_curve(all, ends, l, first, end);
+    add_curve(all, l, first, end);
   }
   const TableCell mark = table_cell("%s: %.0f %s", ceiling->name, ceiling->value, ceiling->unit),
                   below = subtitle(l);
-  for (int i = 0; i < all->count; i++)
-    all->panels[i] = (CurvePanel){.x = {.logarithmic = grows_by_factors(&all->sets[i])},
-                                  .y = {ceiling->unit, is_far_apart(&all->sets[i], ceiling->value),
-                                        true, ceiling->value, mark.text}};
+  for (int i = 0; i < all->count; i++) {
+    CurveSet *set = &all->sets[i];
+    set->label = name_of_points(l->topic, i);
+    set->panel = (CurvePanel){
+        .x = {.logarithmic = grows_by_factors(set)},
+        .y = {ceiling->unit, is_far_apart(set, ceiling->value), true, ceiling->value, mark.text}};
+  }
   const bool good = curves_draw(all, text_of(l->topic, "title"), below.text, path, error);
   free(all);
   return good;

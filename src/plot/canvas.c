@@ -259,7 +259,6 @@ bool canvas_save(const Canvas *picture, const char *path, Error *error) {
     write_chunk(output.file, "IHDR", head, HEAD_SIZE);
     write_chunk(output.file, "IDAT", bytes, packed);
     write_chunk(output.file, "IEND", "", 0);
-    good = !ferror(output.file) || atomic_file_failed(&output, error);
   } else {
     error_set(error, "no memory to write %s", path);
   }

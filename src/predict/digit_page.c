@@ -58,5 +58,5 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
     fputc('}', page.file);
   }
   fprintf(page.file, "]}%s", network_here + strlen(mark));
-  return atomic_file_close(&page, !ferror(page.file) || atomic_file_failed(&page, error), error);
+  return atomic_file_close(&page, true, error);
 }

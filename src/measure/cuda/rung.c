@@ -78,17 +78,15 @@ bool rung_value(const Rung *rung, double *value, Error *error) {
 /* The driver's number: the first word of its banner with a digit first and a point in it. */
 static void find_driver(char *text, size_t size) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
-  char banner[256] = "";
-  if (file && !fgets(banner, sizeof banner, file)) banner[0] = '\0';
-  if (file) fclose(file);
+  char word[31];
+  bool found = false;
   int version = 0;
   cudaDriverGetVersion(&version);
-  for (char *rest = banner, *word; (word = strtok_r(rest, " \t\n", &rest));)
-    if (*word >= '0' && *word <= '9' && strchr(word, '.')) {
-      snprintf(text, size, "%.30s, CUDA %d.%d", word, version / 1000, version % 1000 / 10);
-      return;
-    }
-  snprintf(text, size, "for CUDA %d.%d", version / 1000, version % 1000 / 10);
+  while (file && !found && fscanf(file, "%30s", word) == 1)
+    found = *word >= '0' && *word <= '9' && strchr(word, '.');
+  if (file) fclose(file);
+  snprintf(text, size, "%s%s CUDA %d.%d", found ? word : "for", found ? "," : "", version / 1000,
+           version % 1000 / 10);
 }
 
 bool gpu_start(Error *error) {
