@@ -23,50 +23,44 @@ static const char help[] =
     "the work could not be done, 2 for wrong usage, 3 if there is no GPU to run on,\n"
     "4 if all are right and not all are fused.\n";
 
+enum { COUNTERS, GRADES, FILES = GRADES + GRADE_PLAIN + 1 }; /* grades: by form */
+
 typedef struct {
-  bool once, help, seeded;
+  bool once, help;
+  const char *given; /* the seed as it was given, NULL: it was not */
   uint64_t seed;
-  const char *counters, *grade, *plain;
+  NamedFile files[FILES];
 } Arguments;
 
-static bool parse_seed(const char *text, Arguments *a, Error *error) {
+static bool parse_seed(Arguments *a, Error *error) {
   char *end;
   errno = 0;
-  a->seed = strtoull(text, &end, 10);
-  a->seeded = true;
-  if (*text >= '0' && *text <= '9' && !*end && errno == 0) return true;
-  return error_set(error, "--seed must be a whole number, not '%s'", text);
-}
-
-/* Returns the field of the option's argument; NULL if it has none, or is no option. */
-static const char **file_of(Arguments *a, const char *word) {
-  if (strcmp(word, "--counters") == 0) return &a->counters;
-  if (strcmp(word, "--grade") == 0) return &a->grade;
-  return strcmp(word, "--grade-plain") == 0 ? &a->plain : NULL;
+  a->seed = strtoull(a->given, &end, 10);
+  return (*a->given >= '0' && *a->given <= '9' && !*end && errno == 0) ||
+         error_set(error, "--seed must be a whole number, not '%s'", a->given);
 }
 
 static bool parse(int argc, char **argv, Arguments *a, Error *error) {
-  *a = (Arguments){.seed = 1};
+  *a = (Arguments){.seed = 1,
+                   .files = {{"--counters", NULL, false},
+                             {"--grade", NULL, true},
+                             {"--grade-plain", NULL, true}}};
   for (int i = 1; i < argc; i++) {
-    const char *word = argv[i], **file = file_of(a, word);
-    const bool is_seed = strcmp(word, "--seed") == 0;
+    const char *word = argv[i], **value = strcmp(word, "--seed") == 0 ? &a->given : NULL;
+    for (int f = 0; f < FILES; f++)
+      if (strcmp(word, a->files[f].option) == 0) value = &a->files[f].path;
     if (strcmp(word, "--once") == 0)
       a->once = true;
     else if (strcmp(word, "--help") == 0)
       a->help = true;
-    else if (!is_seed && !file)
+    else if (!value)
       return error_set(error, "unknown option '%s'", word);
     else if (++i == argc)
       return error_set(error, "%s needs an argument", word);
-    else if (file)
-      *file = argv[i];
-    else if (!parse_seed(argv[i], a, error))
-      return false;
+    else
+      *value = argv[i];
   }
-  const NamedFile files[] = {{"--counters", a->counters, false},
-                             {"--grade", a->grade, true},
-                             {"--grade-plain", a->plain, true}};
-  return same_file_check(files, 3, error);
+  return (!a->given || parse_seed(a, error)) && same_file_check(a->files, FILES, error);
 }
 
 /* A seed that nobody knows beforehand. */
@@ -83,18 +77,20 @@ static bool draw_seed(uint64_t *seed, Error *error) {
 /* The exit status; *error if it is 1 for another reason than the functions. */
 static int score(const ExerciseBackend *backend, Arguments *a, Error *error) {
   ExerciseScore scores[TASKS];
-  const bool grading = a->grade || a->plain;
+  const NamedFile *counters = &a->files[COUNTERS], *grades = &a->files[GRADES];
+  const bool grading = grades[GRADE_GRADESCOPE].path || grades[GRADE_PLAIN].path;
   *error = (Error){0};
-  if (grading && !a->seeded && !draw_seed(&a->seed, error)) return 1;
+  if (grading && !a->given && !draw_seed(&a->seed, error)) return 1;
   if (grading) printf("seed %llu\n", (unsigned long long)a->seed);
   exercise_score(backend, a->seed, EXERCISE_SHAPES, scores);
   const char *why_not = "`make exercise` does it";
-  if (a->counters) why_not = exercise_counters(a->counters, scores);
+  if (counters->path) why_not = exercise_counters(counters->path, scores);
   const ExerciseSum sum = exercise_print(stdout, backend, scores, why_not);
-  if ((a->grade && !exercise_grade(a->grade, GRADE_GRADESCOPE, backend, a->seed, scores, error)) ||
-      (a->plain && !exercise_grade(a->plain, GRADE_PLAIN, backend, a->seed, scores, error)) ||
-      !standard_output_flush(error))
-    return 1;
+  for (int form = GRADE_GRADESCOPE; form <= GRADE_PLAIN; form++)
+    if (grades[form].path &&
+        !exercise_grade(grades[form].path, (ExerciseGrade)form, backend, a->seed, scores, error))
+      return 1;
+  if (!standard_output_flush(error)) return 1;
   return sum.right < TASKS ? 1 : sum.fused < TASKS ? 4 : 0;
 }
 

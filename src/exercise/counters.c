@@ -5,33 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Cuts the last field from a line: returns it, NULL if there is no other before it. Names of
+   kernels have commas. */
+static char *cut_last(char *line) {
+  char *from = NULL;
+  for (char *at = line; (at = strstr(at, "\",\"")); at++) from = at;
+  if (from) *from = '\0';
+  return from ? from + 3 : NULL;
+}
+
 /* A line of `ncu --csv --page details`: every field in quotation marks, the kernel's number first,
    "metric","unit","value" last. False if it is anything else. */
 static bool read_counter(char *line, long *kernel, const char **metric, double *value) {
-  char *fields[4]; /* the last four, in order of appearance */
-  int count = 0;
-  line[strcspn(line, "\r\n")] = '\0';
-  const size_t length = strlen(line);
-  if (length < 2 || line[0] != '"' || line[length - 1] != '"') return false;
-  line[length - 1] = '\0';
+  char *end = line + strcspn(line, "\r\n");
+  if (end < line + 2 || line[0] != '"' || end[-1] != '"') return false;
+  end[-1] = '\0';
+  char *number = cut_last(line), *unit = cut_last(line);
+  *metric = cut_last(line);
+  if (!*metric || strcmp(unit, "byte") != 0) return false;
+  for (char *at; (at = strchr(number, ','));) memmove(at, at + 1, strlen(at)); /* of thousands */
   *kernel = strtol(line + 1, NULL, 10);
-  for (char *end = line + length - 1; count < 3; count++) { /* from the right: names have commas */
-    char *from = NULL;
-    for (char *at = line; (at = strstr(at, "\",\"")) && at < end; at++) from = at;
-    if (!from) return false;
-    *from = '\0';
-    fields[count] = from + 3;
-    end = from;
-  }
-  if (strcmp(fields[1], "byte") != 0) return false;
-  char *out = fields[0]; /* thousands have commas, too */
-  for (const char *in = fields[0]; *in; in++)
-    if (*in != ',') *out++ = *in;
-  *out = '\0';
-  char *end;
-  *value = strtod(fields[0], &end);
-  *metric = fields[2];
-  return end > fields[0] && !*end;
+  *value = strtod(number, &end);
+  return end > number && !*end;
 }
 
 /* The task whose kernels have number `kernel` among them. TASKS: none. */
@@ -43,14 +38,10 @@ static int task_of(const ExerciseScore scores[TASKS], int kernel) {
 }
 
 static const char *read_counters(FILE *file, ExerciseScore scores[TASKS]) {
-  ExerciseScore sums[TASKS];
+  double sums[TASKS][2] = {{0}}; /* of DRAM, of the cache */
   int kernels = 0, expected = 0; /* kernels: so far, in the order of their numbers */
   long last = -1;
-  memcpy(sums, scores, sizeof sums);
-  for (int t = 0; t < TASKS; t++) {
-    sums[t].dram_bytes = sums[t].cache_bytes = 0;
-    expected += scores[t].call.launches;
-  }
+  for (int t = 0; t < TASKS; t++) expected += scores[t].call.launches;
   char line[8192];
   while (fgets(line, sizeof line, file)) {
     long kernel;
@@ -62,13 +53,12 @@ static const char *read_counters(FILE *file, ExerciseScore scores[TASKS]) {
     if (kernel != last) kernels++;
     last = kernel;
     const int task = task_of(scores, kernels - 1);
-    if (task == TASKS) continue;
-    *(strncmp(metric, "dram__", 6) == 0 ? &sums[task].dram_bytes : &sums[task].cache_bytes) +=
-        bytes;
+    if (task < TASKS) sums[task][strncmp(metric, "dram__", 6) != 0] += bytes;
   }
   if (kernels == 0) return "ncu measured nothing, its output says why";
   if (kernels != expected) return "ncu saw other kernels than were counted here";
-  memcpy(scores, sums, sizeof sums);
+  for (int t = 0; t < TASKS; t++)
+    scores[t].dram_bytes = sums[t][0], scores[t].cache_bytes = sums[t][1];
   return NULL;
 }
 

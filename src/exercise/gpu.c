@@ -25,9 +25,6 @@ enum { EXERCISE, NONE, LAYER, VARIANTS, TERMS = 3 /* of a float32 */ };
 
 static cudaError_t call_none(const ExercisePlaced *d, cudaStream_t stream) {
   const ExerciseShape *s = &d->problem->shape;
-  const ExerciseRule *r = &d->problem->rule;
-  const BatchView batch = exercise_batch(d);
-  const LayerUpdate layer = exercise_layer(d);
   void *const *a = d->d_array;
   const size_t values = (size_t)s->rows * (size_t)s->out, weights = (size_t)s->out * (size_t)s->in;
   switch (d->problem->task) {
@@ -39,15 +36,16 @@ static cudaError_t call_none(const ExercisePlaced *d, cudaStream_t stream) {
     return launch_log_softmax(a[ARRAY_Z], a[ARRAY_P], s->rows, s->out, stream);
   case TASK_LOSS:
     TRY(launch_log_softmax(a[ARRAY_Z], a[ARRAY_P], s->rows, s->out, stream));
-    TRY(launch_cross_entropy(batch, a[ARRAY_P], s->out,
+    TRY(launch_cross_entropy(d->batch, a[ARRAY_P], s->out,
                              (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream));
-    return launch_cross_entropy_gradient(batch, a[ARRAY_P], a[ARRAY_DZ], s->out, stream);
+    return launch_cross_entropy_gradient(d->batch, a[ARRAY_P], a[ARRAY_DZ], s->out, stream);
   default:
-    TRY(launch_weight_gradient(layer.d_dz, layer.d_x, a[ARRAY_DW], s->rows, s->in, s->out, stream));
-    TRY(launch_bias_gradient(layer.d_dz, a[ARRAY_DB], s->rows, s->out, stream));
-    const UpdateRule rule = {r->momentum, r->weight_decay};
-    TRY(launch_update(batch, rule, layer.d_w, layer.d_vw, a[ARRAY_DW], weights, weights, stream));
-    return launch_update(batch, rule, layer.d_b, layer.d_vb, a[ARRAY_DB], (size_t)s->out, 0,
+    TRY(launch_weight_gradient(a[ARRAY_DZ], a[ARRAY_X], a[ARRAY_DW], s->rows, s->in, s->out,
+                               stream));
+    TRY(launch_bias_gradient(a[ARRAY_DZ], a[ARRAY_DB], s->rows, s->out, stream));
+    TRY(launch_update(d->batch, d->rule, a[ARRAY_W], a[ARRAY_VW], a[ARRAY_DW], weights, weights,
+                      stream));
+    return launch_update(d->batch, d->rule, a[ARRAY_B], a[ARRAY_VB], a[ARRAY_DB], (size_t)s->out, 0,
                          stream);
   }
 }
@@ -55,8 +53,6 @@ static cudaError_t call_none(const ExercisePlaced *d, cudaStream_t stream) {
 /* Level layer has no softmax alone: its kernel makes the loss and the gradient as well. */
 static cudaError_t call_layer(const ExercisePlaced *d, cudaStream_t stream) {
   const ExerciseShape *s = &d->problem->shape;
-  const ExerciseRule *r = &d->problem->rule;
-  const LayerUpdate layer = exercise_layer(d);
   void *const *a = d->d_array;
   const bool softmax = d->problem->task == TASK_SOFTMAX;
   switch (d->problem->task) {
@@ -64,10 +60,9 @@ static cudaError_t call_layer(const ExercisePlaced *d, cudaStream_t stream) {
     return launch_forward((LayerInput){a[ARRAY_X], {.rows = s->rows}}, a[ARRAY_W], a[ARRAY_B],
                           a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, stream);
   case TASK_UPDATE:
-    return launch_updates(exercise_batch(d), (UpdateRule){r->momentum, r->weight_decay}, &layer, 1,
-                          TERMS, d->d_work, stream);
+    return launch_updates(d->batch, d->rule, &d->layer, 1, TERMS, d->d_work, stream);
   default:
-    return launch_softmax(exercise_batch(d), a[ARRAY_Z], a[softmax ? ARRAY_P : ARRAY_DZ], s->out,
+    return launch_softmax(d->batch, a[ARRAY_Z], a[softmax ? ARRAY_P : ARRAY_DZ], s->out,
                           (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream);
   }
 }

@@ -12,68 +12,48 @@ static double rounded(double points) {
   return round(points * 100) / 100;
 }
 
-/* ---- Gradescope -----------------------------------------------------------------------------
-   https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
-
-static void say(const ExerciseScore *s, const ExercisePoints *p, char *text, size_t size) {
-  if (!s->right)
-    snprintf(text, size, "wrong: %s", s->wrong);
-  else if (p->right == 0)
-    snprintf(text, size, "right, and as it is handed out: 0 points");
-  else
-    snprintf(text, size, "right: %g of %d; fused: %g of %d; fast: %g of %d", p->right, POINTS_RIGHT,
-             p->fused, POINTS_FUSED, rounded(p->fast), POINTS_FAST);
-}
-
-static json_t *gradescope(const ExerciseBackend *backend, uint64_t seed,
-                          const ExerciseScore scores[TASKS]) {
-  json_t *tests = json_array();
+/* A function, for Gradescope. */
+static json_t *test_of(ExerciseTask task, const ExerciseScore *s, ExercisePoints p) {
   char text[1024];
-  double all = 0;
-  for (int task = 0; task < TASKS; task++) {
-    const ExercisePoints p = exercise_points(backend, (ExerciseTask)task, &scores[task]);
-    say(&scores[task], &p, text, sizeof text);
-    all += rounded(p.all);
-    json_array_append_new(tests,
-                          json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task],
-                                    "score", rounded(p.all), "max_score", POINTS_MOST, "status",
-                                    scores[task].right && scores[task].fused ? "passed" : "failed",
-                                    "output", text));
-  }
-  snprintf(text, sizeof text, "%s, --seed %llu", backend->device, (unsigned long long)seed);
-  return json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(all), "output", text, "visibility",
-                   "visible", "tests", tests);
+  if (!s->right)
+    snprintf(text, sizeof text, "wrong: %s", s->wrong);
+  else if (p.right == 0)
+    snprintf(text, sizeof text, "right, and as it is handed out: 0 points");
+  else
+    snprintf(text, sizeof text, "right: %g of %d; fused: %g of %d; fast: %g of %d", p.right,
+             POINTS_RIGHT, p.fused, POINTS_FUSED, rounded(p.fast), POINTS_FAST);
+  return json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task], "score",
+                   rounded(p.all), "max_score", POINTS_MOST, "status",
+                   s->right && s->fused ? "passed" : "failed", "output", text);
 }
 
-/* ---- plain ---------------------------------------------------------------------------------- */
-
-static json_t *plain_function(const ExerciseBackend *backend, ExerciseTask task,
-                              const ExerciseScore *s) {
-  const ExercisePoints p = exercise_points(backend, task, s);
-  json_t *line = exercise_line(backend, task, s);
-  json_object_set_new(line, "points",
-                      json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused, "fast",
-                                rounded(p.fast), "all", rounded(p.all)));
-  return line;
-}
-
-static json_t *plain(const ExerciseBackend *backend, uint64_t seed,
-                     const ExerciseScore scores[TASKS]) {
-  json_t *functions = json_array();
-  char text[32];
-  double all = 0;
-  for (int task = 0; task < TASKS; task++) {
-    all += rounded(exercise_points(backend, (ExerciseTask)task, &scores[task]).all);
-    json_array_append_new(functions, plain_function(backend, (ExerciseTask)task, &scores[task]));
-  }
-  snprintf(text, sizeof text, "%llu", (unsigned long long)seed); /* JSON's integers end at 2^53 */
-  return json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed", text, "points",
-                   rounded(all), "max_points", TASKS * POINTS_MOST, "functions", functions);
-}
-
+/* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
 bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
                     uint64_t seed, const ExerciseScore scores[TASKS], Error *error) {
-  json_t *all = (form == GRADE_PLAIN ? plain : gradescope)(backend, seed, scores);
+  const bool is_plain = form == GRADE_PLAIN;
+  json_t *list = json_array();
+  char text[256];
+  double points = 0;
+  for (int t = 0; t < TASKS; t++) {
+    const ExerciseTask task = (ExerciseTask)t;
+    const ExercisePoints p = exercise_points(backend, task, &scores[task]);
+    json_t *one =
+        is_plain ? exercise_line(backend, task, &scores[task]) : test_of(task, &scores[task], p);
+    if (is_plain)
+      json_object_set_new(one, "points",
+                          json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused,
+                                    "fast", rounded(p.fast), "all", rounded(p.all)));
+    json_array_append_new(list, one);
+    points += rounded(p.all);
+  }
+  /* JSON's integers end at 2^53. */
+  snprintf(text, sizeof text, "%s%s%llu", is_plain ? "" : backend->device,
+           is_plain ? "" : ", --seed ", (unsigned long long)seed);
+  json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed",
+                                     text, "points", rounded(points), "max_points",
+                                     TASKS * POINTS_MOST, "functions", list)
+                         : json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(points), "output",
+                                     text, "visibility", "visible", "tests", list);
   if (!all) return error_set(error, "no memory for %s", path);
   const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
   const int reason = errno;

@@ -23,64 +23,55 @@ static bool is_right(const ExerciseArray *a, size_t i) {
 
 /* ---- patterns ------------------------------------------------------------------------------- */
 
-/* The wrong elements are those of index `remainder` modulo `period`, and no other. */
-static bool is_every(const ExerciseArray *a, size_t period, size_t remainder) {
-  for (size_t i = 0; i < count_of(a); i++)
-    if (is_right(a, i) == (i % period == remainder)) return false;
-  return true;
-}
-
-/* The wrong elements are rows [first, end) and no other. */
-static bool are_rows(const ExerciseArray *a, size_t first, size_t end) {
+/* Returns true if the wrong elements are those of an index that is, divided by `by` and modulo
+   `period`, one of [first, end), and no other. */
+static bool are_wrong(const ExerciseArray *a, size_t by, size_t period, size_t first, size_t end) {
   for (size_t i = 0; i < count_of(a); i++) {
-    const size_t row = i / (size_t)a->columns;
-    if (is_right(a, i) == (row >= first && row < end)) return false;
+    const size_t at = i / by % period;
+    if (is_right(a, i) == (at >= first && at < end)) return false;
   }
   return true;
 }
 
-static bool find_rows(const ExerciseArray *a, size_t first, size_t wrong, char *text, size_t size) {
-  const size_t columns = (size_t)a->columns, row = first / columns, rows = wrong / columns;
-  if (a->rows < 2 || wrong % columns || !are_rows(a, row, row + rows)) return false;
-  if (rows > 1)
-    snprintf(text, size, ": rows %zu to %zu", row, row + rows - 1);
+/* Rows or columns, of which there are `all`: is [first, end) what is wrong? */
+static bool find_lines(const ExerciseArray *a, const char *what, size_t by, size_t all,
+                       size_t first, size_t end, char *text, size_t size) {
+  if (all < 2 || !are_wrong(a, by, all, first, end)) return false;
+  if (end > first + 1)
+    snprintf(text, size, ": %ss %zu to %zu", what, first, end - 1);
+  else if (end == all)
+    snprintf(text, size, ": the last %s", what);
   else
-    snprintf(text, size, row + 1 == (size_t)a->rows ? ": the last row" : ": row %zu", row);
+    snprintf(text, size, ": %s %zu", what, first);
   return true;
 }
 
-static bool find_column(const ExerciseArray *a, size_t first, size_t wrong, char *text,
-                        size_t size) {
-  const size_t columns = (size_t)a->columns, column = first % columns;
-  if (columns < 2 || a->rows < 2 || wrong != (size_t)a->rows || !is_every(a, columns, column))
-    return false;
-  snprintf(text, size, column + 1 == columns ? ": the last column" : ": column %zu", column);
-  return true;
-}
-
-static bool find_period(const ExerciseArray *a, size_t first, size_t wrong, char *text,
-                        size_t size) {
-  for (size_t period = 2; wrong > 1 && period <= 1024; period *= 2)
-    if (is_every(a, period, first % period)) {
-      snprintf(text, size, ": every %zu%s, from the %zu%s", period, period == 2 ? "nd" : "th",
-               first % period + 1, first % period ? "th" : "st");
-      if (period == 32) snprintf(text, size, ": every 32nd, as a lane of a warp has them");
-      return true;
-    }
-  return false;
+static void find_period(const ExerciseArray *a, size_t first, char *text, size_t size) {
+  size_t period = 2;
+  while (period <= 1024 && !are_wrong(a, 1, period, first % period, first % period + 1))
+    period *= 2;
+  if (period == 32)
+    snprintf(text, size, ": every 32nd, as a lane of a warp has them");
+  else if (period <= 1024)
+    snprintf(text, size, ": every %zu%s, from the %zu%s", period, period == 2 ? "nd" : "th",
+             first % period + 1, first % period ? "th" : "st");
 }
 
 /* How the `wrong` wrong elements lie, the first of which is `first`; "" if there is no pattern. */
 static void describe_pattern(const ExerciseArray *a, size_t first, size_t wrong, char *text,
                              size_t size) {
+  const size_t rows = (size_t)a->rows, columns = (size_t)a->columns, row = first / columns,
+               column = first % columns;
   size_t unwritten = 0;
   *text = '\0';
   for (size_t i = 0; i < count_of(a); i++)
     unwritten += a->allowed[i] >= 0 && is_unwritten(a, i) && !is_right(a, i);
   if (count_of(a) > 1 && wrong == count_of(a))
     snprintf(text, size, ": all");
-  else if (!find_rows(a, first, wrong, text, size) && !find_column(a, first, wrong, text, size))
-    find_period(a, first, wrong, text, size);
+  else if (!find_lines(a, "row", columns, rows, row, row + wrong / columns, text, size) &&
+           !(rows > 1 && find_lines(a, "column", 1, columns, column, column + 1, text, size)) &&
+           wrong > 1)
+    find_period(a, first, text, size);
   if (unwritten == wrong) {
     const size_t used = strlen(text);
     snprintf(text + used, size - used, "%s never written", *text ? "," : ":");

@@ -29,9 +29,26 @@ cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem) {
   const StepState state = {.position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
                            .end = (uint32_t)s->end,
                            .learning_rate = problem->rule.rate};
-  *d = (ExercisePlaced){.problem = problem};
+  void *const *a = d->d_array;
+  *d = (ExercisePlaced){.problem = problem,
+                        .rule = {problem->rule.momentum, problem->rule.weight_decay}};
   for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));
+  d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* nobody reads them */
+                         .d_labels = a[ARRAY_LABELS] ? a[ARRAY_LABELS] : (void *)d->d_state,
+                         .d_order = a[ARRAY_ORDER],
+                         .stride = 16,
+                         .d_state = d->d_state,
+                         .offset = s->first > 0 ? OFFSET : 0,
+                         .rows = s->rows};
+  d->layer = (LayerUpdate){.d_x = a[ARRAY_X],
+                           .d_dz = a[ARRAY_DZ],
+                           .d_w = a[ARRAY_W],
+                           .d_b = a[ARRAY_B],
+                           .d_vw = a[ARRAY_VW],
+                           .d_vb = a[ARRAY_VB],
+                           .in = s->in,
+                           .out = s->out};
   return cudaMemcpy(d->d_state, &state, sizeof state, cudaMemcpyHostToDevice);
 }
 
@@ -41,32 +58,8 @@ void exercise_discard(ExercisePlaced *d) {
   cudaFree(d->d_work);
 }
 
-BatchView exercise_batch(const ExercisePlaced *d) {
-  const ExerciseShape *s = &d->problem->shape;
-  const uint16_t *d_labels = d->d_array[ARRAY_LABELS];
-  return (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* nobody reads them */
-                     .d_labels = d_labels ? d_labels : (const uint16_t *)d->d_state,
-                     .d_order = d->d_array[ARRAY_ORDER],
-                     .stride = 16,
-                     .d_state = d->d_state,
-                     .offset = s->first > 0 ? OFFSET : 0,
-                     .rows = s->rows};
-}
-
-LayerUpdate exercise_layer(const ExercisePlaced *d) {
-  return (LayerUpdate){.d_x = d->d_array[ARRAY_X],
-                       .d_dz = d->d_array[ARRAY_DZ],
-                       .d_w = d->d_array[ARRAY_W],
-                       .d_b = d->d_array[ARRAY_B],
-                       .d_vw = d->d_array[ARRAY_VW],
-                       .d_vb = d->d_array[ARRAY_VB],
-                       .in = d->problem->shape.in,
-                       .out = d->problem->shape.out};
-}
-
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
   const ExerciseShape *s = &d->problem->shape;
-  const ExerciseRule rule = d->problem->rule;
   void *const *a = d->d_array;
   switch (d->problem->task) {
   case TASK_FORWARD:
@@ -76,12 +69,11 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
     return launch_exercise_softmax(a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P], s->rows,
                                    s->out, stream);
   case TASK_LOSS:
-    return launch_exercise_loss(exercise_batch(d), a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM],
-                                a[ARRAY_P], a[ARRAY_DZ], s->out,
-                                (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream);
+    return launch_exercise_loss(d->batch, a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P],
+                                a[ARRAY_DZ], s->out, (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]},
+                                stream);
   default:
-    return launch_exercise_update(exercise_batch(d), (UpdateRule){rule.momentum, rule.weight_decay},
-                                  exercise_layer(d), a[ARRAY_DW], a[ARRAY_DB], stream);
+    return launch_exercise_update(d->batch, d->rule, d->layer, a[ARRAY_DW], a[ARRAY_DB], stream);
   }
 }
 

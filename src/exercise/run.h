@@ -19,14 +19,15 @@ typedef struct {
   uint8_t *d_block[ARRAYS];
   void *d_array[ARRAYS];
   StepState *d_state;
+  BatchView batch;
+  UpdateRule rule;
+  LayerUpdate layer;
   void *d_work; /* of the layer level's updates */
   int variant;  /* of gpu.c */
 } ExercisePlaced;
 
 cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem);
 void exercise_discard(ExercisePlaced *d);
-BatchView exercise_batch(const ExercisePlaced *d);
-LayerUpdate exercise_layer(const ExercisePlaced *d);
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
