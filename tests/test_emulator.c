@@ -52,44 +52,44 @@ TEST(errors_are_found_with_their_lines) {
     const char *told;
   } all[] = {
       {0, false,
-       "planted.cu:18: block 0, thread 16 writes tile[16]; thread 1 reads it at planted.cu:19, and "
+       "planted.cu:23: block 0, thread 16 writes tile[16]; thread 1 reads it at planted.cu:24, and "
        "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
       {1, false,
-       "planted.cu:26: block 0, thread 16 reads tile[1]; thread 1 writes it at planted.cu:24, and "
+       "planted.cu:31: block 0, thread 16 reads tile[1]; thread 1 writes it at planted.cu:29, and "
        "there is no __syncwarp() or __syncthreads() between (120 times)\n"},
-      {2, false, "planted.cu:32: block 0, thread 0 reads x[256], and x has elements 0 to 255\n"},
+      {2, false, "planted.cu:37: block 0, thread 0 reads x[256], and x has elements 0 to 255\n"},
       {3, false,
-       "planted.cu:37: block 0, thread 1 writes d[0]; thread 0 writes it at planted.cu:37, and "
+       "planted.cu:42: block 0, thread 1 writes d[0]; thread 0 writes it at planted.cu:42, and "
        "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
       {4, false,
-       "planted.cu:43: in block 0, 240 threads wait at __syncthreads, and 16 have returned without "
+       "planted.cu:48: in block 0, 240 threads wait at __syncthreads, and 16 have returned without "
        "it, the first is thread 48\n"},
       {5, false,
-       "planted.cu:49: in block 0, thread 0 waits at this __syncthreads, and thread 8 at that of "
-       "planted.cu:50 (128 times)\nplanted.cu:50: in block 0, 128 threads wait at __syncthreads, "
+       "planted.cu:54: in block 0, thread 0 waits at this __syncthreads, and thread 8 at that of "
+       "planted.cu:55 (128 times)\nplanted.cu:55: in block 0, 128 threads wait at __syncthreads, "
        "and 128 have returned without it, the first is thread 8\n"},
       {6, false,
-       "planted.cu:55: block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff\n"},
+       "planted.cu:60: block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff\n"},
       {7, false,
-       "planted.cu:60: block 0, thread 0 gets the value of lane 16, which is not there (there are "
+       "planted.cu:65: block 0, thread 0 gets the value of lane 16, which is not there (there are "
        "0x0000ffff) (128 times)\n"},
       {8, false,
-       "planted.cu:67: block 0, thread 9 reads tile[9], shared memory that no thread of the block "
+       "planted.cu:72: block 0, thread 9 reads tile[9], shared memory that no thread of the block "
        "has written (112 times)\n"},
       {9, false,
-       "planted.cu:73: block 0, thread 1 writes line[1]; thread 0 reads it at planted.cu:74, and "
+       "planted.cu:78: block 0, thread 1 writes line[1]; thread 0 reads it at planted.cu:79, and "
        "there is no __syncwarp() or __syncthreads() between (255 times)\n"},
       {10, true,
-       "planted.cu:80: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"},
+       "planted.cu:85: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"},
       {11, true,
-       "planted.cu:89: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
+       "planted.cu:94: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
        "would do\n"},
       {12, false,
-       "planted.cu:100: block 0, thread 0 has index 16 in an array of type 'float[16]'\n"},
-      {13, false, "planted.cu:105: block 0, thread 0 writes x[0], which is const\n"},
-      {14, false, "planted.cu:109: block 0, thread 0 writes gone, which has been freed\n"},
-      {16, false, "planted.cu:93: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
-      {18, false, "planted.cu:191: the host reads x[0], memory of the device\n"}};
+       "planted.cu:105: block 0, thread 0 has index 16 in an array of type 'float[16]'\n"},
+      {13, false, "planted.cu:110: block 0, thread 0 writes x[0], which is const\n"},
+      {14, false, "planted.cu:114: block 0, thread 0 writes gone, which has been freed\n"},
+      {16, false, "planted.cu:98: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
+      {18, false, "planted.cu:169: the host reads x[0], memory of the device\n"}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     assert_told(all[i].which, all[i].costs, all[i].told);
 }

@@ -9,17 +9,22 @@ namespace {
 
 namespace groups = cooperative_groups;
 constexpr int SIDE = 16;
+void (*plants[20])(const float *d_x, float *d, float *d_freed);
 
+#define PLANT(number, name)                                                                        \
+  __global__ void name(const float *d_x, float *d, float *d_freed);                                \
+  const bool planted_##name = (plants[number] = name);                                             \
+  __global__ void name(const float *d_x, float *d, float *d_freed)
 #define TILE                                                                                       \
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-__global__ void no_barrier_before_reading(float *d) {
+PLANT(0, no_barrier_before_reading) {
   TILE tile[y][x] = d[y * SIDE + x];
   d[y * SIDE + x] = tile[x][y];
 }
 
-__global__ void no_barrier_before_writing(float *d) {
+PLANT(1, no_barrier_before_writing) {
   TILE for (int k = 0; k < 2; k++) {
     tile[y][x] = d[y * SIDE + x];
     __syncthreads();
@@ -27,61 +32,61 @@ __global__ void no_barrier_before_writing(float *d) {
   }
 }
 
-__global__ void one_too_far(const float *d_x, float *d) {
+PLANT(2, one_too_far) {
   float sum = 0;
   for (int k = 0; k <= 256; k++) sum += d_x[k];
   d[threadIdx.y * SIDE + threadIdx.x] = sum;
 }
 
-__global__ void everybody_updates(float *d) {
+PLANT(3, everybody_updates) {
   d[0] = d[1] + 1;
 }
 
-__global__ void some_return(float *d) {
+PLANT(4, some_return) {
   TILE if (y == 3) return;
   tile[y][x] = 0;
   __syncthreads();
   d[y * SIDE + x] = tile[y][x];
 }
 
-__global__ void barrier_in_a_branch(float *d) {
+PLANT(5, barrier_in_a_branch) {
   TILE tile[y][x] = 0;
   if (x < 8) __syncthreads();
   __syncthreads();
   d[y * SIDE + x] = tile[y][x];
 }
 
-__global__ void half_a_mask(float *d) {
+PLANT(6, half_a_mask) {
   d[threadIdx.y * SIDE + threadIdx.x] = __shfl_xor_sync(0xffffu, 1.0f, 1);
 }
 
-__global__ void lanes_not_there(float *d) {
+PLANT(7, lanes_not_there) {
   float value = 1;
   if (threadIdx.y % 2 == 0) value += __shfl_xor_sync(0xffffffffu, value, 16);
   d[threadIdx.y * SIDE + threadIdx.x] = value;
 }
 
-__global__ void tile_not_filled(float *d) {
+PLANT(8, tile_not_filled) {
   TILE if (x < 9) tile[y][x] = 0;
   __syncthreads();
   d[y * SIDE + x] = tile[y][x];
 }
 
-__global__ void neighbour_too_early(float *d) {
+PLANT(9, neighbour_too_early) {
   __shared__ float line[256];
   const int i = threadIdx.y * SIDE + threadIdx.x;
   line[i] = 1;
   d[i] = line[(i + 1) % 256];
 }
 
-__global__ void segments(const float *d_x, float *d) {
+PLANT(10, segments) {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
   for (int k = 0; k < 8; k++) sum += d_x[8 * (i % 32) + k];
   d[i] = sum;
 }
 
-__global__ void one_bank(float *d) {
+PLANT(11, one_bank) {
   __shared__ float tile[32][32];
   const int i = threadIdx.y * SIDE + threadIdx.x;
   for (int k = 0; k < 4; k++) tile[8 * k + i / 32][i % 32] = 1;
@@ -89,11 +94,11 @@ __global__ void one_bank(float *d) {
   d[i] = tile[i % 32][i / 32];
 }
 
-__global__ void no_bounds_check(float *d) {
+PLANT(16, no_bounds_check) {
   d[blockIdx.x * 256 + threadIdx.y * SIDE + threadIdx.x] = 1;
 }
 
-__global__ void beyond_a_row(float *d) {
+PLANT(12, beyond_a_row) {
   TILE tile[y][x] = 0;
   __syncthreads();
   float sum = 0;
@@ -101,16 +106,16 @@ __global__ void beyond_a_row(float *d) {
   d[y * SIDE + x] = sum;
 }
 
-__global__ void writes_const(const float *d_x) {
+PLANT(13, writes_const) {
   ((float *)d_x)[threadIdx.x] = 0;
 }
 
-__global__ void freed(float *d_freed) {
+PLANT(14, freed) {
   d_freed[threadIdx.x] = 0;
 }
 
 /* Right: a branch that half of the lanes take in each round is eight requests, not four. */
-__global__ void parted(const float *d_x, float *d) {
+PLANT(15, parted) {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
   for (int k = 0; k < 8; k++)
@@ -121,7 +126,7 @@ __global__ void parted(const float *d_x, float *d) {
 /* Right: a transpose through padded shared memory, of values that the next block adds to, after a
    fence and an atomic. */
 __device__ unsigned arrived;
-__global__ void last_block_adds(const float *d_x, float *d) {
+PLANT(17, last_block_adds) {
   __shared__ float tile[SIDE][SIDE + 1];
   __shared__ bool last;
   const int x = threadIdx.x, y = threadIdx.y;
@@ -141,7 +146,7 @@ __global__ void last_block_adds(const float *d_x, float *d) {
 }
 
 /* Right: sums of warps and of the block by cooperative groups. */
-__global__ void grouped(float *d) {
+PLANT(19, grouped) {
   __shared__ float sums[8];
   const auto block = groups::this_thread_block();
   const auto warp = groups::tiled_partition<32>(block);
@@ -156,38 +161,10 @@ __global__ void grouped(float *d) {
 
 } // namespace
 
-#define PLANT(number, name, ...)                                                                   \
-  case number:                                                                                     \
-    name<<<1, threads>>>(__VA_ARGS__);                                                             \
-    return
-
 extern "C" void plant(int which, const float *d_x, float *d, float *d_freed) {
   const dim3 threads(SIDE, SIDE);
-  switch (which) {
-    PLANT(0, no_barrier_before_reading, d);
-    PLANT(1, no_barrier_before_writing, d);
-    PLANT(2, one_too_far, d_x, d);
-    PLANT(3, everybody_updates, d);
-    PLANT(4, some_return, d);
-    PLANT(5, barrier_in_a_branch, d);
-    PLANT(6, half_a_mask, d);
-    PLANT(7, lanes_not_there, d);
-    PLANT(8, tile_not_filled, d);
-    PLANT(9, neighbour_too_early, d);
-    PLANT(10, segments, d_x, d);
-    PLANT(11, one_bank, d);
-    PLANT(12, beyond_a_row, d);
-    PLANT(13, writes_const, d_x);
-    PLANT(14, freed, d_freed);
-    PLANT(15, parted, d_x, d);
-    PLANT(19, grouped, d);
-  case 16:
-    no_bounds_check<<<2, threads>>>(d);
-    return;
-  case 17:
-    last_block_adds<<<1, threads>>>(d_x, d);
-    return;
-  case 18:
-    d[0] = d_x[0];
-  }
+  if (plants[which])
+    plants[which]<<<which == 16 ? 2 : 1, threads>>>(d_x, d, d_freed);
+  else
+    d[0] = d_x[0]; /* on the host */
 }
