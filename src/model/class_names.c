@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stream.h"
 #include "base/sizes.h"
+#include "base/stream.h"
 #include "base/text.h"
 
 ClassName class_name(const char *names, int c) {

@@ -268,8 +268,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
 /* ---- confusion ---------------------------------------------------------------------------- */
 
 enum { CELL = 64, FEW_CLASSES = 12, SMALL_CELL = 46, MIN_CELL = 2, PLAIN_SIDE = 960 };
-enum { WIDEST_CELL = 110 }; /* of a long name */
-enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5, NAME_GAP = 14 };
+enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5 };
 
 /* Returns the colour of a cell. The cube root lets a confusion of a row in a thousand show. */
 static Colour shade(bool right, double share) {
@@ -281,8 +280,7 @@ static Colour shade(bool right, double share) {
 }
 
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
-  const int classes = metrics->classes, width = grid->width - numbers,
-            height = grid->height - numbers; /* a line between them */
+  const int classes = metrics->classes, side = grid->width - numbers; /* a line between them */
   uint64_t rows = 0;
   for (int i = 0; i < classes * classes; i++) {
     const int truth = i / classes, first = truth * classes, x = cell_x(grid, i),
@@ -292,57 +290,50 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
     for (int c = first; i == first && c < first + classes; c++) rows += metrics->counts[c];
     const Colour colour = shade(truth == i - first, count ? (double)count / (double)rows : 0);
     char text[32];
-    canvas_rectangle(page, x, y, width, height, colour);
+    canvas_rectangle(page, x, y, side, side, colour);
     if (!numbers) continue;
     snprintf(text, sizeof text, "%" PRIu64, count);
-    page_text_within(page, CENTRED, x + width / 2.0, y + (height + SMALL) / 2.0, SMALL,
-                     width - 2 * CELL_GAP, count ? page_ink_on(colour) : FAINT, text);
+    page_text_within(page, CENTRED, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL,
+                     side - 2 * CELL_GAP, count ? page_ink_on(colour) : FAINT, text);
   }
 }
 
 /* Writes the names of the classes at the left of the cells and below them. */
 static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
+  const double side = grid->width, below = TOP + metrics->classes * side + 24;
   for (int c = 0; c < metrics->classes; c++) {
     const ClassName name = class_name(metrics->names, c);
-    page_text_within(page, ENDS, grid->left - NAME_GAP,
-                     grid->top + c * grid->height + (grid->height + SMALL) / 2.0, SMALL,
-                     grid->left - NAME_GAP - MARGIN, PALE, name.text);
-    page_text_within(page, CENTRED, cell_x(grid, c) + grid->width / 2.0,
-                     grid_end(grid, metrics->classes * metrics->classes) + 24, SMALL,
-                     grid->width - CELL_GAP, PALE, name.text);
+    page_text_within(page, ENDS, LEFT - 14, TOP + c * side + (side + SMALL) / 2, SMALL,
+                     LEFT - 14 - MARGIN, PALE, name.text);
+    page_text_within(page, CENTRED, LEFT + (c + 0.5) * side, below, SMALL, side - 2 * CELL_GAP,
+                     PALE, name.text);
   }
 }
 
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
   const int classes = metrics->classes;
   const bool numbers = classes <= FIGURES_MAX_NUMBERS, named = numbers && metrics->names;
-  double widest = 0;
-  for (int c = 0; named && c < classes; c++)
-    widest = fmax(widest, canvas_text_width(SMALL, class_name(metrics->names, c).text));
   const int cell = !numbers                 ? max_int(MIN_CELL, PLAIN_SIDE / classes)
                    : classes <= FEW_CLASSES ? CELL
                                             : SMALL_CELL;
-  const int left = max_int(LEFT, min_int((int)widest, 2 * LEFT) + MARGIN + NAME_GAP);
-  const Grid grid = {left, TOP, max_int(cell, min_int((int)widest + CELL_GAP + 1, WIDEST_CELL)),
-                     cell, classes};
-  const int wide = classes * grid.width, high = classes * cell;
-  const int width = max_int(left + wide + MARGIN, LEAST_WIDTH);
-  const double low = named ? 0.1 : -0.5; /* where names stand, no whole number has a place */
+  const int side = classes * cell, width = max_int(LEFT + side + MARGIN, LEAST_WIDTH);
+  const double low = named ? 0.1 : -0.5, high = named ? 0.9 : classes - 0.5; /* no numbers */
+  const Grid grid = {LEFT, TOP, cell, cell, classes};
   const Axis prediction = {.label = "prediction",
-                           .from = left,
-                           .to = left + wide,
-                           .near = TOP + high,
-                           .far = TOP + high,
+                           .from = LEFT,
+                           .to = LEFT + side,
+                           .near = TOP + side,
+                           .far = TOP + side,
                            .low = low,
-                           .high = named ? 0.9 : classes - 0.5},
+                           .high = high},
              truth = {.label = "truth",
                       .upright = true,
                       .from = TOP,
-                      .to = TOP + high,
-                      .near = left,
-                      .far = left,
+                      .to = TOP + side,
+                      .near = LEFT,
+                      .far = LEFT,
                       .low = low,
-                      .high = prediction.high};
+                      .high = high};
   const Key keys[] = {{shade(true, 1), "right"},
                       {shade(false, 1), "wrong: all"},
                       {shade(false, 0.1), "10%"},
@@ -355,12 +346,12 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
   snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
            metrics->rows);
   Canvas page;
-  if (!page_open(&page, title, subtitle, width, TOP + high + FOOT, error)) return false;
+  if (!page_open(&page, title, subtitle, width, TOP + side + FOOT, error)) return false;
   page_legend(&page, width - MARGIN, HEAD + SMALL, keys, sizeof keys / sizeof *keys);
   page_axis(&page, &prediction);
   page_axis(&page, &truth);
   if (named) draw_names(&page, metrics, &grid);
-  canvas_rectangle(&page, left - 1, TOP - 1, wide + 2 - numbers, high + 2 - numbers, GRID);
+  canvas_rectangle(&page, LEFT - 1, TOP - 1, side + 2 - numbers, side + 2 - numbers, GRID);
   draw_cells(&page, metrics, &grid, numbers);
   return page_save(&page, path, error);
 }
