@@ -105,12 +105,7 @@ static void assert_tensor(const char *header, const uint8_t *data, const char *p
       text_printf("\"%s.%d.%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
                   prefix, layer, name, shape, *next, *next + 4 * count);
   if (!strstr(header, entry)) fail_msg("%s is not in %s", entry, header);
-  for (size_t i = 0; i < count; i++) {
-    const uint8_t *byte = data + *next + 4 * i;
-    const uint32_t bits = (uint32_t)byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
-                          (uint32_t)byte[3] << 24;
-    assert_memory_equal(&bits, &values[i], sizeof bits);
-  }
+  assert_memory_equal(data + *next, values, 4 * count); /* the lowest byte first, as here */
   *next += 4 * count;
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
 #include "base/stream.h"
 #include "base/text.h"
 
@@ -16,22 +15,6 @@ ClassName class_name(const char *names, int c) {
   else
     snprintf(name.text, sizeof name.text, "%d", c);
   return name;
-}
-
-int class_names_width(const char *names, int first, int last) {
-  int width = 0;
-  for (int c = first; c <= last; c++) {
-    const ClassName name = class_name(names, c);
-    int characters = 0;
-    for (const char *at = name.text; *at; at += text_character(at)) characters++;
-    width = max_int(width, characters);
-  }
-  return width;
-}
-
-void class_name_print(FILE *file, int width, const char *names, int c) {
-  fprintf(file, "%*s%s", max_int(width - class_names_width(names, c, c), 0), "",
-          class_name(names, c).text);
 }
 
 void class_name_print_json(FILE *file, const char *names, int c) {

@@ -13,12 +13,6 @@ typedef struct {
 /* Returns the name of class c, or its number. Whatever shows a class to people asks this. */
 ClassName class_name(const char *names, int c);
 
-/* Returns the characters of the longest name of classes `first` to `last`. */
-int class_names_width(const char *names, int first, int last);
-
-/* Prints the name, in `width` columns from the right if it is shorter. */
-void class_name_print(FILE *file, int width, const char *names, int c);
-
 /* Prints JSON: `, "name": "T-shirt"`, nothing if there are no names; a list of all names, or
    numbers. */
 void class_name_print_json(FILE *file, const char *names, int c);

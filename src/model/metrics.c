@@ -3,12 +3,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/sizes.h"
-
-enum { MATRIX_CLASSES = 16, MATRIX_NAMES = 128, CONFUSIONS = 10 }; /* bytes of all names */
-enum { LABEL = 5, COLUMN = 9 }; /* least characters of a column */
+enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
 
 bool metrics_open(Metrics *metrics, int classes, Error *error) {
   *metrics = (Metrics){.classes = classes};
@@ -71,10 +67,10 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   print_part(file, 11, right, answers);
   print_part(file, 9, right, rows);
   print_part(file, 9, 2 * right, rows + answers);
-  fputc('\n', file);
+  fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
 }
 
-/* Characters of a matrix column, which its name may widen: the largest count and a blank. */
+/* Characters of a matrix column: the largest count and a blank. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)
@@ -84,22 +80,17 @@ static int matrix_width(const Metrics *s) {
 }
 
 static void print_classes(const Metrics *s, FILE *file, bool matrix) {
-  const int label = max_int(LABEL, class_names_width(s->names, 0, s->classes - 1)),
-            least = matrix ? matrix_width(s) : 0;
-  int width[MATRIX_CLASSES];
-  fprintf(file, matrix ? "truth  answer\n%*s" : "%*s", label, matrix ? "" : "class");
-  for (int answer = 0; matrix && answer < s->classes; answer++) {
-    width[answer] = max_int(least, class_names_width(s->names, answer, answer) + 1);
-    class_name_print(file, width[answer], s->names, answer);
-  }
+  const int width = matrix ? matrix_width(s) : 0;
+  fprintf(file, matrix ? "truth  answer\n     " : "class");
+  for (int answer = 0; matrix && answer < s->classes; answer++) fprintf(file, "%*d", width, answer);
   fprintf(file, "%9s%11s%9s%9s\n", "rows", "precision", "recall", "F1");
   for (int truth = 0; truth < s->classes; truth++) {
-    class_name_print(file, label, s->names, truth);
+    fprintf(file, "%5d", truth);
     for (int answer = 0; matrix && answer < s->classes; answer++)
       if (count(s, truth, answer) > 0)
-        fprintf(file, "%*" PRIu64, width[answer], count(s, truth, answer));
+        fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
       else /* a point, so that what there is stands out */
-        fprintf(file, "%*s", width[answer], ".");
+        fprintf(file, "%*s", width, ".");
     print_measures(s, file, truth);
   }
 }
@@ -118,20 +109,18 @@ static void print_confusions(const Metrics *s, FILE *file) {
       worst[at].truth = truth, worst[at].answer = answer, worst[at].rows = rows;
     }
   if (worst[0].rows == 0) return;
-  const int widest = class_names_width(s->names, 0, s->classes - 1), label = max_int(LABEL, widest),
-            column = max_int(COLUMN, widest + 2);
-  fprintf(file, "\nmost frequent confusions\n%*s%*s%*s\n", label, "truth", column, "answer", COLUMN,
-          "rows");
+  fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
   for (int i = 0; i < CONFUSIONS && worst[i].rows > 0; i++) {
-    class_name_print(file, label, s->names, worst[i].truth);
-    class_name_print(file, column, s->names, worst[i].answer);
-    fprintf(file, "%*" PRIu64 "\n", COLUMN, worst[i].rows);
+    fprintf(file, "%5d%9d%9" PRIu64, worst[i].truth, worst[i].answer, worst[i].rows);
+    if (s->names)
+      fprintf(file, "  %s, not %s", class_name(s->names, worst[i].truth).text,
+              class_name(s->names, worst[i].answer).text);
+    fputc('\n', file);
   }
 }
 
 void metrics_print(const Metrics *s, FILE *file) {
-  const bool matrix =
-      s->classes <= MATRIX_CLASSES && (!s->names || strlen(s->names) <= MATRIX_NAMES);
+  const bool matrix = s->classes <= MATRIX_CLASSES;
   fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
   print_part(file, 8, s->correct, s->rows);
   fprintf(file, "  wrong %" PRIu64 " of %" PRIu64 " rows\n\n", s->rows - s->correct, s->rows);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "data/photograph.h"
 #include "model/metrics.h"
@@ -36,6 +37,14 @@ static SeenAnswer answer_of(const Answers *a, const Photograph *photograph, int 
   return answer;
 }
 
+/* Returns the characters of class c's name. */
+static int length_of(const char *names, int c) {
+  const ClassName name = class_name(names, c);
+  int length = 0;
+  for (const char *at = name.text; *at; at += text_character(at)) length++;
+  return length;
+}
+
 /* A row of digits, with blanks between them if a name is longer than a letter. */
 typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
 
@@ -63,10 +72,9 @@ static void write_likeliest(const Answers *a, const double *probabilities) {
   FILE *file = a->pictures->file;
   int best[LIKELIEST];
   const int count = predict_likeliest(probabilities, a->classes, best);
-  for (int i = 0; i < count; i++) {
-    class_name_print(file, a->name_width + 2, a->pictures->names, best[i]);
-    fprintf(file, " %6.2f%%", 100 * probabilities[best[i]]);
-  }
+  for (int i = 0; i < count; i++)
+    fprintf(file, "  %*s%s %6.2f%%", a->name_width - length_of(a->pictures->names, best[i]), "",
+            class_name(a->pictures->names, best[i]).text, 100 * probabilities[best[i]]);
 }
 
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
@@ -228,8 +236,9 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .side = side,
                .classes = (int)classes,
                .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
-               .seen = *pictures->show ? seen_open(side, pictures->names) : NULL,
-               .name_width = class_names_width(pictures->names, 0, (int)classes - 1)};
+               .seen = *pictures->show ? seen_open(side, pictures->names) : NULL};
+  for (int c = 0; c < a.classes; c++)
+    a.name_width = max_int(a.name_width, length_of(pictures->names, c));
   bool good = a.probabilities && (a.seen || !*pictures->show);
   good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */

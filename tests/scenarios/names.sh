@@ -11,8 +11,7 @@ same_network model.st plain.st
 [ "$(value names model.st)" = "${NAMES//,/\\n}" ]
 if grep -q '"names"' plain.st; then die 'numbers are names'; fi
 ok $A --evaluate --test digits_test.csv --confusion c.png --mistakes m.png
-printed 1 '^ +T-shirt Trouser Pullover .* Ankle boot  +rows'
-printed 1 '^Ankle boot '
+printed 1 '^ +9 .*%  Ankle boot$'
 same c.png named.png
 same m.png ones.png
 if cmp -s c.png plain.png || cmp -s m.png many.png; then die 'a picture has no names'; fi
@@ -37,7 +36,7 @@ printed 1 '"answer": [0-9], "name": "[A-Z][^"]+", "sure": true, .*"rows": \["[A-
 case_ 'names that are given anew replace them'
 printf '%s\r\n' '</script>' B C D E F G H I J >letters.txt
 ok $A --names letters.txt --html page.html --evaluate --test digits_test.csv
-printed 1 '^ +J '
+printed 1 '%  J$'
 grep -q '^"names": \["\\u003c/script>", "B", ' page.html
 ok $D --resume model.st --epochs 2 --save later.st
 [ "$(value names later.st)" = "$(value names model.st)" ]
