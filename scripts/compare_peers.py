@@ -14,6 +14,7 @@ that is not installed, fails or finds no time left is a line with its reason. Da
 data/mnist_train.csv and data/mnist_test.csv.
 """
 import argparse
+import collections
 import concurrent.futures
 import importlib.metadata
 import importlib.util
@@ -25,7 +26,6 @@ import statistics
 import subprocess
 import sys
 import time
-import typing
 
 INPUTS, CLASSES = 784, 10
 HIDDEN = (300, 100)
@@ -77,11 +77,7 @@ def initial_parameters(hidden):
 COMMON = {"gpu": "", "sources": ""}  # what every line has, where it is known
 
 
-class Case(typing.NamedTuple):
-    peer: str
-    batch: typing.Optional[int] = None
-    precision: typing.Optional[str] = None
-    hidden: tuple = HIDDEN
+Case = collections.namedtuple("Case", "peer batch precision hidden", defaults=(None, None, HIDDEN))
 
 
 def write(line):
@@ -94,9 +90,12 @@ def write_case(case, **results):
     write({**kind, "peer": case.peer, "batch": case.batch, "precision": case.precision, **results})
 
 
-def reason_of(failure):
-    text = " ".join(f"{type(failure).__name__}: {failure}".split())
-    return {"reason": text[:300]}
+def results_of(deadline, late, work, *arguments):
+    """What work(*arguments) returns, or the reason why there is nothing. A failure loses no other case."""
+    try:
+        return work(*arguments) if time.monotonic() <= deadline else {"reason": late}
+    except Exception as failure:  # whatever it is, the other cases go on
+        return {"reason": " ".join(f"{type(failure).__name__}: {failure}".split())[:300]}
 
 
 def time_epochs(epoch, wait, count):
@@ -110,23 +109,21 @@ def time_epochs(epoch, wait, count):
     return seconds[1:]
 
 
+def run_case(case, rows, measure):
+    """measure(case, epochs) -> (seconds of each epoch, test accuracy)"""
+    print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
+    epochs = WIDE_EPOCHS if case.hidden != HIDDEN else EAGER_EPOCHS if case.peer == EAGER else EPOCHS
+    seconds, accuracy = measure(case, epochs)
+    median = statistics.median(seconds)
+    return {"epochs": epochs, "ms_per_epoch": 1e3 * median, "min_ms": 1e3 * min(seconds),
+            "max_ms": 1e3 * max(seconds), "us_per_step": 1e6 * median / -(-rows // case.batch),
+            "launches_per_step": None, "bytes_per_step": None, "test_accuracy": accuracy}
+
+
 def run_cases(deadline, cases, rows, measure):
-    """measure(case, epochs) -> (seconds of each epoch, test accuracy). A failing case loses no other."""
+    late = "no time was left for it (--seconds)"
     for case in cases:
-        if time.monotonic() > deadline:
-            write_case(case, reason="no time was left for it (--seconds)")
-            continue
-        print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
-        epochs = WIDE_EPOCHS if case.hidden != HIDDEN else EAGER_EPOCHS if case.peer == EAGER else EPOCHS
-        try:
-            seconds, accuracy = measure(case, epochs)
-        except Exception as failure:  # whatever it is, the other cases go on
-            write_case(case, **reason_of(failure))
-            continue
-        median = statistics.median(seconds)
-        write_case(case, epochs=epochs, ms_per_epoch=1e3 * median, min_ms=1e3 * min(seconds),
-                   max_ms=1e3 * max(seconds), us_per_step=1e6 * median / -(-rows // case.batch),
-                   launches_per_step=None, bytes_per_step=None, test_accuracy=accuracy)
+        write_case(case, **results_of(deadline, late, run_case, case, rows, measure))
 
 
 def cases_of(peers, fastest, batches):
@@ -263,7 +260,8 @@ def measure_jax(x, y, case, rate, count, mesh=None):
     state = parameters, jax.tree.map(jnp.zeros_like, parameters)
     keys = jax.random.split(jax.random.key(1), count + 1)
     if mesh:
-        state, keys = jax.device_put((state, keys), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        x, y, state, keys = jax.device_put((x, y, state, keys), everywhere)
     keys = iter(list(keys))
     run = jax_epoch(len(x), case.batch, rate, mesh)
 
@@ -302,24 +300,20 @@ def run_scaling(deadline, counts):
     """Data parallel epochs (jax.shard_map) of that script's networks on so many GPUs; a line each."""
     import jax
 
-    data = list(read_sets("train"))
+    x, y = read_sets("train")
+
+    def measure(case, count):
+        if count > len(jax.devices()):
+            raise RuntimeError(f"JAX finds {len(jax.devices())} GPUs")
+        mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
+        seconds = measure_jax(x, y, case, 0.01, WIDE_EPOCHS, mesh)[0]
+        return {"rows": len(x), "ms": 1e3 * statistics.median(seconds), "ms_min": 1e3 * min(seconds),
+                "ms_max": 1e3 * max(seconds), "epochs": len(seconds)}
+
     for case, count in itertools.product(SCALING, counts):
-        line = {"who": case.peer, "network": "-".join(map(str, (INPUTS, *case.hidden, CLASSES))),
-                "precision": case.precision, "batch": case.batch, "ranks": count}
-        try:
-            if time.monotonic() > deadline:
-                raise TimeoutError("no time was left")
-            if count > len(jax.devices()):
-                raise RuntimeError(f"JAX finds {len(jax.devices())} GPUs")
-            mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
-            everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-            x, y = (jax.device_put(array, everywhere) for array in data)
-            seconds = measure_jax(x, y, case, 0.01, WIDE_EPOCHS, mesh)[0]
-            line.update(rows=len(x), ms=1e3 * statistics.median(seconds), ms_min=1e3 * min(seconds),
-                        ms_max=1e3 * max(seconds), epochs=len(seconds))
-        except Exception as failure:  # the other cases go on
-            line.update(reason_of(failure))
-        write(line)
+        write({"who": case.peer, "network": "-".join(map(str, (INPUTS, *case.hidden, CLASSES))),
+               "precision": case.precision, "batch": case.batch, "ranks": count,
+               **results_of(deadline, "TimeoutError: no time was left", measure, case, count)})
 
 
 # ---- both -----------------------------------------------------------------------------------
@@ -396,10 +390,9 @@ def main():
         run_all(deadline, arguments)
         return
     title, run = FRAMEWORKS[arguments.framework]
-    try:
-        run(deadline, arguments.batches)
-    except Exception as failure:
-        write_case(Case(title), **reason_of(failure))
+    failed = results_of(math.inf, None, run, deadline, arguments.batches)
+    if failed:
+        write_case(Case(title), **failed)
 
 
 if __name__ == "__main__":
