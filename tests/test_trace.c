@@ -65,20 +65,14 @@ static const char path[] = "trace.json";
 
 TESTS_WITH(folder_enter, folder_close);
 
-TEST(the_file_has_the_format) {
-  Trace trace = made_up();
+/* The file has the format, and a trace that was read is written the same again. */
+TEST(a_trace_comes_back) {
+  char *output;
   int arrows;
+  Trace trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
   assert_int_equal(assert_format(path, 1, &arrows), 3 + 36 + 24 + 2 + 6 * TRACE_TEAMS);
   assert_int_equal(arrows, 24);
-  trace_close(&trace);
-}
-
-/* A trace that was read is written the same again. */
-TEST(a_trace_comes_back) {
-  char *output;
-  Trace trace = made_up(), back = {0};
-  OK(trace_save(&trace, path, &error));
   const char *first = folder_read(path);
   OK(trace_load(&back, path, &error));
   assert_int_equal(back.levels, 4);

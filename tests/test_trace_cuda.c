@@ -11,8 +11,17 @@
 
 /* ---- launches and kernels ------------------------------------------------------------------- */
 
-static void add(Trace *to, int track, int number, int64_t start, int64_t end, const char *name) {
-  trace_add(to, (TraceEvent){'X', 0, track, -1, number, start, end, ""}, name);
+/* What was recorded, and the trace that is made of it. */
+static Trace list, trace;
+static RangeFacts facts;
+
+static void forget(void) {
+  trace_close(&list);
+  trace_close(&trace);
+}
+
+static void add(int track, int number, int64_t start, int64_t end, const char *name) {
+  trace_add(&list, (TraceEvent){'X', 0, track, -1, number, start, end, ""}, name);
 }
 
 /* Returns when a kernel of a made-up range is launched, on the host's clock. */
@@ -21,29 +30,25 @@ static int64_t launch_time(int step, int kernel) {
 }
 
 /* A range before, which is passed over, then one of 40 steps of three kernels. */
-static Trace recorded_range(bool overlap) {
-  Trace r = {0};
+static void record_range(bool overlap) {
   int number = 7;
-  add(&r, TRACE_HOST, 5, 100, 110, "cudaLaunchKernel");
-  add(&r, TRACE_GPU, 5, 120, 130, "begin_kernel");
-  add(&r, TRACE_GPU, 6, 140, 150, "gemm");
-  add(&r, TRACE_HOST, number, 1000, 1010, "cudaLaunchKernel");
-  add(&r, TRACE_GPU, number, 1020, 1030, "begin_kernel");
+  add(TRACE_HOST, 5, 100, 110, "cudaLaunchKernel");
+  add(TRACE_GPU, 5, 120, 130, "begin_kernel");
+  add(TRACE_GPU, 6, 140, 150, "gemm");
+  add(TRACE_HOST, number, 1000, 1010, "cudaLaunchKernel");
+  add(TRACE_GPU, number, 1020, 1030, "begin_kernel");
   for (int step = 0; step < 40; step++)
     for (int k = 0; k < 3; k++) {
       const int64_t start = launch_time(step, k);
-      add(&r, TRACE_HOST, ++number, start, start + 40, "cudaLaunchKernel");
-      add(&r, TRACE_GPU, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
+      add(TRACE_HOST, ++number, start, start + 40, "cudaLaunchKernel");
+      add(TRACE_GPU, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
           k == 0 ? "scale" : "gemm");
     }
-  return r;
 }
 
-static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) {
-  for (int i = 0; i < trace->count; i++)
-    if (trace->events[i].phase == 'X' && trace->events[i].track == track &&
-        trace->events[i].start == start)
-      return &trace->events[i];
+static const TraceEvent *slice_at(int track, int64_t start) {
+  for (const TraceEvent *e = NULL; (e = trace_next(&trace, e, 0, track, track + 1));)
+    if (e->start == start) return e;
   fail_msg("nothing starts at %d on track %d", (int)start, track);
   return NULL;
 }
@@ -51,29 +56,24 @@ static const TraceEvent *slice_at(const Trace *trace, int track, int64_t start) 
 /* The range's own launch and kernel and three steps of three, from TRACE_FIRST on. */
 TEST(kernels_find_their_steps) {
   for (int overlap = 0; overlap < 2; overlap++) {
-    Trace list = recorded_range(overlap);
+    forget();
+    record_range(overlap);
     const int64_t zero = 1000, late = overlap ? 10 : 50;
     const int step = TRACE_FIRST + 1;
-    Trace trace = {.levels = 1};
-    RangeFacts facts;
     OK(range_add(&trace, 0, &list, false, &facts, &error));
     assert_true(fabs(facts.us - 0.3) < 1e-9);
     assert_int_equal(facts.begin, launch_time(0, 0) + late - zero);
-    assert_int_equal(slice_at(&trace, TRACE_HOST, 0)->step, -1);
-    assert_string_equal(slice_at(&trace, TRACE_GPU, 20)->name, "begin");
-    assert_int_equal(slice_at(&trace, TRACE_HOST, launch_time(step, 1) - zero)->step, step);
-    const TraceEvent *gemm =
-        slice_at(&trace, TRACE_GPU + 2 * overlap, launch_time(step, 2) + late - zero);
+    assert_int_equal(slice_at(TRACE_HOST, 0)->step, -1);
+    assert_string_equal(slice_at(TRACE_GPU, 20)->name, "begin");
+    assert_int_equal(slice_at(TRACE_HOST, launch_time(step, 1) - zero)->step, step);
+    const TraceEvent *gemm = slice_at(TRACE_GPU + 2 * overlap, launch_time(step, 2) + late - zero);
     assert_int_equal(gemm->step, step);
     assert_string_equal(gemm->name, "gemm 2");
-    assert_string_equal(slice_at(&trace, TRACE_GPU, launch_time(step, 0) + late - zero)->name,
-                        "scale");
+    assert_string_equal(slice_at(TRACE_GPU, launch_time(step, 0) + late - zero)->name, "scale");
     const int steps = TRACE_END - TRACE_FIRST, launch_after = 1;
     assert_int_equal(trace.arrows, 1 + 3 * steps);
     const int tracks = overlap ? 4 : 2;
     assert_int_equal(trace.count, 2 + 2 * 3 * steps + launch_after + 2 * trace.arrows + tracks);
-    trace_close(&trace);
-    trace_close(&list);
   }
 }
 
@@ -81,38 +81,31 @@ TEST(kernels_find_their_steps) {
    kernel belongs to none either. */
 TEST(one_launch_of_many_steps) {
   for (int one_kernel = 0; one_kernel < 2; one_kernel++) {
-    Trace list = {0};
-    add(&list, TRACE_HOST, 1, 10, 20, "cudaLaunchKernel");
-    add(&list, TRACE_GPU, 1, 30, 40, "begin_kernel");
-    add(&list, TRACE_HOST, 2, 50, 60, "cudaGraphLaunch");
+    forget();
+    add(TRACE_HOST, 1, 10, 20, "cudaLaunchKernel");
+    add(TRACE_GPU, 1, 30, 40, "begin_kernel");
+    add(TRACE_HOST, 2, 50, 60, "cudaGraphLaunch");
     for (int step = 0; step < (one_kernel ? 1 : TRACE_END); step++)
-      add(&list, TRACE_GPU, 2, 100 + 100 * step, 190 + 100 * step, "scale");
-    Trace trace = {.levels = 1};
-    RangeFacts facts;
+      add(TRACE_GPU, 2, 100 + 100 * step, 190 + 100 * step, "scale");
     OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
-    assert_int_equal(slice_at(&trace, TRACE_HOST, 40)->step, -1);
+    assert_int_equal(slice_at(TRACE_HOST, 40)->step, -1);
     if (one_kernel)
-      assert_int_equal(slice_at(&trace, TRACE_GPU, 90)->step, -1);
+      assert_int_equal(slice_at(TRACE_GPU, 90)->step, -1);
     else
-      assert_int_equal(slice_at(&trace, TRACE_GPU, 90 + 100 * TRACE_FIRST)->step, TRACE_FIRST);
+      assert_int_equal(slice_at(TRACE_GPU, 90 + 100 * TRACE_FIRST)->step, TRACE_FIRST);
     assert_int_equal(trace.arrows, 2);
     assert_int_equal(facts.begin, 90);
-    trace_close(&trace);
-    trace_close(&list);
   }
 }
 
 TEST(ranges_that_were_not_seen) {
-  Trace list = {0}, trace = {.levels = 1};
-  RangeFacts facts;
+  forget();
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
-  add(&list, TRACE_HOST, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
-  add(&list, TRACE_GPU, 1, 30, 40, "begin_kernel");
+  add(TRACE_HOST, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
+  add(TRACE_GPU, 1, 30, 40, "begin_kernel");
   assert_false(range_add(&trace, 0, &list, false, &facts, &error));
   list.events[0].arrow = 1;
   FAILS(range_add(&trace, 0, &list, false, &facts, &error), "no kernel of a step");
-  trace_close(&trace);
-  trace_close(&list);
 }
 
 /* ---- stamps --------------------------------------------------------------------------------- */
@@ -147,14 +140,16 @@ static void stamp(void) {
 
 TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
   const char *path = "stages.json";
-  Trace trace = {.levels = 1, .level = {{"epoch", STEPS, 3, 3}}};
+  forget();
+  trace.levels = 1;
+  trace.level[0] = (TraceLevel){"epoch", STEPS, 3, 3};
   const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 700};
   int arrows, tracks = 0;
   stamp();
   stages_add(&stages, 1, 3);
   assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
   const int track = TRACE_TEAM + TRACE_TEAMS * 7 + TEAM_MATRIX;
-  const TraceEvent *first = slice_at(&trace, track, 700 + ROW_BLOCKS + 7 + 1000 + 3000);
+  const TraceEvent *first = slice_at(track, 700 + ROW_BLOCKS + 7 + 1000 + 3000);
   assert_string_equal(first->name, "Z1 = W1 X");
   assert_int_equal(first->end - first->start, 100);
   assert_int_equal(first->step, 1);
@@ -171,15 +166,14 @@ TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
      received before it is stamped as sent goes back in time: dZ1 here. */
   assert_int_equal(arrows + trace.backwards, 2 * (4 * ROW_BLOCKS + MATRIX_BLOCKS) + 2 * ROW_BLOCKS);
   assert_true(trace.backwards >= 2 * MATRIX_BLOCKS);
-  trace_close(&trace);
 }
 
 /* Z1 comes from the matrix block of the group that sent last, Z2 from the other group's row
    block. */
 TEST(arrows_come_from_the_last_sender) {
-  Trace trace = {.levels = 1};
   const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 0};
   int z1 = 0, z2 = 0;
+  forget();
   stamp();
   ticks[(ROW_BLOCKS + 13) * STEPS * EPOCH_STAMPS + STAMP_Z1_SENT] += 2 * 300;
   stages_add(&stages, 0, 1);
@@ -199,20 +193,18 @@ TEST(arrows_come_from_the_last_sender) {
   }
   assert_int_equal(z1, GROUPS * 16);
   assert_int_equal(z2, GROUPS * 16);
-  trace_close(&trace);
 }
 
 /* ---- on a GPU ------------------------------------------------------------------------------ */
 
 /* Recording slows no level down by more than its price. */
 static bool times_agree(const char *path) {
-  Trace trace = {0};
   bool agree = true;
+  forget();
   OK(trace_load(&trace, path, &error));
   for (int i = 0; i < trace.levels; i++)
     agree = agree && trace.level[i].recorded_us > 0.9 * trace.level[i].us &&
             trace.level[i].recorded_us < 5 * trace.level[i].us;
-  trace_close(&trace);
   return agree;
 }
 
