@@ -13,8 +13,7 @@ static int make_archive(void **state) {
   Text member = {0};
   char *text = repeat_row(ROWS);
   append_member(&member, text, 4 * ROWS);
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   for (int i = 0; i < MEMBERS; i++) fwrite(member.text, 1, member.length, file);
   assert_int_equal(fclose(file), 0);
   return 0;

@@ -326,8 +326,7 @@ TEST(useless_gpus) {
 
 /* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
 static void write_rows(const char *name, int rows) {
-  FILE *file = fopen(name, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(name);
   for (int i = 0; i < rows; i++)
     fprintf(file, "%d,%d,%d,%d,%d\n", i % 7 == 0 ? 0 : i % 2, i % 2 ? 200 + i % 50 : i % 90, i % 64,
             (3 * i) % 256, (5 * i) % 256);

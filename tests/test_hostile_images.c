@@ -31,7 +31,7 @@ enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
    bit, for nothing and, of AC coefficients in a progressive picture, for a run of 2^14 blocks and
    more that hold nothing. */
 static FILE *begin_jpeg(int kind, int side) {
-  FILE *file = create_picture();
+  FILE *file = folder_create(picture);
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
   for (int i = 0; i < 64; i++) fputc(1, file);
   fprintf(file, "\xff%c%c\13\10%c%c%c%c\1\1\21%c", kind, 0, side >> 8, side, side >> 8, side, 0);
@@ -149,7 +149,7 @@ TEST(test_memory) {
 TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {
-    FILE *file = create_picture();
+    FILE *file = folder_create(picture);
     fprintf(file, "P5\n%d %d\n255\n", WIDE, WIDE);
     uint32_t random = 1;
     for (int y = 0; y < WIDE; y++)

@@ -18,7 +18,7 @@ static uint8_t expected[PIXELS], pixels[PIXELS];
    in 128 levels, the last bit is lost. */
 static void write_gif(const Grey *g, int unused) {
   (void)unused;
-  FILE *file = create_picture();
+  FILE *file = folder_create(picture);
   const int w = g->width, h = g->height;
   fprintf(file, "GIF89a%c%c%c%c\xf6%c%c", w, w >> 8, h, h >> 8, 0, 0);
   for (int i = 0; i < 128; i++)
@@ -44,7 +44,7 @@ static void write_jpeg(const Grey *g, int orientation) {
   assert_true(stbi_write_jpg(picture, large.width, large.height, 1, large.level, 100));
   if (!orientation) return;
   const Content jpeg = read_content(picture);
-  FILE *file = create_picture();
+  FILE *file = folder_create(picture);
   exif[29] = (uint8_t)orientation;
   fwrite(jpeg.bytes, 1, 2, file);
   fwrite(exif, 1, 36, file);
@@ -53,7 +53,7 @@ static void write_jpeg(const Grey *g, int orientation) {
 }
 
 static void write_pnm(const Grey *g, int channels) {
-  FILE *file = create_picture();
+  FILE *file = folder_create(picture);
   fprintf(file, "P%c\n# a digit\n%d %d\n255\n", channels == 3 ? '6' : '5', g->width, g->height);
   for (int i = 0; i < g->width * g->height; i++)
     for (int k = 0; k < channels; k++) fputc(g->level[i], file);

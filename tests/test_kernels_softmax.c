@@ -6,42 +6,33 @@
 
 /* ---- logits --------------------------------------------------------------------------------- */
 
-typedef enum {
-  RANDOM,
-  LARGE,
-  NEGATIVE,
-  EQUAL,
-  DOMINANT,
-  HIDDEN,
-  ALL_HIDDEN,
-  ASCENDING,
-  TIED,
-  LOGIT_KINDS
-} LogitKind;
+/* A logit is scale u + offset, where u is uniform in [-1, 1): of a class in turn, or of two that
+   tie, by `peak`, of the others by `usual`. */
+typedef struct {
+  double scale, offset;
+} Line;
+static const struct {
+  Line usual, peak;
+  double slope; /* more at each class */
+  bool tied;
+} kinds[] = {
+    {{3, 0}, {3, 0}, 0, false},
+    {{1e4, 0}, {1e4, 0}, 0, false},
+    {{500, -1000}, {500, -1000}, 0, false}, /* a maximum begun at 0 is wrong here */
+    {{0, -3.25}, {0, -3.25}, 0, false},
+    {{1, 0}, {0, 60}, 0, false},
+    {{0, -1e30}, {1, 0}, 0, false},
+    {{0, -1e30}, {0, -1e30}, 0, false},
+    {{0.001, 0}, {0.001, 0}, 0.01, false}, /* the running maximum grows at every class */
+    {{1, 0}, {0, 2}, 0, true},
+};
 
-/* Logit c of row r; u is uniform in [-1, 1). */
-static double logit(LogitKind kind, int r, int c, int classes, double u) {
-  switch (kind) {
-  case LARGE:
-    return 1e4 * u;
-  case NEGATIVE:
-    return 500 * u - 1000; /* a maximum begun at 0 is wrong here */
-  case EQUAL:
-    return -3.25;
-  case DOMINANT:
-    return c == r % classes ? 60 : u;
-  case HIDDEN:
-    return c == r % classes ? u : -1e30;
-  case ALL_HIDDEN:
-    return -1e30;
-  case ASCENDING:
-    return 0.01 * c + 0.001 * u; /* the running maximum grows at every class */
-  case TIED: /* two largest; of 33 classes and more the second is seen by an earlier lane */
-    return c == 1 || c == (classes > 32 ? 32 : classes - 1) ? 2 : u;
-  case RANDOM:
-  default:
-    return 3 * u;
-  }
+/* Of two that tie the second one is, of 33 classes and more, seen by an earlier lane. */
+static double logit(size_t kind, int r, int c, int classes, double u) {
+  const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
+  const bool peaks = kinds[kind].tied ? ties : c == r % classes;
+  const Line line = peaks ? kinds[kind].peak : kinds[kind].usual;
+  return line.scale * u + line.offset + kinds[kind].slope * c;
 }
 
 /* The first or the last of the largest. */
@@ -82,9 +73,8 @@ static void compute_expected(SoftmaxCase *s, int rows, const uint16_t *labels) {
 }
 
 /* Labels: the first largest logit, the last largest, and two at random, in turn. */
-static SoftmaxCase make_softmax_case(LogitKind kind, int rows, int classes, int left,
-                                     bool shuffled) {
-  const uint64_t seed = (uint64_t)kind + 100;
+static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
+  const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
                    .classes = classes};
   double *z = host_doubles(area(rows, classes));
@@ -268,13 +258,13 @@ KERNEL_TEST(test_softmax) {
   static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
   foreach (classes, all_classes)
     for (size_t n = 0; n < LENGTH(all_rows); n++)
-      for (int kind = 0; kind < LOGIT_KINDS; kind++) {
+      for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
         /* the batch full with more to follow, just full, short, or the range over */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
-        const SoftmaxCase s = make_softmax_case((LogitKind)kind, rows, *classes,
-                                                lefts[(size_t)(kind + (int)n) % 4], kind % 2);
+        const SoftmaxCase s =
+            make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
         const float *z = fetch_floats(s.z.d, area(rows, s.classes));
         check_ways(&s, z);
         check_variants(&s, z);

@@ -111,12 +111,9 @@ static const Shape wide_shapes[] = {
 };
 
 static void for_wide_shapes(CheckShape *check_shape) {
-  const size_t count = ON_EMULATOR ? 1 : quick() ? 3 : LENGTH(wide_shapes);
+  uint64_t seed = 100000;
   needs_wide();
-  for (size_t i = 0; i < count; i++) {
-    check_shape(wide_shapes[i], 100000 + 1000 * i);
-    finish();
-  }
+  for_shapes(wide_shapes, ON_EMULATOR ? 1 : quick() ? 3 : LENGTH(wide_shapes), check_shape, &seed);
 }
 
 static void for_all_wide_shapes(CheckShape *check_shape) {

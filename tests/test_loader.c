@@ -121,8 +121,7 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
 
 /* `rows` rows, then `after`. */
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   for (uint64_t r = 0; r < rows; r++) {
     fprintf(file, "%u", expected_label(r));
     for (unsigned i = 0; i < INPUTS; i++) fprintf(file, ",%u", expected_pixel(r, i));

@@ -82,8 +82,7 @@ static void find_answers(void) {
 }
 
 static void write_csv(void) {
-  FILE *file = fopen(labelled, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(labelled);
   for (int r = 0; r < ROWS; r++) {
     fprintf(file, "%d", labels[r]);
     for (int i = 0; i < PIXELS; i++) fprintf(file, ",%d", pixels[r][i]);

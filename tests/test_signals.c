@@ -23,8 +23,7 @@ enum { PATIENCE = 20 };
 #define PREDICT RUN "--load slow.st --predict long.csv --output predictions.csv"
 
 static void write_rows(const char *path, int rows) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   for (int row = 0; row < rows; row++)
     fprintf(file, "%d,%d,%d\n", row % 2, row % 256, (row * 31 + row % 2 * 100) % 256);
   assert_int_equal(fclose(file), 0);

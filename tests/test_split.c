@@ -129,8 +129,7 @@ TEST(ranks_have_rows_of_their_own) {
 TEST_WITH(rows_of_others_are_not_parsed, folder_enter, folder_close) {
   enum { MANY = 200000, WRONG = 150001 }; /* some chunks of text */
   RowSet set = {MANY, calloc(MANY / 8 + 1, 1)};
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   fputs("label,pixel\r\n", file);
   for (int r = 0; r < MANY; r++)
     fprintf(file, r == WRONG ? "a,bad,\"line\r\n" : "%d,%d\r\n", r % 10, r % 251);

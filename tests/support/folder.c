@@ -25,9 +25,14 @@ char *folder_before(const char *name) {
   return text_printf("%s/%s", before, name);
 }
 
-void folder_write_bytes(const char *path, const void *bytes, size_t size) {
+FILE *folder_create(const char *path) {
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
+  return file;
+}
+
+void folder_write_bytes(const char *path, const void *bytes, size_t size) {
+  FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
   assert_int_equal(fclose(file), 0);
 }

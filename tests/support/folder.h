@@ -22,6 +22,8 @@ char *folder_json(const char *text);
 /* Writes that text. */
 void folder_write_json(const char *path, const char *text);
 void folder_write_bytes(const char *path, const void *bytes, size_t size);
+/* The file, emptied, to be written. */
+FILE *folder_create(const char *path);
 
 /* The file `path`: its bytes, none if there is no file; its text. */
 Content read_content(const char *path);

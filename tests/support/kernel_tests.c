@@ -175,7 +175,7 @@ static int run_of(int first, int rows) {
   return rows - first < RUN ? rows - first : RUN;
 }
 
-double *expect_linear(const double *x, const double *w, Shape s) {
+static double *expect_linear(const double *x, const double *w, Shape s) {
   double *z = host_doubles(area(s.rows, s.out));
 #pragma omp parallel for schedule(dynamic)
   for (int r = 0; r < s.rows; r += RUN)
@@ -344,7 +344,7 @@ LayerUpdate gradient_of(const Layer *l) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-enum { MAX_SHAPES = 80, RANDOM_SHAPES = 12 };
+enum { RANDOM_SHAPES = 12 };
 
 static const int sizes[][2] = {{1, 1}, {63, 65}, {784, 300}, {785, 301}, {17, 4096}, {4096, 17}};
 static const int batches[] = {1, 7, 63, 64, 65, 200, 1000};
@@ -369,30 +369,26 @@ static int pick(uint64_t counter, int word, int low, int high) {
   return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
 }
 
-static int list_shapes(Shape list[MAX_SHAPES]) {
-  int count = 0;
-  if (quick()) {
-    memcpy(list, quick_shapes, sizeof quick_shapes);
-    return (int)LENGTH(quick_shapes);
+void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape, uint64_t *seed) {
+  for (size_t i = 0; i < count; i++, *seed += 1000) {
+    check_shape(shapes[i], *seed);
+    finish();
   }
-  for (size_t i = 0; i < LENGTH(sizes); i++)
-    for (size_t b = 0; b < LENGTH(batches); b++)
-      list[count++] = (Shape){batches[b], sizes[i][0], sizes[i][1]};
-  memcpy(list + count, thresholds, sizeof thresholds);
-  count += (int)LENGTH(thresholds);
-  for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
-    list[count++] = (Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)};
-  assert_true(count <= MAX_SHAPES);
-  return count;
 }
 
 void for_all_shapes(CheckShape *check_shape) {
-  Shape list[MAX_SHAPES];
-  const int count = list_shapes(list);
-  for (int i = 0; i < count; i++) {
-    check_shape(list[i], 1000 * (uint64_t)i);
-    finish();
+  uint64_t seed = 0;
+  if (quick()) {
+    for_shapes(quick_shapes, LENGTH(quick_shapes), check_shape, &seed);
+    return;
   }
+  foreach (size, sizes)
+    for (size_t b = 0; b < LENGTH(batches); b++)
+      for_shapes(&(Shape){batches[b], (*size)[0], (*size)[1]}, 1, check_shape, &seed);
+  for_shapes(thresholds, LENGTH(thresholds), check_shape, &seed);
+  for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
+    for_shapes(&(Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)}, 1, check_shape,
+               &seed);
 }
 
 void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES])) {

@@ -92,7 +92,10 @@ typedef struct {
 
 typedef void CheckShape(Shape s, uint64_t seed);
 
-/* Calls check_shape, then finish(), for every shape of the list, or those for TEST_QUICK. */
+/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, 1000 more for each.
+ */
+void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape, uint64_t *seed);
+/* The same for every shape of the list, or those for TEST_QUICK. */
 void for_all_shapes(CheckShape *check_shape);
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
@@ -123,8 +126,7 @@ void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes);
 /* Checks that an array of the device was not written. */
 void assert_unwritten(const void *d_data, size_t bytes);
 
-/* The reference's gemms without a bias, on all threads of the host. */
-double *expect_linear(const double *x, const double *w, Shape s);
+/* The reference's gemm back to the input, on all threads of the host. */
 double *expect_input_gradient(const double *dz, const double *w, Shape s);
 /* Returns a new array, z + b in every row, through ReLU if `relu`; NULL if z is. */
 double *add_bias(const double *z, const double *b, Shape s, bool relu);

@@ -49,12 +49,6 @@ void write_coloured(const char *path, const Grey *g, Colours c) {
   assert_true(stbi_write_png(path, g->width, g->height, 3, rgb, 0));
 }
 
-FILE *create_picture(void) {
-  FILE *file = fopen(picture, "wb");
-  assert_non_null(file);
-  return file;
-}
-
 static void put_number(FILE *file, uLong number) {
   for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), file);
 }
@@ -67,7 +61,7 @@ static void put_chunk(FILE *file, const char *name, const void *data, size_t len
 }
 
 void write_png_parts(const void *head, const void *data, size_t length) {
-  FILE *file = create_picture();
+  FILE *file = folder_create(picture);
   fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
   put_chunk(file, "IHDR", head, 13);
   put_chunk(file, "IDAT", data, length);

@@ -26,9 +26,6 @@ void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool 
 /* A picture of that digit alone. */
 Grey digit(uint64_t row, int scale, bool dark);
 
-/* The file, opened anew. */
-FILE *create_picture(void);
-
 void write_png(const Grey *g);
 
 /* Writes a PNG in which levels 0 to 255 are paper to ink. */

@@ -10,8 +10,7 @@ Spy spy;
 /* ---- files -------------------------------------------------------------------------------- */
 
 void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t stream) {
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   for (int row = 0; row < rows; row++) {
     const RandomWords words = random_words(1, stream, (uint64_t)row);
     int label = 0;
