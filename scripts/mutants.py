@@ -46,24 +46,21 @@ def changed(token, before):
     return SWAPS.get(token)
 
 
+def succeeds(tree, command, **environment):
+    """Runs a command in a tree, without a word."""
+    return subprocess.run(command, cwd=tree, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def run(tree, test, limit):
     """Whether a test passes in a tree; its counts of lines go there."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
-    environment = dict(os.environ, TEST_QUICK="1", PROGRAMS=PLACE, OMP_WAIT_POLICY="passive",
-                       GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
-    with subprocess.Popen(command, cwd=tree, env=environment, start_new_session=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as process:
-        try:
-            return process.wait(limit) == 0
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            return False
+    return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
+                    OMP_WAIT_POLICY="passive", GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
 
 
 def build(tree, targets):
-    return subprocess.run([*MAKE, "-j2", *targets], cwd=tree, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return succeeds(tree, [*MAKE, "-j2", *targets])
 
 
 def own_tree():
