@@ -22,11 +22,6 @@ work=build/scaling # if this is stopped, what was measured so far is here
 lines=$work/lines.json
 mkdir -p "$work" "$results"
 
-# Open MPI: root too, more ranks than cores, no binding, no words of its own.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_orte_execute_quiet=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export PMIX_MCA_pcompress_base_silence_warning=1
-
 gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null) || gpus=
 if [ -n "$gpus" ]; then
   device=cuda epochs=12 most=$(wc -l <<<"$gpus")
@@ -61,7 +56,7 @@ point() {
   printf -v case '"who":"mlp-train","network":"%s","precision":"%s","batch":%d,"ranks":%d' "$2" "$4" "$3" "$5"
   if grep -qF "$case," "$lines" || [ "$SECONDS" -ge $((most_seconds - jax_seconds)) ]; then return 0; fi
   local launcher=()
-  [ "$n" = 1 ] || launcher=(mpirun -n "$n")
+  [ "$n" = 1 ] || launcher=(tests/support/mpirun.sh "$n")
   local level=(--fusion step --precision "$precision")
   [ "$device" = cuda ] || level=(--threads "$threads")
   rm -f "$work/log.jsonl"
