@@ -26,9 +26,6 @@ says() {
   for text; do [[ $(<out) = *"$text"* ]] || die "'$text' is not in: $(cat out)"; done
 }
 
-# is FILE: it has the lines on standard input.
-is() { diff "$1" - || die "$1 is another one"; }
-
 # ---- download_mnist.sh ---------------------------------------------------------------------
 
 # download TEXT...: fails, says all of that, and leaves what was there, and nothing else.
@@ -37,7 +34,7 @@ download() {
   does 1 download_mnist.sh
   says "$@"
   holds data mnist_test.csv
-  is data/mnist_test.csv <<<old
+  same data/mnist_test.csv - <<<old
 }
 images=train-images-idx3-ubyte
 
@@ -69,7 +66,7 @@ download 'no answer' 'no MNIST from https://ossci-datasets.s3.amazonaws.com/mnis
   "$images.gz is not the file of MNIST" \
   'no MNIST from https://storage.googleapis.com/cvdf-datasets/mnist' \
   "Without internet: put $images.gz " 'set MNIST_SOURCE to it'
-is log <<END
+same log - <<END
 https://ossci-datasets.s3.amazonaws.com/mnist/$images.gz
 https://storage.googleapis.com/cvdf-datasets/mnist/$images.gz
 END
@@ -77,7 +74,7 @@ END
 case_ 'a signal ends the download'
 stand_in bin/curl <<<'echo called >>log; kill $PPID; exit 7'
 download ''
-is log <<<called
+same log - <<<called
 
 case_ 'only https is used'
 stand_in bin/curl <<<'echo "$*" >>log; exit 7'
@@ -103,12 +100,12 @@ no_openmp='[ "$1" != -fopenmp ]'
 case_ 'setup finds what is there'
 can_install 1
 NVCC='' does 0 setup.sh
-is out <<<'setup: everything is there but nvcc, so the build is CPU-only'
+same out - <<<'setup: everything is there but nvcc, so the build is CPU-only'
 [ ! -s log ]
 stand_in bin/nvcc </dev/null
 stand_in bin/g++ </dev/null
 does 0 setup.sh --nvcc
-is out <<<"$PWD/bin/nvcc"
+same out - <<<"$PWD/bin/nvcc"
 does 0 setup.sh
 says "setup: everything is there, CUDA through $PWD/bin/nvcc"
 [ -e /dev/nvidia0 ] || [ -e /dev/dxg ] || says 'can be left out: `make CUDA=0`'
@@ -122,7 +119,7 @@ stand_in bin/gcc <<<'[ "$1" = -fopenmp ]' # no headers
 missing='libcsv-dev libstb-dev libinih-dev libjansson-dev zlib1g-dev libcmocka-dev'
 NVCC='' does 0 setup.sh
 says "setup: installing $missing"
-is log <<END
+same log - <<END
 update -qq
 install -y --no-install-recommends $missing -qq
 END
@@ -154,7 +151,7 @@ echo 1..4; echo there is no GPU; echo 'ok 1 # SKIP one'; echo there is no GPU
 echo 'ok 2 - two # SKIP'; echo ok 3 - three; echo ok 4 - four '#' SKIPs nothing
 END
 does 0 run_tests.sh bin/test_a bin/test_b bin/test_c
-is out <<'END'
+same out - <<'END'
 test_a: 2 passed, 0 failed, 0 skipped
 test_b: 1 passed, 0 failed, 3 skipped
 test_c: 2 passed, 0 failed, 2 skipped
@@ -270,7 +267,7 @@ case $4 in 1) accuracy=99.10% ;; 2) accuracy=99.05% ;; 3) accuracy=99.12% ;; *) 
 END
 says 'device  Fake GPU, 1 GiB
 ' 'sprint-99            4   99.072%  0.046   3.17  2.5e-02    1040.0    0.0 '
-for seed in 1 2 3 4; do echo "--config some/sprint-99.conf --seed $seed"; done | is log
+for seed in 1 2 3 4; do echo "--config some/sprint-99.conf --seed $seed"; done | same log -
 sprint 0 12 a/x-99.conf b/y98.5.conf <<<'accuracy=99.1$(($4 % 3))%'
 says 'x-99                12   99.110%  0.009  44.68  ' 'y98.5               12   99.110%  0.009 '
 
