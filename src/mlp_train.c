@@ -4,7 +4,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,17 +98,6 @@ static bool init(Options *options, Checkpoint *from, Error *error) {
   return true;
 }
 
-/* A network that is trained has the names of --names, else those of the saved run. */
-static bool name_classes(Options *options, Checkpoint *from, Error *error) {
-  if (*options->names && options->load.count == 0) {
-    free(from->names);
-    from->names = class_names_read(options->names, options->training.classes, error);
-    if (!from->names) return false;
-  }
-  options->class_names = from->names;
-  return true;
-}
-
 /* Says which rank is stopped. */
 static void say(const char *sentence) {
   fprintf(stderr, "mlp-train: %s\n", sentence);
@@ -162,7 +150,11 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (asked != OPTIONS_RUN || options->dry_run) return asked;
   run_files_settle(options);
   if (!run_files_are_right(options, error)) return OPTIONS_USAGE;
-  return name_classes(options, from, error) ? OPTIONS_RUN : OPTIONS_FAILURE;
+  if (options->load.count == 0 && /* whose networks say how many classes they have */
+      !class_names_read(options->names, options->training.classes, &from->names, error))
+    return OPTIONS_FAILURE;
+  options->class_names = from->names;
+  return OPTIONS_RUN;
 }
 
 /* Does what was asked. *signal: what ended training, as of train_command. */

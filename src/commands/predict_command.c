@@ -126,15 +126,12 @@ static bool run(const Options *options, Device *device, Report *report, Error *e
   Options named = *options;
   const Options *o = &named;
   Engine *engine = open_networks(o, device, &named.class_names, error);
-  bool good = engine;
-  if (good && *o->names) {
-    free(named.class_names);
-    named.class_names = class_names_read(o->names, network_classes(&engine->config.network), error);
-    good = named.class_names;
-  }
-  good = good && (o->classify   ? classify(engine, o, report, error)
-                  : *o->predict ? predict(engine, o, report, error)
-                                : evaluate(engine, o, report, error));
+  const bool good = engine &&
+                    class_names_read(o->names, network_classes(&engine->config.network),
+                                     &named.class_names, error) &&
+                    (o->classify   ? classify(engine, o, report, error)
+                     : *o->predict ? predict(engine, o, report, error)
+                                   : evaluate(engine, o, report, error));
   if (engine) engine->call->close(engine);
   free(named.class_names);
   return good;
