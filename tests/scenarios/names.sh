@@ -25,14 +25,6 @@ printed 100 '"label": [0-9], "name": "[A-Z][^"]+", "likeliest": '
 ok $A --evaluate --test digits_test.csv --json
 printed 1 '"names": \["T-shirt", .*, "Ankle boot"\], "counts"'
 
-case_ 'pictures are answered by names'
-sed -n '1s/^[0-9]*,//p' digits_test.csv | tr ',' '\n' |
-  awk 'BEGIN { printf "P5 28 28 255\n" } { printf "%c", 250 - int($1 * 0.9) }' >digit.pgm
-ok $A --classify digit.pgm --confidence 0
-printed 1 '^digit.pgm +[A-Z][A-Za-z -]+ +[0-9.]+%'
-ok $A --classify digit.pgm --confidence 0 --json
-printed 1 '"answer": [0-9], "name": "[A-Z][^"]+", "sure": true, .*"rows": \["[A-Z][^"]+"\]\}$'
-
 case_ 'names that are given anew replace them'
 printf '%s\r\n' '</script>' B C D E F G H I J >letters.txt
 ok $A --names letters.txt --html page.html --evaluate --test digits_test.csv

@@ -101,6 +101,10 @@ ok $A --classify page.pgm --confidence 0 --json
 printed 1 "\"rows\": \[\"$line\"\]\}$"
 ok $A --classify page.pgm --confidence 1
 printed 1 '^page.pgm  line 1 +[?]{2}$'
+ok $A --classify page.pgm --confidence 0 --names a,b,c,d,e,f,g,h,i,'"j'
+printed 1 "^page.pgm  line 1 +$(tr 0-9 a-j <<<"${line:0:1} ${line:1}")$"
+ok $A --classify page.pgm --confidence 0 --json --names a,b,c,d,e,f,g,h,i,'"j'
+printed 1 '"answer": [0-8], "name": "[a-i]", "sure": true, .*"rows": \["[a-i] [a-i]"\]\}$'
 
 case_ 'JSON says what lines say'
 fails 1 'cannot open none.png' $A --classify --json none.png page.pgm
