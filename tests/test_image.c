@@ -1,13 +1,22 @@
-/* Pictures read as MNIST's rows: what is ink, and where it goes. Formats, and what is refused, are
-   in test_image_formats.c, photographs in test_photographs.c. */
+/* Pictures read as MNIST's rows: what is ink, and where it goes; their formats, each written here
+   by hand or by stb; and the files that are refused. Photographs are in test_photographs.c. */
+#define _GNU_SOURCE /* memmem */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <stb/stb_image_write.h>
+#include <zlib.h>
+
+#include "base/random.h"
+#include "data/image.h"
 #include "data/ink.h"
 #include "support/pictures.h"
 
 static uint8_t expected[PIXELS], pixels[PIXELS];
 
-/* ---- where the ink goes ------------------------------------------------------------------- */
-
 TESTS_WITH(folder_enter, folder_close);
+
+/* ---- where the ink goes ------------------------------------------------------------------- */
 
 /* A bar of 4 x 20 is as MNIST would have it: nothing is changed but its place. 14 lies nearest to
    the middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
@@ -146,8 +155,7 @@ TEST(test_thick_digit) {
 TEST(test_dust) {
   Grey g = new_grey(200, 200, 0);
   draw_bar(&g, 90, 30, 28, 140, 255);
-  write_png(&g);
-  read_digit(expected);
+  through_png(&g, expected);
   draw_bar(&g, 150, 26, 6, 5, 255);
   through_png(&g, pixels);
   assert_memory_equal(pixels, expected, PIXELS);
@@ -171,4 +179,284 @@ TEST(test_rules_close_to_each_other) {
       if ((ink.contrast[y * WIDTH + x] > 0) != stroke) fail_msg("x %d, y %d", x, y);
     }
   ink_free(&ink);
+}
+
+/* ---- formats ------------------------------------------------------------------------------ */
+
+/* Codes of 8 bits, cleared before they would have to be longer: a GIF without compression. Grey
+   in 128 levels, the last bit is lost. */
+static void write_gif(const Grey *g, int unused) {
+  (void)unused;
+  FILE *file = folder_create(picture);
+  const int w = g->width, h = g->height;
+  fprintf(file, "GIF89a%c%c%c%c\xf6%c%c", w, w >> 8, h, h >> 8, 0, 0);
+  for (int i = 0; i < 128; i++)
+    for (int k = 0; k < 3; k++) fputc(i * 255 / 127, file);
+  fprintf(file, ",%c%c%c%c%c%c%c%c%c\7", 0, 0, 0, 0, w, w >> 8, h, h >> 8, 0);
+  for (int i = 0; i < w * h; i += 100) {
+    const int count = w * h - i < 100 ? w * h - i : 100;
+    fputc(count + 1, file);
+    fputc(0x80, file); /* clear */
+    for (int k = 0; k < count; k++) fputc(g->level[i + k] / 2, file);
+  }
+  fwrite("\1\x81\0;", 1, 4, file); /* end of the codes, of the blocks, of the file */
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Every level becomes a block of 8 x 8, of which a JPEG keeps the mean. orientation: noted as
+   cameras do; 0: none. */
+static void write_jpeg(const Grey *g, int orientation) {
+  uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
+  Grey large = new_grey(8 * g->width, 8 * g->height, 0);
+  for (int y = 0; y < large.height; y++)
+    for (int x = 0; x < large.width; x++) *pixel_at(&large, x, y) = *pixel_at(g, x / 8, y / 8);
+  assert_true(stbi_write_jpg(picture, large.width, large.height, 1, large.level, 100));
+  if (!orientation) return;
+  const Content jpeg = read_content(picture);
+  FILE *file = folder_create(picture);
+  exif[29] = (uint8_t)orientation;
+  fwrite(jpeg.bytes, 1, 2, file);
+  fwrite(exif, 1, 36, file);
+  fwrite(jpeg.bytes + 2, 1, jpeg.size - 2, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void write_pnm(const Grey *g, int channels) {
+  FILE *file = folder_create(picture);
+  fprintf(file, "P%c\n# a digit\n%d %d\n255\n", channels == 3 ? '6' : '5', g->width, g->height);
+  for (int i = 0; i < g->width * g->height; i++)
+    for (int k = 0; k < channels; k++) fputc(g->level[i], file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Black ink, what is white is transparent: in colours that must not be seen. */
+static void write_transparent_png(const Grey *g, int unused) {
+  (void)unused;
+  const size_t count = (size_t)g->width * (size_t)g->height;
+  uint8_t *rgba = allocate(4, count);
+  for (size_t i = 0; i < count; i++) {
+    const bool gone = g->level[i] == 255;
+    memset(rgba + 4 * i, gone ? (int)(i % 200) : 0, 3);
+    rgba[4 * i + 3] = 255 - g->level[i];
+  }
+  assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
+}
+
+static void write_bmp(const Grey *g, int channels) {
+  assert_true(stbi_write_bmp(picture, g->width, g->height, channels, g->level));
+}
+
+/* Every format is read as a PNG of the same digit is. */
+TEST(test_formats) {
+  static const struct {
+    void (*write)(const Grey *, int);
+    int with, scale;
+    double most; /* mean difference, which is below it or 0 */
+  } formats[] = {{write_pnm, 1, 3, 0}, {write_pnm, 3, 3, 0},
+                 {write_bmp, 1, 3, 0}, {write_transparent_png, 0, 3, 0},
+                 {write_gif, 0, 3, 1}, {write_jpeg, 0, 1, 0.1}};
+  for (uint64_t row = 0; row < 10; row++) {
+    Grey png = digit(row, 3, true);
+    through_png(&png, expected);
+    foreach (format, formats) {
+      Grey g = digit(row, format->scale, true);
+      format->write(&g, format->with);
+      read_digit(pixels);
+      const double d = difference(pixels, expected);
+      assert_true(d == 0 || d < format->most);
+    }
+  }
+}
+
+/* The same picture, stored in each of the eight ways, is read upright. */
+TEST(test_orientations) {
+  enum { W = 12, H = 20 };
+  Grey g = new_grey(W, H, 0);
+  for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
+  for (int orientation = 1; orientation <= 8; orientation++) {
+    /* The stored rows and columns begin there: CIPA DC-008, section 4.6.4. */
+    const bool across = orientation >= 5;
+    const bool from_right = strchr("\2\3\6\7", orientation),
+               from_bottom = strchr("\3\4\7\10", orientation);
+    Grey stored = new_grey(across ? H : W, across ? W : H, 0);
+    for (int y = 0; y < H; y++)
+      for (int x = 0; x < W; x++) {
+        const int u = from_right ? W - 1 - x : x, v = from_bottom ? H - 1 - y : y;
+        *pixel_at(&stored, across ? v : u, across ? u : v) = *pixel_at(&g, x, y);
+      }
+    write_jpeg(&stored, orientation);
+    Image image;
+    OK(image_read(picture, &image, &error));
+    assert_int_equal(image.width, 8 * W); /* a level is a block of 8 x 8 */
+    assert_int_equal(image.height, 8 * H);
+    for (int i = 0; i < W * H; i++)
+      if (abs(image.level[(i / W * 8 + 4) * 8 * W + i % W * 8 + 4] - g.level[i]) > 1)
+        fail_msg("orientation %d, level %d", orientation, i);
+    image_free(&image);
+  }
+}
+
+/* In both orders of bytes; cut anywhere it is upright, or what it says. */
+TEST(test_exif) {
+  static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
+                               "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+  enum { LENGTH = sizeof little - 1 };
+  assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
+  for (size_t length = 0; length < LENGTH; length++) {
+    /* a sanitizer sees what is read behind it */
+    const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
+    assert_int_equal(exif_orientation(copy, length), 1);
+  }
+  for (int i = 0; i < LENGTH * 256; i++) {
+    uint8_t changed[LENGTH];
+    memcpy(changed, little, LENGTH);
+    changed[i / 256] = (uint8_t)i;
+    assert_in_range(exif_orientation(changed, LENGTH), 1, 8);
+  }
+}
+
+/* A pipe has a name as from a shell's <(...). */
+TEST(test_a_pipe_is_read) {
+  Grey g = digit(1, 1, true);
+  through_png(&g, expected);
+  const Content png = read_content(picture);
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(write(ends[1], png.bytes, png.size), png.size);
+  close(ends[1]);
+  OK(read_picture(text_printf("/dev/fd/%d", ends[0]), SIDE, pixels, &error));
+  close(ends[0]);
+  assert_memory_equal(pixels, expected, PIXELS);
+}
+
+/* ---- refused ------------------------------------------------------------------------------ */
+
+static void assert_refused(const char *file, const char *message) {
+  error.text[0] = '\0';
+  assert_false(read_picture(file, SIDE, pixels, &error));
+  if (!strstr(error.text, message) || !strstr(error.text, file))
+    fail_msg("\"%s\" does not say \"%s\" of %s", error.text, message, file);
+}
+
+TEST(test_no_pictures) {
+  Grey g = digit(1, 3, true);
+  write_png(&g);
+  struct stat status;
+  assert_int_equal(stat(picture, &status), 0);
+  assert_int_equal(truncate(picture, status.st_size / 2), 0);
+  assert_refused(picture, "cannot be read as a PNG, JPEG, BMP, GIF or PGM");
+  assert_int_equal(truncate(picture, 0), 0);
+  assert_refused(picture, "cannot be read as");
+  folder_write(picture, "label,pixel0\n1,2\n");
+  assert_refused(picture, "cannot be read as");
+  remove(picture);
+  assert_refused(picture, "cannot open");
+  assert_refused(folder, "cannot read");
+}
+
+/* Formats that are named, with what converts them; too large by what the header says, before
+   anything is allocated for it; without pixels: we say it, or stb does (versions after 2.27). */
+TEST(test_heads_that_are_refused) {
+#define BYTES(text) (text), sizeof(text) - 1
+#define IS(name, command) "is " name ", which is not read here: convert it with " command " "
+  static const char too_large[] = "up to 16384 a side and 64000000 in all";
+  static const struct {
+    const char *bytes;
+    size_t length;
+    const char *message;
+  } cases[] = {
+      {BYTES("RIFF\1\2\3\4WEBPVP8 "), IS("a WebP picture", "dwebp")},
+      {BYTES("\0\0\0\30ftypheic\0\0\0\0"), IS("a HEIC picture", "heif-convert")},
+      {BYTES("\0\0\0\30ftypmif1\0\0\0\0"), IS("a HEIC picture", "heif-convert")},
+      {BYTES("\0\0\0\30ftypmif1\0\0\0\0"), "picture.jpg"},
+      {BYTES("\0\0\0\30ftypavif\0\0\0\0"), IS("an AVIF picture", "heif-convert")},
+      {BYTES("II*\0\10\0\0\0"), IS("a TIFF picture", "convert")},
+      {BYTES("MM\0*\0\0\0\10"), IS("a TIFF picture", "convert")},
+      {BYTES("8BPS\0\1\0\0\0\0\0\0"), IS("a Photoshop picture", "convert")},
+      {BYTES("#?RADIANCE\n\n"), IS("a Radiance HDR picture", "convert")},
+      {BYTES("\xff\x0a\1\2"), IS("a JPEG XL picture", "djxl")},
+      {BYTES("%PDF-1.7\n"), IS("a PDF file", "pdftoppm -png")},
+      {BYTES("P5\n16385 1\n255\n"), too_large},
+      {BYTES("P5\n1 16385\n255\n"), too_large},
+      {BYTES("P5\n8001 8000\n255\n"), too_large},
+      {BYTES("P5\n2000000 2000000\n255\n"), too_large},
+      /* a PNG up to where its pixels begin */
+      {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
+       "16384 x 16385"},
+      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* just not too large */
+      {BYTES("P5\n4 0\n255\n    "), ""},
+      {BYTES("P5\n0 4\n255\n    "), ""},
+      {BYTES("P6\n4 -1\n255\n    "), ""},
+      {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* 0, by overflow */
+  };
+  foreach (row, cases) {
+    folder_write_bytes(picture, row->bytes, row->length);
+    assert_refused(picture, row->message);
+    folder_write_bytes(picture, row->bytes, 2); /* too short to be known */
+    if (row->length > 8 && *row->bytes != 'P') assert_refused(picture, "cannot be read as");
+  }
+}
+
+/* Pictures for which stb, version 2.27, would read or write behind its arrays. */
+TEST(test_what_stb_does_not_check) {
+  char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
+  folder_write_bytes(picture, bytes, sizeof bytes);
+  assert_refused(picture, "its levels go above 255");
+  Grey g = new_grey(4, 4, 100);
+  write_jpeg(&g, 0);
+  const Content jpeg = read_content(picture);
+  uint8_t *tables = memmem(jpeg.bytes, jpeg.size, "\xff\xc4", 2);
+  assert_non_null(tables);
+  memcpy(tables + 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\2", 17); /* of 257 codes */
+  folder_write_bytes(picture, jpeg.bytes, jpeg.size);
+  assert_refused(picture, "a Huffman table of it is too large");
+  tables[1] = 0xe4; /* no tables at all */
+  folder_write_bytes(picture, jpeg.bytes, jpeg.size);
+  assert_refused(picture, "shows no digit");
+}
+
+/* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
+static void write_unpacking_png(int size) {
+  uLongf length = compressBound((uLong)size);
+  uint8_t *bytes = allocate((size_t)size, 1), *packed = allocate(length, 1);
+  bytes[9 * 4 + 4] = 255; /* a dot of ink */
+  assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
+  write_png_parts("\0\0\0\10\0\0\0\10\10\0\0\0", packed, length);
+}
+
+TEST(test_a_bomb_is_not_unpacked) {
+  write_unpacking_png(8 * 9);
+  read_digit(pixels);
+  Grey g = new_grey(2000, 1000, 0); /* whose memory is not the next one's */
+  draw_digit(&g, 1, 10, 500, 500, false);
+  through_png(&g, pixels);
+  write_unpacking_png(3 << 20);
+  assert_refused(picture, "takes more than 1 MB of memory to read: too much for a picture");
+}
+
+/* Of an amplitude of 6, nearly normal. */
+static int noise(int index) {
+  const RandomWords words = random_words(5, 0, (uint64_t)index);
+  int sum = -24;
+  for (int i = 0; i < 4; i++) sum += (int)(words.word[i] % 13);
+  return sum / 2;
+}
+
+TEST(test_nothing_there) {
+  static const int sizes[][2] = {{1, 1}, {1, 7}, {9, 1}, {60, 60}};
+  foreach (size, sizes)
+    for (int level = 0; level < 256; level += 51) {
+      Grey g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
+      write_png(&g);
+      assert_refused(picture, "shows no digit");
+    }
+  Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
+  draw_bar(&g, 10, 28, 30, 5, 185);
+  write_png(&g);
+  assert_refused(picture, "shows no digit");
+  draw_bar(&g, 10, 28, 30, 5, 183);
+  through_png(&g, pixels);
+  for (int i = 0; i < 3600; i++) g.level[i] = (uint8_t)(180 + i % 60 / 3 + noise(i));
+  write_png(&g); /* paper, photographed */
+  assert_refused(picture, "shows no digit");
 }

@@ -91,10 +91,6 @@ void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-void expect_rows(const char *text, const char *rows) {
-  expect((CsvCase){text, rows, 0, 0, NULL});
-}
-
 void assert_read(int threads, size_t ahead, size_t block) {
   read_table(threads, ahead, block);
   assert_string_equal(got.error.text, "");

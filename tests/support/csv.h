@@ -50,8 +50,7 @@ typedef struct {
 } CsvCase;
 
 void expect(CsvCase row);
-void expect_rows(const char *text, const char *rows); /* without an error */
-void expect_bytes(size_t length, CsvCase row);        /* of the text, which may hold zeros */
+void expect_bytes(size_t length, CsvCase row); /* of the text, which may hold zeros */
 
 /* Opens the file for 10 classes; must not fail. */
 DatasetReader *open_reader(int threads, size_t ahead);
