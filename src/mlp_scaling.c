@@ -87,17 +87,19 @@ static double times(const Scaling *s, const json_t *p, double ranks) {
   return ms_on(s, p, 1) / ms_on(s, p, ranks) / (s->kind->weak ? ranks : 1);
 }
 
-/* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). The share s that fits the measured times best, by
-   least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n); NAN without two of them. */
-static double serial_share(const Scaling *s, const json_t *p) {
+/* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). Shows the share s that fits the measured times
+   best, by least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n), if there are two of them. */
+static TableCell serial_share(const TableColumn *column, const json_t *p, const void *scaling) {
+  const Scaling *s = scaling;
   double products = 0, squares = 0;
+  (void)column;
   for (int c = 0; c < s->counts; c++) {
     const double n = s->ranks[c], left = 1 - 1 / n, faster = times(s, p, n);
     if (n < 2 || !isfinite(faster)) continue;
     products += left * (1 / faster - 1 / n);
     squares += left * left;
   }
-  return squares > 0 ? products / squares : NAN;
+  return squares > 0 ? table_cell("%.1f%%", 100 * products / squares) : table_cell("-");
 }
 
 /* True if one rank has run the case and, unless `any`, several have, too. */
@@ -107,12 +109,6 @@ static bool is_shown(const Scaling *s, const json_t *p, bool any) {
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
-
-static TableCell percent(const TableColumn *column, const json_t *p, const void *scaling) {
-  const double share = serial_share(scaling, p);
-  (void)column;
-  return isfinite(share) ? table_cell("%.1f%%", 100 * share) : table_cell("-");
-}
 
 /* column->at: ranks; below 0 of the column beside. */
 static TableCell measured(const TableColumn *column, const json_t *p, const void *scaling) {
@@ -142,7 +138,7 @@ static void print_table(const Scaling *s, FILE *file) {
       columns[count] =
           (TableColumn){titles[count].text, 10, .cell = measured, .at = beside ? -n : n};
     }
-  if (!kind->weak) columns[count++] = (TableColumn){"serial share", 12, .cell = percent};
+  if (!kind->weak) columns[count++] = (TableColumn){"serial share", 12, .cell = serial_share};
   for (int i = 0; i < s->points.count; i++)
     if (is_shown(s, s->points.of[i], !kind->weak)) lines_add(&rows, s->points.of[i]);
   table_heading(file, true, kind->heading);

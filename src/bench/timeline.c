@@ -131,7 +131,14 @@ static double span_of(const TimelineRow *rows, int count) {
   return longest;
 }
 
-static bool save(const Trace *trace, const TimelineRow *rows, const char *path, Error *error) {
+bool trace_draw(const Trace *trace, const char *path, Error *error) {
+  TimelineRow rows[TRACE_LEVELS] = {0};
+  if (trace->levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
+  Step *steps = calloc(TRACE_LEVELS, sizeof *steps);
+  if (!steps) return error_set(error, "no memory for a timeline");
+  bool good = true;
+  for (int i = 0; good && i < trace->levels; i++)
+    good = make_row(trace, i, &steps[i], &rows[i], error);
   const TableCell subtitle =
       table_cell("%.50s, %s. Of level epoch: the teams of two blocks", trace->gpu, trace->network);
   const Timeline chart = {
@@ -148,18 +155,7 @@ static bool save(const Trace *trace, const TimelineRow *rows, const char *path, 
               {WAIT, "it waits for mail"}},
       .keys = 5,
   };
-  return timeline_draw(&chart, path, error);
-}
-
-bool trace_draw(const Trace *trace, const char *path, Error *error) {
-  TimelineRow rows[TRACE_LEVELS] = {0};
-  if (trace->levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
-  Step *steps = calloc(TRACE_LEVELS, sizeof *steps);
-  if (!steps) return error_set(error, "no memory for a timeline");
-  bool good = true;
-  for (int i = 0; good && i < trace->levels; i++)
-    good = make_row(trace, i, &steps[i], &rows[i], error);
-  good = good && save(trace, rows, path, error);
+  good = good && timeline_draw(&chart, path, error);
   free(steps);
   return good;
 }

@@ -21,10 +21,6 @@ ExerciseShape exercise_measured_shape(const ExerciseBackend *backend, ExerciseTa
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static json_t *number(double value) {
-  return isfinite(value) ? json_real(value) : json_null();
-}
-
 double exercise_share(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
   /* Sectors and turns of the banks of docs/teaching/answers/exercise.cu, which a test counts. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 2987480};
@@ -60,7 +56,8 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
                  {"seconds_ours", c->seconds[2]},
                  {"share_of_ours", s->right ? exercise_share(backend, task, s) : NAN}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    json_object_set_new(line, numbers[i].key, number(numbers[i].value));
+    json_object_set_new(line, numbers[i].key,
+                        isfinite(numbers[i].value) ? json_real(numbers[i].value) : json_null());
   return line;
 }
 

@@ -34,15 +34,6 @@ static TableCell cell_of(const Table *t, const TableColumn *c, const json_t *row
                     c->after ? c->after : "");
 }
 
-static int width_of(const Table *t, const TableColumn *column, const Lines *rows) {
-  int width = (int)strlen(column->title);
-  for (int r = 0; r < rows->count; r++) {
-    const int length = (int)strlen(cell_of(t, column, rows->of[r]).text);
-    if (length > width) width = length;
-  }
-  return width;
-}
-
 enum { MAX_COLUMNS = 32 };
 
 /* row NULL: the titles. No blanks stand at the end of a plain line. */
@@ -61,9 +52,12 @@ void table_print(const Table *t, const TableColumn *columns, int all, const Line
   int count = 0;
   for (const TableColumn *c = columns; c < columns + all; c++) {
     if (c->in && !(c->in & t->which)) continue;
-    shown[count] = *c;
-    if (!c->width) shown[count].width = width_of(t, c, rows);
-    count++;
+    TableColumn *column = &shown[count++];
+    *column = *c;
+    for (int r = -1; !c->width && r < rows->count; r++) {
+      const int length = (int)strlen(r < 0 ? c->title : cell_of(t, c, rows->of[r]).text);
+      if (length > column->width) column->width = length;
+    }
   }
   put_row(t, shown, count, NULL);
   for (int i = 0; t->markdown && i < count; i++)

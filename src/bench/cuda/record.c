@@ -44,12 +44,6 @@ static bool open_stamps(int blocks, Error *error) {
          cuda_done(cudaMemset(stamps.d_clock, 0, clock_bytes(blocks)), "clearing", error);
 }
 
-static void close_stamps(void) {
-  cudaFree(stamps.d_clock);
-  cudaFree(stamps.d_anchor);
-  stamps = (EpochStamps){0};
-}
-
 /* ---- steps ---------------------------------------------------------------------------------- */
 
 static bool train(Engine *engine, uint64_t steps, double *seconds, Error *error) {
@@ -135,7 +129,9 @@ static bool record_level(Trace *trace, int level, double us, Trace *list, int bl
   Engine *engine = bench_open(of, &rows, &bench_usual, BATCH, error);
   const bool good = engine && (of->level != FUSION_EPOCH || open_stamps(blocks, error)) &&
                     record_range(engine, list, error) && add_level(trace, of, us, list, error);
-  close_stamps();
+  cudaFree(stamps.d_clock);
+  cudaFree(stamps.d_anchor);
+  stamps = (EpochStamps){0};
   if (engine) engine->call->close(engine);
   return good;
 }
