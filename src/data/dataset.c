@@ -34,11 +34,10 @@ struct DatasetReader {
 
   /* Shared, under the mutex. */
   pthread_mutex_t mutex;
-  pthread_cond_t turn;  /* a worker may take its turn, or stop */
-  pthread_cond_t ready; /* a chunk has been parsed */
-  bool reading;         /* a worker has its turn */
-  bool ended;           /* no worker takes another turn */
-  bool closing;
+  pthread_cond_t turn;        /* a worker may take its turn, or stop */
+  pthread_cond_t ready;       /* a chunk has been parsed */
+  bool reading;               /* a worker has its turn */
+  bool ended;                 /* no worker takes another turn */
   size_t chunks, chunk_limit; /* allocated; allowed */
   size_t unparsed;            /* chunks being filled or parsed */
   uint64_t parsed_rows;
@@ -72,10 +71,8 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   size_t length = reader->tail_length;
   memcpy(text, reader->tail, length);
   length += source_read(source, text + length, CHUNK_BYTES - length);
-  worker->chunk->cut_off = *source->error.text != '\0';
-  worker->chunk->offset = source->offset;
   size_t cut = length;
-  if (!source->ended || worker->chunk->cut_off) {
+  if (!source->ended || *source->error.text) {
     while (cut > 0 && text[cut - 1] != '\n') cut--;
   }
   if (cut == 0 && length == CHUNK_BYTES) {
@@ -88,16 +85,15 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   return cut;
 }
 
-/* Fills the worker's chunk from an IDX file. */
-static void take_pictures(DatasetReader *reader, Worker *worker) {
+/* Fills the worker's chunk from an IDX file. Returns 0: nothing is left to be parsed. */
+static size_t take_pictures(DatasetReader *reader, Worker *worker) {
   Chunk *chunk = worker->chunk;
   const size_t length = reader->tail_length;
   memcpy(chunk->pixels, reader->tail, length);
   reader->tail_length = 0;
   chunk->rows = idx_read(&reader->idx, &reader->source, chunk->pixels, length, chunk->labels,
                          reader->chunk_rows);
-  chunk->cut_off = *reader->source.error.text != '\0';
-  chunk->offset = reader->source.offset;
+  return 0;
 }
 
 static size_t chunk_bytes(const DatasetReader *reader) {
@@ -130,7 +126,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
 /* Waits for the worker's turn. Called, and returns, with the mutex locked. */
 static bool begin_turn(Worker *worker) {
   DatasetReader *reader = worker->reader;
-  while (!reader->ended && !reader->closing) {
+  while (!reader->ended) {
     Chunk *chunk = reader->reading ? NULL : take_chunk(reader);
     if (chunk) {
       chunk->next = NULL;
@@ -153,19 +149,16 @@ static void *work(void *context) {
   pthread_mutex_lock(&reader->mutex);
   while (begin_turn(worker)) {
     pthread_mutex_unlock(&reader->mutex);
-    const bool pictures = reader->idx.rows > 0;
-    size_t length = 0;
-    if (pictures)
-      take_pictures(reader, worker);
-    else
-      length = take_lines(reader, worker);
+    const size_t length = (reader->idx.rows > 0 ? take_pictures : take_lines)(reader, worker);
+    worker->chunk->cut_off = *reader->source.error.text != '\0';
+    worker->chunk->offset = reader->source.offset;
     const bool last = reader->source.ended || chunk_failed(worker->chunk);
     pthread_mutex_lock(&reader->mutex);
     reader->reading = false;
     reader->ended = reader->ended || last;
     pthread_cond_signal(&reader->turn);
     pthread_mutex_unlock(&reader->mutex);
-    if (!pictures) chunk_parse(&worker->parser, worker->chunk, worker->text, length);
+    chunk_parse(&worker->parser, worker->chunk, worker->text, length);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
     reader->unparsed--;
@@ -374,18 +367,10 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   return NULL;
 }
 
-static void free_chunks(Chunk *chunk) {
-  while (chunk) {
-    Chunk *next = chunk->next;
-    free(chunk);
-    chunk = next;
-  }
-}
-
 void dataset_close(DatasetReader *reader) {
   if (!reader) return;
   pthread_mutex_lock(&reader->mutex);
-  reader->closing = true;
+  reader->ended = true;
   pthread_cond_broadcast(&reader->turn);
   pthread_mutex_unlock(&reader->mutex);
   atomic_store(&reader->source.abandoned, true);
@@ -397,8 +382,11 @@ void dataset_close(DatasetReader *reader) {
     free(worker);
   }
   split_close(&reader->split);
-  free_chunks(reader->head);
-  free_chunks(reader->spare);
+  *reader->end = reader->spare;
+  for (Chunk *next; reader->head; reader->head = next) {
+    next = reader->head->next;
+    free(reader->head);
+  }
   pthread_cond_destroy(&reader->ready);
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
@@ -494,14 +482,12 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
   *filled = 0;
   while (*filled < rows) {
     Chunk *chunk = wait_for_chunk(reader);
-    if (!chunk) {
+    if (!chunk)
       return reader->rows > 0 ||
              error_set(error, "%s holds a header, but no rows", reader->source.name);
-    }
-    if (reader->blank_line != CSV_NONE && (chunk->rows > 0 || chunk->fault_line != CSV_NONE)) {
+    if (reader->blank_line != CSV_NONE && (chunk->rows > 0 || chunk_failed(chunk)))
       return error_set(error, "%s, line %llu: " CSV_BLANK_LINE, reader->source.name,
                        (unsigned long long)reader->blank_line);
-    }
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
                          rows - *filled);
     if (reader->taken < chunk->rows) continue;

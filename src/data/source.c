@@ -16,23 +16,19 @@ static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
 }
 
-bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b) {
-  return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-         a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec;
+static bool is_same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static SourceStamp stamp_of(const struct stat *status) {
-  return (SourceStamp){status->st_dev, status->st_ino, status->st_size, status->st_mtim};
-}
-
-static bool is_same_file(const Source *source, const struct stat *status) {
-  return status->st_dev == source->stamp.device && status->st_ino == source->stamp.inode;
+bool source_stamps_equal(const struct stat *a, const struct stat *b) {
+  return is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 bool source_is(const Source *source, const char *path) {
   struct stat status;
   const int code = is_standard_input(path) ? fstat(STDIN_FILENO, &status) : stat(path, &status);
-  return code == 0 && is_same_file(source, &status);
+  return code == 0 && is_same_file(&source->stamp, &status);
 }
 
 bool source_can_repeat(const char *path) {
@@ -45,13 +41,13 @@ bool source_can_repeat(const char *path) {
 /* Checks that a regular file is unchanged, and at its end that its name still names it. */
 static bool check_unchanged(Source *source, bool at_end) {
   struct stat status;
-  if (!source->is_file) return true;
+  if (!S_ISREG(source->stamp.st_mode)) return true;
   if (fstat(source->file, &status) != 0)
     return error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
-  const SourceStamp now = stamp_of(&status);
-  if (!source_stamps_equal(&now, &source->stamp))
+  if (!source_stamps_equal(&status, &source->stamp))
     return error_set(&source->error, "%s changed while it was being read", source->name);
-  if (at_end && !source->once && stat(source->name, &status) == 0 && !is_same_file(source, &status))
+  if (at_end && !source->once && stat(source->name, &status) == 0 &&
+      !is_same_file(&source->stamp, &status))
     return error_set(&source->error, "%s was replaced while it was being read", source->name);
   return true;
 }
@@ -158,21 +154,18 @@ size_t source_read(Source *source, char *bytes, size_t size) {
 /* ---- opening and closing ----------------------------------------------------------------- */
 
 static bool open_file(Source *source, const char *path, Error *error) {
-  struct stat status;
-  source->file = is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                         : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (source->file < 0) {
-    if (errno == ENOENT) return error_set(error, "%s: no such file", path);
+  const bool is_stream = is_standard_input(path);
+  source->file = is_stream ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                           : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (source->file < 0 && errno == ENOENT) return error_set(error, "%s: no such file", path);
+  if (source->file < 0)
     return error_set(error, "cannot open %s: %s", source->name, strerror(errno));
-  }
-  if (fstat(source->file, &status) != 0)
+  if (fstat(source->file, &source->stamp) != 0)
     return error_set(error, "cannot read %s: %s", source->name, strerror(errno));
-  if (S_ISDIR(status.st_mode))
+  if (S_ISDIR(source->stamp.st_mode))
     return error_set(error, "%s is a directory, not a CSV file", source->name);
-  source->is_file = S_ISREG(status.st_mode);
-  source->once = !source->is_file || is_standard_input(path);
-  source->stamp = stamp_of(&status);
-  source->size = source->once ? 0 : (uint64_t)status.st_size;
+  source->once = is_stream || !S_ISREG(source->stamp.st_mode);
+  source->size = source->once ? 0 : (uint64_t)source->stamp.st_size;
   return true;
 }
 

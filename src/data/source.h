@@ -15,30 +15,22 @@
 
 #include "base/error.h"
 
-/* Identifies a file and its state. */
-typedef struct {
-  dev_t device;
-  ino_t inode;
-  off_t size;
-  struct timespec modified;
-} SourceStamp;
-
-bool source_stamps_equal(const SourceStamp *a, const SourceStamp *b);
+/* True if both are of the same file, in the same state. */
+bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
 /* Belongs to one thread at a time, except for `abandoned`. Callers may read the first group. */
 typedef struct {
-  const char *name; /* for messages */
-  SourceStamp stamp;
-  bool once;       /* cannot be read a second time: a pipe, a device, standard input */
-  bool packed;     /* begins as gzip does */
-  uint64_t size;   /* bytes of the file as it stands, 0 if that is not known */
-  uint64_t offset; /* of them read */
+  const char *name;  /* for messages */
+  struct stat stamp; /* of the file when it was opened */
+  bool once;         /* cannot be read a second time: a pipe, a device, standard input */
+  bool packed;       /* begins as gzip does */
+  uint64_t size;     /* bytes of the file as it stands, 0 if that is not known */
+  uint64_t offset;   /* of them read */
   bool ended;
   Error error; /* what ended it too early; empty: nothing did */
 
-  bool is_file;
   int file;
   atomic_bool abandoned; /* a read that waits for a pipe's writer, now or later, sees the end */
   z_stream stream;       /* its input is all that was read but not handed out, packed or not */

@@ -150,7 +150,7 @@ static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Er
 /* Opens a file that was read before, and refuses it if it has become another one. */
 static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
   DatasetReader *reader = trainer_open_reader(t, judges, error);
-  const SourceStamp *before = judges ? &t->test_stamp : &t->train_stamp;
+  const struct stat *before = judges ? &t->test_stamp : &t->train_stamp;
   if (!reader || source_stamps_equal(&dataset_source(reader)->stamp, before)) return reader;
   error_set(error, "%s changed since it was read first", judges ? t->judge : t->config.train);
   dataset_close(reader);
