@@ -324,10 +324,9 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 # objects before it want.
 WATCHED := $(patsubst tests/%.c,$(BUILD)/watched_%,$(filter-out %_wide.c,$(wildcard tests/test_kernels*.c)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
-HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp_manual $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
+HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o
 $(BUILD)/mlp-scaling:                                            $(BUILD)/src/mlp_scaling.o $(MEASURE)
-$(BUILD)/mlp_manual:                                             $(BUILD)/src/mlp_manual.o
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
@@ -401,11 +400,11 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-$(BUILD)/mlp-train.1 $(BUILD)/mlp-train.bash: $(BUILD)/%: src/cli/%.in $(BUILD)/mlp_manual
-	@$(BUILD)/mlp_manual <$< >$@
-# The help of the others is their manual.
-$(BUILD)/mlp-%.1 $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% scripts/help_manual.sh
-	@$(PLACE)/mlp-$* --help | scripts/help_manual.sh $(BUILD)/mlp-$* $(VERSION)
+# A program fills the templates of its manual.
+$(BUILD)/mlp-%.1: $(PLACE)/mlp-% $(wildcard src/cli/*.1.in)
+	@MLP_TEMPLATE=$(or $(wildcard src/cli/mlp-$*.1.in),src/cli/mlp.1.in) $(PLACE)/mlp-$* --help >$@
+$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in
+	@MLP_TEMPLATE=src/cli/mlp.bash.in $(PLACE)/mlp-$* --help >$@
 
 # cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
 # compiled in half of the time.

@@ -366,7 +366,7 @@ TEST(test_changed_files) {
     got.rows = 0;
     write_file(drawn.text, drawn.length);
     DatasetReader *reader = open_reader(2, 1);
-    const SourceStamp stamp = dataset_source(reader)->stamp;
+    const struct stat stamp = dataset_source(reader)->stamp;
     assert_true(read_on(reader, &got, 1000));
     assert_int_equal(got.rows, 1000);
     change_file((Change)change, drawn.length);

@@ -8,10 +8,6 @@
 #include "support/test.h"
 #include "support/process.h"
 
-#define foreach_row                                                                                \
-  for (const OptionRow *row = options_table.rows; row < options_table.rows + options_table.count;  \
-       row++)
-
 TEST(mnist_conf_is_the_defaults) {
   Options built_in, from_file;
   options_default(&built_in);
@@ -25,7 +21,7 @@ TEST(mnist_conf_is_the_defaults) {
 
 /* The columns that say what an option means to commands, files and saved runs. */
 TEST(every_option_is_classified) {
-  foreach_row {
+  foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
     const bool names_file = row->argument && strcmp(row->argument, "FILE") == 0;
     if (row->takers == 0 || row->resume < ONE_RUN || row->resume > RESUME_SAME)
@@ -59,7 +55,8 @@ static int count_keys(const char *path, bool seen[OPTION_ROWS]) {
     if (before[0] != '#') fail_msg("%s: no comment above %s", path, line);
     keys++;
     line[equals - line] = '\0';
-    foreach_row seen[row - options_table.rows] |= strcmp(row->name, line) == 0;
+    foreach_row (row, &options_table)
+      seen[row - options_table.rows] |= strcmp(row->name, line) == 0;
   }
   fclose(file);
   return keys;
@@ -69,7 +66,8 @@ TEST(configs_explain_each_key) {
   bool some[OPTION_ROWS] = {false}, all[OPTION_ROWS] = {false};
   assert_true(count_keys("configs/literature.conf", some) >= 4);
   count_keys("configs/mnist.conf", all);
-  foreach_row if (all[row - options_table.rows] != (row->initial != NULL))
+  foreach_row (row, &options_table)
+    if (all[row - options_table.rows] != (row->initial != NULL))
       fail_msg("mnist.conf and --%s", row->name);
 }
 
@@ -77,16 +75,13 @@ TEST(configs_explain_each_key) {
 
 static char *help, *page, *completion;
 
-static void print_help(FILE *template, FILE *file) {
-  (void)template;
-  option_table_help(&options_table, file);
-}
-
-static char *made(void (*print)(FILE *template, FILE *file), const char *from) {
-  FILE *template = fopen(from, "r"), *file = text_open();
-  assert_non_null(template);
-  print(template, file);
-  fclose(template);
+static char *made(const char *from) {
+  FILE *template = from ? fopen(from, "r") : NULL, *file = text_open();
+  if (template)
+    option_table_fill(&options_table, template, file);
+  else
+    option_table_help(&options_table, file);
+  if (template) fclose(template);
   return text_close(file);
 }
 
@@ -105,9 +100,9 @@ static void replace(char *text, const char *old, const char *with) {
 
 static int make_all(void **state) {
   (void)state;
-  help = made(print_help, "/dev/null");
-  page = made(options_fill_template, "src/cli/mlp-train.1.in");
-  completion = made(options_fill_template, "src/cli/mlp-train.bash.in");
+  help = made(NULL);
+  page = made("src/cli/mlp-train.1.in");
+  completion = made("src/cli/mlp.bash.in");
   assert_null(strstr(page, "--")); /* roff has \- for what a reader can copy */
   replace(page, "\\-", "-");
   return 0;
@@ -138,7 +133,7 @@ static bool has_default(const OptionRow *row) {
 TEST(help_has_every_option) {
   assert_in_range(process_longest_line(help), 60, 80);
   replace(help, "\n                          ", " "); /* where a line is broken */
-  foreach_row {
+  foreach_row (row, &options_table) {
     const char *shown = has_default(row) ? text_printf(" [%s]", row->initial) : "";
     const char *entry = cut(strstr(help, "\nnetwork:\n"), text_printf(" --%s ", row->name), "\n");
     assert_choices(entry, "", row);
@@ -149,7 +144,7 @@ TEST(help_has_every_option) {
 
 TEST(page_has_every_option) {
   const char *keyless = cut(page, "only for the command line:\n", ".SH EXIT");
-  foreach_row {
+  foreach_row (row, &options_table) {
     const char *letter = row->letter ? text_printf("\\fB-%c\\fR, ", row->letter) : "";
     const char *argument = row->argument ? text_printf(" \\fI%s\\fR", row->argument) : "";
     const char *name = text_printf("--%s\\fR", row->name);
@@ -163,13 +158,13 @@ TEST(page_has_every_option) {
 }
 
 TEST(completion_has_every_option) {
-  char *names = cut(completion, "_mlp_train_words '--", "'\n");
+  char *names = cut(completion, "_mlp_words '--", "'\n");
   replace(names, "'", " ");
   replace(names, "\n", " ");
-  foreach_row {
+  foreach_row (row, &options_table) {
     assert_in(names, text_printf(" --%s ", row->name));
     if (!row->argument) continue;
-    const char *line = cut(completion, text_printf(" --%s) _mlp_train_", row->name), "\n");
+    const char *line = cut(completion, text_printf(" --%s) _mlp_", row->name), "\n");
     assert_choices(line, "", row);
     if (row->file != FILE_NONE)
       assert_in(line, text_printf("_files '%s'", row->endings));

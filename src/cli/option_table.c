@@ -25,10 +25,8 @@ __attribute__((constructor)) static void check_stack(void) {
 }
 
 void option_table_default(const OptionTable *table, void *options) {
-  for (size_t i = 0; i < table->count; i++) {
-    const OptionRow *row = &table->rows[i];
+  foreach_row (row, table)
     if (row->initial && *row->initial) row->kind->set(row, row->initial, options, NULL);
-  }
 }
 
 bool option_differs(const OptionRow *row, const void *options, const void *others) {
@@ -42,13 +40,13 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 /* ---- the command line --------------------------------------------------------------------- */
 
 /* Returns the code by which getopt_long names a row. */
-static int code_of(const OptionTable *table, size_t row) {
-  return table->rows[row].letter ? table->rows[row].letter : 256 + (int)row;
+static int code_of(const OptionTable *table, const OptionRow *row) {
+  return row->letter ? row->letter : 256 + (int)(row - table->rows);
 }
 
 static const OptionRow *row_of(const OptionTable *table, int code) {
-  for (size_t i = 0; i < table->count; i++)
-    if (code_of(table, i) == code) return &table->rows[i];
+  foreach_row (row, table)
+    if (code_of(table, row) == code) return row;
   return NULL;
 }
 
@@ -69,7 +67,7 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
     Nearest nearest;
     nearest_start(&nearest, word);
-    for (size_t i = 0; i < table->count; i++) nearest_try(&nearest, table->rows[i].name);
+    foreach_row (known, table) nearest_try(&nearest, known->name);
     nearest_append(&nearest, "--", error);
   }
   return OPTIONS_USAGE;
@@ -80,11 +78,11 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
   struct option names[OPTION_ROWS + 1] = {{0}};
   char letters[2 * OPTION_ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
   size_t used = 1;
-  for (size_t i = 0; i < table->count; i++) {
-    const OptionRow *row = &table->rows[i];
-    names[i] = (struct option){.name = row->name,
-                               .has_arg = row->argument ? required_argument : no_argument,
-                               .val = code_of(table, i)};
+  foreach_row (row, table) {
+    names[row - table->rows] =
+        (struct option){.name = row->name,
+                        .has_arg = row->argument ? required_argument : no_argument,
+                        .val = code_of(table, row)};
     if (row->letter) letters[used++] = row->letter;
     if (row->letter && row->argument) letters[used++] = ':';
   }
@@ -149,10 +147,16 @@ static void print_row(FILE *file, const OptionRow *row) {
 }
 
 void option_table_help(const OptionTable *table, FILE *file) {
+  const char *name = getenv("MLP_TEMPLATE");
+  FILE *template = name ? fopen(name, "r") : NULL;
+  if (template) {
+    option_table_fill(table, template, file);
+    fclose(template);
+    return;
+  }
   fputs(table->usage, file);
-  for (size_t i = 0; i < table->count; i++) {
-    const OptionRow *row = &table->rows[i];
-    if (i == 0 || row->group) fputc('\n', file);
+  foreach_row (row, table) {
+    if (row == table->rows || row->group) fputc('\n', file);
     if (row->group) fprintf(file, "%s:\n", row->group);
     print_row(file, row);
   }
@@ -163,8 +167,7 @@ void option_table_help(const OptionTable *table, FILE *file) {
 
 void option_table_files(const OptionTable *table, const void *options, OptionFiles *files) {
   files->count = 0;
-  for (size_t i = 0; i < table->count; i++) {
-    const OptionRow *row = &table->rows[i];
+  foreach_row (row, table) {
     const char *path;
     if (row->file == FILE_NONE) continue;
     for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++) {

@@ -80,6 +80,9 @@ typedef struct {
   size_t count;
 } OptionTable;
 
+#define foreach_row(ROW, TABLE)                                                                    \
+  for (const OptionRow *ROW = (TABLE)->rows; ROW < (TABLE)->rows + (TABLE)->count; ROW++)
+
 typedef enum {
   OPTIONS_RUN,
   OPTIONS_HELP,    /* --help was given */
@@ -110,8 +113,13 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error);
 
-/* --help, in at most 80 columns. */
+/* --help, in at most 80 columns; or the template that the variable MLP_TEMPLATE of the environment
+   names, filled: the build makes a program's manual so. */
 void option_table_help(const OptionTable *table, FILE *file);
+
+/* Copies the template of a man page (roff with the macros of man(7)) or of the bash completion,
+   with what the table says in place of its marks. option_manual.c */
+void option_table_fill(const OptionTable *table, FILE *template, FILE *file);
 
 /* The values of a choice or a list with `between` between them. */
 void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size);

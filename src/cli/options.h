@@ -100,6 +100,3 @@ void options_print_config(FILE *file, const Options *options, bool whole);
 /* True if that file, when not whole, can be read again: its lines are not too long.
    options_file.c */
 bool options_can_be_saved(const Options *options, Error *error);
-/* Copies the template of the man page (roff with the macros of man(7)) or of the bash completion,
-   with what the table says in place of its marks. options_manual.c */
-void options_fill_template(FILE *template, FILE *file);

@@ -57,8 +57,7 @@ static char *read_line(char *line, int size, void *context) {
 static const OptionRow *find_key(const char *key, Error *error) {
   Nearest nearest;
   nearest_start(&nearest, key);
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     if (!row->initial) continue;
     if (strcmp(row->name, key) == 0) return row;
     nearest_try(&nearest, row->name);
@@ -146,8 +145,7 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   const char *group = NULL; /* not printed yet */
   bool first = true;
   char value[OPTIONS_PATH];
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     if (row->group) group = row->group;
     if (!value_of_key(row, options, whole, value)) continue;
     if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
@@ -159,8 +157,7 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
 
 bool options_can_be_saved(const Options *options, Error *error) {
   char value[OPTIONS_PATH];
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
     if (value_of_key(row, options, false, value) && strlen(value) > room)
       return error_set(error,

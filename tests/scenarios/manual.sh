@@ -21,7 +21,7 @@ compopt() { :; } # this bash reads no lines
 complete -p mlp-train >/dev/null || exit
 COMP_WORDS=(./mlp-train "${@:2}")
 COMP_CWORD=$(($# - 1))
-_mlp_train
+_mlp-train
 printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd ' '
 END
 
@@ -65,22 +65,14 @@ completes <<'END'
 --classify --load ''|b.safetensors sub
 END
 
-case_ 'help becomes a manual where there is no table of options'
-cat >help <<'END'
-Usage: mlp-x [OPTION]...
-       mlp-x list
-Does what it does and no more. Well.
-
-  --a-b N  a .number [1]
-.5 of it
-END
-"$TOP/scripts/help_manual.sh" ./mlp-x 1.2 <help
-[[ $(<mlp-x.1) = *'mlp\-x \- does what it does and no more'*'
-mlp\-x [OPTION]...
-.br
-mlp\-x list
+case_ 'a program has a page and a completion of its own'
+[[ $(<"$made/mlp-digits.1") = *'
+mlp\-digits \- draws digits that look handwritten and writes them as CSV in MNIST'*'
+Usage: mlp\-digits [OPTION]...
 '*'
-  \-\-a\-b N  a .number [1]
-\&.5 of it
-.fi'* ]] || die "$(<mlp-x.1)"
-grep -qxF "complete -o default -W '--a-b' mlp-x" mlp-x.bash
+\fB\-\-train\-rows\fR \fIN\fR
+rows of digits_train.csv
+.br
+from 1 to 1000000000; default \fB60000\fR
+'* ]] || die "$(<"$made/mlp-digits.1")"
+grep -qF -- "--train-rows) _mlp_words '60000'" "$made/mlp-digits.bash"
