@@ -226,7 +226,7 @@ static void list_topic(const Record *known, const char *topic, const LabTopic *l
          text_of(record_find(known, "lab-topic", "topic", topic), "title"));
   for (int p = 0; p < count; p++)
     if (*problems[p]) printf("problem %s\n", problems[p]);
-  if (live) printf("size %s: %s\n", lab_size_text(live, live->size).text, live->dims);
+  if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
   for (size_t i = 0; (rung = record_next(known, &i, "lab-rung", "topic", topic));) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
@@ -254,13 +254,12 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                       .rung = lab->rung,
                       .guarded = true,
                       .seed = 1};
-  const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 0;
-  for (int i = -1; i < sizes && (i < 0 || topic->sizes[i].dim[0]); i++) {
-    const LabSize size = i >= 0                   ? topic->sizes[i]
-                         : lab->size              ? lab->parsed
+  const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 1;
+  for (int i = 0; i < sizes && topic->sizes[i].dim[0]; i++) {
+    const LabSize size = lab->size                ? lab->parsed
                          : lab->on == ON_EMULATED ? lab_small_size(topic)
-                                                  : topic->size;
-    LabTable measured = lab_table(topic, problem, size, i >= 0);
+                                                  : topic->sizes[i];
+    LabTable measured = lab_table(topic, problem, size, i > 0);
     if (!lab_measure(&measured, &how, error) || !lab_add_table(&lab->measured, &measured, error))
       return false;
     if (!lab_table_good(&measured)) lab->wrong = true;

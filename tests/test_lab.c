@@ -45,8 +45,8 @@ static void check_problem(const LabTopic *t, int problem) {
   RULE(p->name, is_word(p->name) || (t->problem_count == 1 && !*p->name));
   for (int i = 0; i < problem; i++) RULE(p->name, strcmp(t->problems[i].name, p->name) != 0);
   RULE(p->name, p->out != LAB_NOTHING);
-  for (int i = -1; i < LAB_SIZES && (i < 0 || t->sizes[i].dim[0]); i++) {
-    const LabSize size = i < 0 ? t->size : t->sizes[i];
+  for (int i = 0; i < LAB_SIZES && t->sizes[i].dim[0]; i++) {
+    const LabSize size = t->sizes[i];
     RULE(lab_size_text(t, size).text, !t->refuse || !t->refuse(problem, size));
     RULE(p->name, lab_bytes(t, problem, size) > 0 && lab_count(t, size, -1) > 0);
     RULE(p->name, p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
@@ -60,8 +60,8 @@ static void check_topic(const LabTopic *t) {
   RULE("title", is_sentence(t->title));
   RULE("dims", lab_dims(t) >= 1 && lab_dims(t) <= LAB_DIMS);
   for (int d = 0; d < LAB_DIMS; d++) {
-    RULE("dims", t->size.dim[d] >= 1 && t->tested.dim[d] >= 1);
-    RULE("dims", d < lab_dims(t) || (t->size.dim[d] == 1 && t->tested.dim[d] == 1));
+    RULE("dims", t->sizes[0].dim[d] >= 1 && t->tested.dim[d] >= 1);
+    RULE("dims", d < lab_dims(t) || (t->sizes[0].dim[d] == 1 && t->tested.dim[d] == 1));
   }
   RULE("names", !t->metric == !t->metric_name && !t->measured == !t->measured_name);
   RULE("counts", t->problem_count > 0 && t->problem_count <= LAB_PROBLEMS && t->rung_count > 0);
@@ -137,7 +137,7 @@ static const LabTopic copy_topic = {.name = "copies",
                                     .problem_count = 2,
                                     .rungs = plain,
                                     .rung_count = 1,
-                                    .size = {{100, 10, 1}},
+                                    .sizes = {{{100, 10, 1}}},
                                     .tested = {{1, 1, 1}}};
 
 TEST(test_sizes) {
@@ -273,8 +273,8 @@ TEST(test_rungs_on_other_gpus) {
     for (const LabTopic *const *t = lab_topics; *t; t++)
       for (int r = 0; r < (*t)->rung_count; r++) {
         const LabRung *rung = &(*t)->rungs[r];
-        const LabCall call = {.size = (*t)->size, .gpu = &c->gpu},
-                      there = {.size = (*t)->size, .gpu = &h100};
+        const LabCall call = {.size = (*t)->sizes[0], .gpu = &c->gpu},
+                      there = {.size = (*t)->sizes[0], .gpu = &h100};
         if (*lab_refusal(rung, &there).text) continue;
         const TableCell note = lab_refusal(rung, &call);
         const bool refused =

@@ -33,14 +33,14 @@ static const LabTopic shown_topic = {.name = "shown",
                                      .problem_count = 1,
                                      .rungs = shown,
                                      .rung_count = 4,
-                                     .size = {{1000, 1000, 1}},
+                                     .sizes = {{{1000, 1000, 1}}},
                                      .predicted_name = "twice the point",
                                      .point_name = "the point",
                                      .shows_ulp = true};
 /* A table of arrays of 8 MB, for which 4 ms are 2 GB/s. */
 static LabTable make_shown(void) {
   static const double ms[] = {4, 0.008, 0.016, 0.032, 0.064, 0.016, NAN};
-  LabTable table = lab_table(&shown_topic, 0, shown_topic.size, false);
+  LabTable table = lab_table(&shown_topic, 0, shown_topic.sizes[0], false);
   for (int i = 0; i < table.count; i++) {
     LabRow *row = &table.rows[i];
     row->outcome = LAB_RIGHT;

@@ -107,9 +107,9 @@ TEST(test_harness_catches) {
                           .problem_count = 1,
                           .rungs = rungs,
                           .rung_count = TRICKS,
-                          .size = {{100, 10, 1}}};
+                          .sizes = {{{100, 10, 1}}}};
   const LabHow how = {.mode = LAB_TIMES, .guarded = true, .seed = 1};
-  LabTable table = measure(&topic, 0, topic.size, how);
+  LabTable table = measure(&topic, 0, topic.sizes[0], how);
   assert_int_equal(table.count, topic.rung_count);
   for (int i = 0; i < table.count; i++) {
     const LabRow *row = &table.rows[i];
@@ -263,7 +263,7 @@ TEST(test_mistakes) {
       const LabRung *rung = &(*t)->rungs[r];
       if (rung->kind != LAB_MISTAKE) continue;
       const LabHow how = {.mode = LAB_CHECKS, .rung = rung->name, .guarded = true, .seed = 1};
-      const LabTable table = measure(*t, problem_of(rung), (*t)->size, how);
+      const LabTable table = measure(*t, problem_of(rung), (*t)->sizes[0], how);
       assert_int_equal(table.count, rung->points ? rung->point_count : 1);
       if (table.rows[0].outcome != LAB_CAUGHT && table.rows[0].outcome != LAB_REFUSED)
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);

@@ -1,20 +1,17 @@
 /* Constant memory: a small table that every thread reads often, in three kinds of memory.
 
    Output i is x[i] + the sum of a table of TABLE floats, one addition per read. All lanes of a warp
-   read the whole table, but they may begin at different entries: of `addresses` neighbouring
-   entries, lane l begins at number l mod addresses. So at every moment a warp asks for that many
-   different words. The sweep varies this number from 1 to 32; nothing else changes.
+   read the whole table, but lane l begins at entry l mod `addresses`: at every moment a warp asks
+   for that many different words. The sweep varies this number from 1 to 32; nothing else changes.
 
-   The constant cache serves one address at a time: one for the whole warp is a broadcast, 32 are 32
-   requests one after the other. The first-level cache (read-only path) returns a line of 128 bytes,
-   and shared memory a word of each of its 32 banks. What is special about constant memory: where
-   the compiler knows that the address is the same for all lanes, the word is fetched once for the
-   warp, on another path than all other loads take.
+   The constant cache serves one address at a time. The first-level cache (read-only path) returns a
+   line of 128 bytes, and shared memory a word of each of its 32 banks. Where the compiler knows
+   that the address is the same for all lanes, a word of constant memory is fetched once for the
+   warp, on a path of its own.
 
    2^23 outputs x 256 reads are 2^26 warp reads: 0.29 ms at one per clock and SM (132 x 1.755 GHz),
-   which is what shared memory can do; three instructions for two reads, four per clock, 0.11 ms for
-   addresses that the compiler knows; 32 addresses of the constant cache take 32 times as long as
-   one. Operations are additions: at most half the FMA ceiling. */
+   as shared memory can; 0.11 ms for addresses that the compiler knows (three instructions for two
+   reads, four per clock). Operations are additions: at most half the FMA ceiling. */
 #include <numeric>
 
 #include "lab/lab.cuh"
@@ -59,9 +56,8 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 __constant__ float c_table[STORED];
 
 /* The fourth rung, UNROLL = TABLE: every lane begins at entry 0, and the loop is fully unrolled:
-   each address is a number in the code. On Ampere the addition itself names it, an operand like a
-   register. On Hopper one uniform load brings two words into registers that the warp has once for
-   all lanes (ULDC in the machine code, LDC in the first rung): half a load per read. */
+   each address is a number in the code. On Ampere it is an operand of the addition. On Hopper one
+   uniform load (ULDC) brings two words into registers that the warp has once for all lanes. */
 template <int UNROLL_> struct Constant {
   static constexpr int UNROLL = UNROLL_;
   __device__ static Constant open(const float *) {
@@ -154,7 +150,7 @@ const LabTopic lab_constant = {
     "elements",
     LAB_GFLOP_PER_S,
     LAB_LADDER,
-    .size = {{1 << 23, 1, 1}},
+    .sizes = {{{1 << 23, 1, 1}}},
     .tested = {{3000, 1, 1}},
     .refuse = lab_refuse_grid<BLOCK>,
     .count = [](LabSize size, int array) { return array == 1 ? STORED : size.dim[0]; },

@@ -4,17 +4,15 @@
    GB/s counts the useful traffic, 8 bytes per element. Memory moves in sectors of 32 bytes. A warp
    with words of w bytes wants w sectors if these contain nothing else:
 
-   - offset: the warps' words lie side by side, but start some bytes off a sector's edge. A request
-     then touches w + 1 sectors. The extra one is also wanted by the neighbouring warp, so the
-     caches give most of it back. An offset costs next to nothing.
-   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors: from a
-     stride of 32 / w on, each lane has a sector to itself and uses w / 32 of it. The rest of the
-     sector is asked for a whole pass over the array later, when no cache has it any more. Wide
+   - offset: the words lie side by side, but start some bytes off a sector's edge. A request touches
+     w + 1 sectors; the neighbouring warp wants the extra one, too, and the caches give most of it
+     back.
+   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors. The rest
+     of a sector is asked for a whole pass over the array later, when no cache has it any more. Wide
      words waste less: 4 bytes end at 1/8, 8 bytes at 1/4, 16 bytes at 1/2.
 
    A stride can cost more than the sectors say: before a sector written in part goes back to memory,
-   the rest of it may have to be read, and memory may be read two sectors at a time. dram__bytes.sum
-   tells what was really moved. */
+   the rest of it may have to be read. dram__bytes.sum tells what was really moved. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -58,11 +56,9 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column; blockIdx.x goes
-   down the rows, and blocks start in the order of x, so the table is copied column after column.
-   Lane: the row below its neighbour's. At the default size a pass down one column touches more
-   lines than the caches have, so a sector has left them when a later pass wants the next word in
-   it. */
+   The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column, blockIdx.x goes
+   down the rows; blocks start in the order of x, so the table is copied column after column. Lane:
+   the row below its neighbour's. A pass down one column touches more lines than the caches have. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -127,7 +123,7 @@ const LabTopic lab_copy_patterns = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{1 << 28, 1, 1}},
+    .sizes = {{{1 << 28, 1, 1}}},
     .tested = {{100000, 1, 1}},
     .predicted_name = "sectors per request",
     .point_name = "offset, bytes; stride, words",

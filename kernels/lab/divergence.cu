@@ -1,21 +1,19 @@
 /* Divergence: what it costs when lanes of one warp take different branches.
 
-   A warp issues as if it had one program counter: an instruction is issued once for all lanes that
-   want it, while the others wait. Where lanes part ways, the paths run one after the other, each at
-   the price of a whole warp, until all meet again. So the number of distinct paths IN A WARP is the
-   slowdown. That different warps take different paths costs nothing, and it does not matter how
-   many lanes take which path.
+   A warp issues an instruction once for all lanes that want it, while the others wait. Where lanes
+   part ways, the paths run one after the other, each at the price of a whole warp, until all meet
+   again. So the number of distinct paths IN A WARP is the slowdown, whatever other warps do and
+   however many lanes take a path.
 
    The work of an element is an orbit of the quadratic map: y = y y + c, STEPS times, from y = x /
    (1 + |x|). For this c the orbit is chaotic, so that no compiler shortens it, and a step more or
-   less or another c shows in the result. It stands in the kernel PATHS times: a path is a loop of
-   its own with a parameter of its own, which the compiler can neither merge nor replace by
-   predicates. Only the launcher knows that all parameters hold the same c: rungs differ in nothing
-   but which lane takes which branch.
+   less shows in the result. It stands in the kernel PATHS times: a path is a loop of its own with a
+   parameter of its own, which the compiler can neither merge nor replace by predicates. Only the
+   launcher knows that all parameters hold the same c.
 
    2^21 elements x 3968 steps are 8.3 G FMAs: 0.28 ms at 132 SMs x 128 lanes x 1.755 GHz, against 8
-   bytes per element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency of
-   4 cycles: in every rung issuing is what counts, not waiting. */
+   bytes per element, 0.006 ms. Each scheduler has 16 warps where 4 would hide the FMA's latency:
+   issuing is what counts. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -136,7 +134,7 @@ const LabTopic lab_divergence = {"divergence",
                                  "elements",
                                  LAB_GFLOP_PER_S,
                                  LAB_LADDER,
-                                 .size = {{1 << 21, 1, 1}},
+                                 .sizes = {{{1 << 21, 1, 1}}},
                                  .tested = {{3000, 1, 1}},
                                  .refuse = lab_refuse_grid<BLOCK>,
                                  .predicted_name = "paths per warp",

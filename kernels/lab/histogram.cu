@@ -3,13 +3,12 @@
    Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32. A value
    outside [0, 1), or a NaN, is counted in no bin. n values read 4 n bytes, and that is the floor:
    2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
-   each 32 values, and its atomic additions in shared memory must be done in them.
+   each 32 values.
 
-   The column counts what those cost: wavefronts, the passes of shared memory over a warp's atomic,
-   one word of each of the 32 banks at a time. An increment by a constant 1 whose result is not used
-   becomes ATOMS.POPC.INC, which serves all lanes that want the same word at once: 3.2 passes where
-   32 lanes fall into 256 bins at random. An atomic that adds something else, or returns the old
-   value, serves lanes of the same word one by one.
+   The column counts wavefronts, the passes of shared memory over a warp's atomic, one word of each
+   of the 32 banks at a time. An increment by a constant 1 whose result is not used becomes
+   ATOMS.POPC.INC, which serves all lanes that want the same word at once: 3.2 passes where 32 lanes
+   fall into 256 bins at random. Any other atomic serves lanes of the same word one by one.
 
    Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
 #include "lab/lab.cuh"
@@ -134,10 +133,9 @@ __device__ void clear(uint32_t *counters, int words) {
 }
 
 /* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
-   at once, so that few bins are added in the end: one atomic in shared memory per value, one in the
-   L2 cache for each bin of a block. Lane: copy (lane mod copies); it starts to add at another copy
-   than its neighbours, which would all read the same bank. Loads says which thread takes which
-   values. */
+   at once, so that few bins are added in the end. Lane: copy (lane mod copies); it starts to add at
+   another copy than its neighbours, which would all read the same bank. Loads says which thread
+   takes which values. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -164,11 +162,8 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
                          copies);
 }
 
-/* Thread: every t-th value, t being the threads of the grid.
-
-   Rung 2 has one copy of the bins, rung 3 up to 32 side by side: then each lane has a bank of its
-   own, whatever the values are. Both take the same time (H100, docs/results/lab-h100.md): 3.2
-   passes are hidden behind memory, which each thread asks for 4 bytes at a time. */
+/* Thread: every t-th value, t being the threads of the grid. Rung 2 has one copy of the bins, rung
+   3 up to 32 side by side: then each lane has a bank of its own, whatever the values are. */
 struct OneByOne {
   static constexpr int VALUES = 1; /* of a thread at a time */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
@@ -230,9 +225,8 @@ __device__ uint32_t warp_sum(uint32_t mine) {
 
 /* Sorts a tile by ranges and stores, for each value, its bin's place in the range, one byte. Grid:
    one block per tile. Block: counts the tile's values of each range, adds up where each range
-   starts, then puts every value's byte into the next place of its range, in the order of arrival,
-   which the counts do not show. Reads 4 bytes per value, twice (the second time mostly from the L2
-   cache), writes 1. Atomics collide more than before: sorting pays in the next kernel. */
+   starts, then puts every value's byte into the next place of its range. Reads 4 bytes per value,
+   twice (the second time mostly from the L2 cache), writes 1. */
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     sort_tiles(const float *d_values, int64_t count, int bins, uint8_t *d_keys,
                uint32_t *d_starts) {
@@ -404,10 +398,9 @@ __device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uin
 }
 
 /* Rung 5 for bins that only fit with counters of 16 bits: 65536 of them in 128 KB. A block adds at
-   most 16384 between two barriers, so a counter that was below 32768 before cannot overflow before
-   the half is moved away. Atomics that return the old value serve equal bins one by one; therefore
-   a thread adds a run of equal bins at once: skewed and sorted values make few additions. Grid: one
-   block per multiprocessor, each with all the bins. */
+   most 16384 between two barriers, so a counter below 32768 cannot overflow before the half is
+   moved away. Atomics that return the old value serve equal bins one by one; therefore a thread
+   adds a run of equal bins at once. Grid: one block per multiprocessor, each with all the bins. */
 __global__ void __launch_bounds__(THREADS)
     half_width(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   extern __shared__ uint32_t counters[]; /* bins / 2, rounded up */
@@ -545,8 +538,7 @@ const LabTopic lab_histogram = {
     "values x bins",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{1 << 28, 256, 1}},
-    .sizes = {{{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
+    .sizes = {{{1 << 28, 256, 1}}, {{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
     .tested = {{1000000, MOST_BINS, 1}},
     .refuse = refuse_all,
     .count = [](LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },

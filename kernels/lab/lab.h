@@ -23,7 +23,7 @@ typedef struct CUevent_st *cudaEvent_t;
 extern "C" {
 #endif
 
-enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 7 };
+enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 8 };
 
 /* The sizes of a problem, outermost first, each at least 1; a dimension that a topic does not have
    is 1. */
@@ -144,10 +144,10 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  LabSize size;             /* of the ladder as it is shown */
-  LabSize sizes[LAB_SIZES]; /* more, at which the last rung and the libraries are timed as well; 0:
-                               none */
-  LabSize tested;           /* random tests go from 1 to this in each dimension */
+  /* Of the ladder as it is shown; then those at which only the last rung and the libraries are
+     timed; 0: no more. */
+  LabSize sizes[LAB_SIZES];
+  LabSize tested; /* random tests go from 1 to this in each dimension */
   /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
   const char *(*refuse)(int problem, LabSize size);
   /* Elements of input `array`; -1: of the output. NULL: one for each point of the size. */

@@ -2,39 +2,12 @@
 
    A GPU computes exp, log, sin, square root and quotient in three places: FP64 units, ordinary
    float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp). These serve
-   16 lanes of an SM per cycle, 4 per scheduler, so that a warp occupies its scheduler's unit for 8
-   cycles. An SM of an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). A
-   suffix decides which one a line of code gets: `x / (y + 1e-300)` is a division of doubles
-   although x and y are floats, because 1e-300 has no f. (The compiler repairs what cannot be
-   noticed: it makes (float)(1.0 * x / y) a float division again, but 1.0 * x under exp it must
-   believe.)
+   16 lanes of an SM per cycle, so that a warp occupies its scheduler's unit for 8 cycles. An SM of
+   an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). A suffix decides which
+   one a line of code gets: `x / (y + 1e-300)` is a division of doubles although x and y are floats,
+   because 1e-300 has no f.
 
-   Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
-   13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
-   conversions from and to double (8 each). This is the column `predicted`:
-
-                 exp   log   sin  sqrt   x/y   error, ulp, CUDA C++ Programming Guide, chapter
-     double       32    85    50    24    32   on mathematical functions: 0.5 after rounding
-     float        10    28    30    12    14   2, 1, 2, 0, 0
-     intrinsic     8     8     8     8    12   2 + 1.173 |x|; 3; none; 1; 2, and for log in
-     fast-math     8     8     8     8     8   [0.5, 2] and sin an absolute error of 2^-21.41
-
-   Read it with the error beside it. __logf near 1 and __sinf near pi have not one right digit: an
-   absolute error of 3.6e-7 is nothing to 1 and everything to 1e-7. __expf loses one of the result's
-   eight digits at x = -10, two at -87. And expf is nearly hidden by the unit that __expf waits for
-   as well: reducing the argument exactly costs instructions that mostly fit into the wait. So
-   -use_fast_math gains a factor on this GPU where log, sin, square root or division are the work,
-   and little for exp.
-
-   Hence the choice in kernels/layer/softmax.cu and kernels/epoch/rows.cuh: expf and logf (times and
-   errors: docs/lab/math.md).
-   - exp: within 2 ulp for every z - m from 0 to -87, for 0.08 ms of 0.35 (2^30 exponentials, H100),
-     which a softmax of as many values would fetch and store in 2.9 ms.
-   - log: three times the time, but one per row. The loss is log(sum) + m - z[label], and a row that
-     the network is sure of has a sum of 1 + 1e-5 or less. The loss is then 1e-5, and the 3.6e-7 of
-     __logf would be 4% of it; at 1e-7, all of it.
-
-   The kernel is in math.cuh. */
+   Read the cycles with the error beside them (docs/lab/math.md). The kernel is in math.cuh. */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -149,7 +122,9 @@ struct Intrinsic {
   }
 };
 
-/* The table at the top of this file. */
+/* Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
+   13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
+   conversions from and to double (8 each). */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {
       {32, 85, 50, 24, 32}, {10, 28, 30, 12, 14}, {8, 8, 8, 8, 12}, {8, 8, 8, 8, 8}};
@@ -188,7 +163,7 @@ const LabTopic lab_math = {
     "elements",
     LAB_GFLOP_PER_S,
     LAB_LADDER,
-    .size = {{1 << 22, 1, 1}},
+    .sizes = {{{1 << 22, 1, 1}}},
     .tested = {{5000, 1, 1}},
     .warm = true,
     .predicted_name = "cycles per warp",

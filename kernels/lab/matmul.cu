@@ -1,22 +1,21 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k.
 
    2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB. Memory
-   could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 132 multiprocessors,
-   128 multiply-adds per cycle each, 1.98 GHz: 67 TFLOP/s). So the ladder is about feeding them:
-   every multiply-add takes three operands, and each rung takes more of them from nearer by.
+   could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 67 TFLOP/s). So the
+   ladder is about feeding them: every multiply-add takes three operands, and each rung takes more
+   of them from nearer by.
 
    From rung 3 on shared memory feeds it: 32 banks of 4 bytes, one wavefront of up to 128 bytes per
-   cycle, while four schedulers start up to four multiply-adds of a warp per cycle. A rung that
-   needs more than 1/4 wavefront for each of those is limited by shared memory; the column shows
-   that number. A 4-byte load takes a wavefront for each different word in the busiest bank; a
-   16-byte load is served by quarters of a warp, two quarters at once where lanes n and n ^ 1, or n
-   and n ^ 2, want the same address.
+   cycle, while four schedulers start up to four multiply-adds of a warp per cycle. The column shows
+   wavefronts per multiply-add; above 1/4 shared memory is the limit. A 4-byte load takes a
+   wavefront for each different word in the busiest bank; a 16-byte load is served by quarters of a
+   warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
 
-   Rungs 1 to 9 and cuBLAS are fused multiply-add in float32. The ladder goes on with tensor cores,
-   which multiply bf16 numbers: matmul_mma.cu and matmul_hopper.cu. So there are three problems.
-   `float32`: the product to float32's accuracy, in the end as six products of bf16 terms. `bf16`: A
-   and B are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as
-   tf32 keeps. */
+   Rungs 1 to 9 and cuBLAS are fused multiply-add in float32; matmul_mma.cu and matmul_hopper.cu
+   have those on tensor cores, which multiply bf16 numbers. So there are three problems. `float32`:
+   the product to float32's accuracy, in the end as six products of bf16 terms. `bf16`: A and B are
+   bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as tf32 keeps.
+   */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 #include "lab/matmul_tensor.cuh"
@@ -133,10 +132,9 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
    One element, tile and slabs 32 x 32. 1-D: 8 rows of a column. 2-D: 8 x 8.
 
-   What changed with one element: what 32 threads need is fetched once. A warp has a row of the
-   tile. Each multiply-add still takes a word of B from shared memory, one wavefront, and half a
-   wavefront for A, whose word is the same in all lanes and which the compiler loads four k at a
-   time.
+   What changed with one element: what 32 threads need is fetched once. Each multiply-add still
+   takes a word of B from shared memory, one wavefront, and half a wavefront for A, whose word is
+   the same in all lanes of a warp and which the compiler loads four k at a time.
 
    What changed with more: a step in k takes TM + TN words for TM TN multiply-adds: 9 for 8, then 16
    for 64. The compiler sees neighbours and makes 16-byte loads of shared memory. */
@@ -184,8 +182,7 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
 
    What changed: global memory is read 16 bytes at a time, one quad of each slab per thread. A is
    transposed on its way, so that a thread's 8 rows at one k lie side by side: a fragment is two
-   16-byte loads, and four steps' worth of A no longer occupy registers. The next slab is asked for
-   before the barrier that waits for the slowest warp.
+   16-byte loads. The next slab is asked for before the barrier that waits for the slowest warp.
 
    The next two rungs are this kernel with another Place. */
 template <class Place, bool QUADS>
@@ -379,8 +376,10 @@ extern "C" const LabTopic lab_matmul = {
     "M x N x K",
     LAB_GFLOP_PER_S,
     LAB_LADDER,
-    .size = {{4096, 4096, 4096}},
-    .sizes = {{{1024, 1024, 1024}}, {{2048, 2048, 2048}}, {{8192, 8192, 8192}}},
+    .sizes = {{{4096, 4096, 4096}},
+              {{1024, 1024, 1024}},
+              {{2048, 2048, 2048}},
+              {{8192, 8192, 8192}}},
     .tested = {{400, 400, 200}},
     .refuse = refuse,
     .count = count,

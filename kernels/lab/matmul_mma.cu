@@ -46,8 +46,7 @@ __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corn
    What changed, since warp-tiles: one mma.sync does 64 multiply-adds for each lane, and what it
    takes comes from shared memory by ldmatrix, which hands 8 x 8 numbers out to a warp as the tensor
    core wants them, transposed for B. 16 mma.sync on six ldmatrix: 24 wavefronts for 1024
-   multiply-adds of a warp, a fifth of what warp-tiles needs. Registers carry the next slab from
-   global to shared memory; it is asked for before this one is multiplied. */
+   multiply-adds of a warp. Registers carry the next slab from global to shared memory. */
 __global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
 #if __CUDA_ARCH__ >= 800
   __shared__ Slab slab;

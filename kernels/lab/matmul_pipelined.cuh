@@ -8,12 +8,8 @@ namespace pipelined {
 
 /* All that can be tuned. A warp's lanes are LANES_DOWN x LANES_ACROSS, each with TM x TN of C in
    quads: four rows, four more 4 LANES_DOWN further down, and so on; likewise across. STAGES slabs
-   are in shared memory at once, BLOCKS blocks on a multiprocessor.
-
-   Two blocks per multiprocessor: while one waits at its barrier or writes its tile, the other
-   multiplies. An H100 runs 264 blocks at once; the 1024 tiles at 4096 are 3.88 turns of that, which
-   take the time of 4: 97% is the most that can be reached. Lanes 4 x 8 were 1.5% ahead of 8 x 4;
-   pipelined::kernel tells what other slabs show. */
+   are in shared memory at once, BLOCKS blocks on a multiprocessor: while one waits at its barrier
+   or writes its tile, the other multiplies. docs/lab/matmul.md has what other numbers gave. */
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
@@ -74,22 +70,15 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
 /* C = A B.
 
    Block: a tile BM x BN of C. Warp: WM x WN of it. Lane: TM x TN of that, in registers. Lanes are
-   numbered so that n and n ^ 1 share columns, n and n ^ 2 rows: shared memory then serves two
-   quarters of a warp at a time, and a 16-byte load takes 2 wavefronts. A step in k takes 6 such
-   loads, 12 cycles of shared memory, and 128 multiply-adds, 128 cycles of one of the four
-   schedulers that share it: shared memory is busy for 12 of every 32 cycles.
+   numbered so that n and n ^ 1 share columns, n and n ^ 2 rows: a 16-byte load takes 2 wavefronts.
+   A step in k takes 6 such loads, 12 cycles of shared memory, and 128 multiply-adds, 128 cycles of
+   one of the four schedulers that share it: shared memory is busy for 12 of every 32 cycles.
 
    What changed: copies are asynchronous, into the last of STAGES slabs while the block multiplies
    the first, and need no registers. One barrier per slab is left, at which the new slab has long
    arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last step of the
-   slab before. The registers that are free now hold a tile of 8 x 16.
-
-   What limits it then is the instructions that a scheduler starts, one per cycle. The loop over a
-   slab of 8 has 1136 in SASS of CUDA 13.0, 1024 of them FFMA: 90% of the peak while it lasts, 83%
-   if 102 of them wait a cycle for a register as the rule says. A slab of 16 should have been 5%
-   faster (91% and 87%, half the barriers); on an H100 it took 10% longer. Most likely its loop, 36
-   KB of code against 18, no longer reaches the schedulers fast enough: slabs of 16 with only 8 x 8
-   per thread had 98 to 100% of cuBLAS, slabs of 32, 72 KB, only 86%. */
+   slab before. The registers that are free now hold a tile of 8 x 16. What limits it then is the
+   instructions that a scheduler starts, one per cycle. */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */

@@ -39,14 +39,12 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
 
 /* acc (TM, TN) += a (TM) b (TN), in an order that should spare the registers.
 
-   A Hopper scheduler can start one FFMA per cycle, and an FFMA reads three registers. The register
-   file has two banks, even and odd numbers, that deliver one each per cycle (measured on Ampere by
-   Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). By that rule the pace holds only where
-   one operand is taken again from the FFMA before (.reuse in SASS) and the other two lie in
-   different banks. The compiler chooses registers and marks reuse, but follows the order given:
-   columns, down and up in turn, even rows and odd rows apart, has the fewest conflicts in SASS of
-   those tried. What else the rule predicted was not what was measured (store_tile,
-   pipelined::kernel). */
+   An FFMA reads three registers, and the register file has two banks, even and odd numbers, that
+   deliver one each per cycle (measured on Ampere by Huerta et al., Analyzing Modern NVIDIA GPU
+   Cores, 2025). By that rule a scheduler can start one per cycle only where one operand is taken
+   again from the FFMA before (.reuse in SASS) and the other two lie in different banks. The
+   compiler chooses registers and marks reuse, but follows the order given: columns, down and up in
+   turn, even rows and odd rows apart, has the fewest conflicts in SASS of those tried. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -60,10 +58,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
 }
 
 /* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap
-   away. One float at a time: one way for every n. 16-byte stores would take fewer instructions, but
-   want accumulators in aligned fours of registers, so column j in bank j % 2, right where 16-byte
-   loads have put b[j]: by the rule above the loop would lose 5%. Measured, it lost nothing, and the
-   whole gained nothing (an H100, 4096, slabs of 16: 46.6 TFLOP/s against 46.4). */
+   away. One float at a time: one way for every n (docs/lab/matmul.md has what 16-byte stores
+   gained). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {

@@ -1,16 +1,15 @@
 /* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once.
 
    The output is the upper triangle row by row, the order of PyTorch's pdist: (0, 1), (0, 2), ...,
-   (0, n - 1), (1, 2), ... Each element k of a pair gives one term, (a[k] - b[k])^2, three
-   operations: subtract, multiply, add. The GPU needs two instructions for them, since it multiplies
-   and adds in one. So a kernel of differences that issues nothing else shows 75% of the FMA
+   (0, n - 1), (1, 2), ... Each element k of a pair gives one term, (a[k] - b[k])^2: three
+   operations, in two instructions. So a kernel that issues nothing else shows 75% of the FMA
    ceiling, which counts two operations per instruction. The product of the last rung needs one
-   instruction per term and is counted like the others, by the work it replaces: 150%.
+   instruction per term and is counted by the work it replaces: 150%.
 
    16384 x 300: 134 million pairs, 40.3 G terms. Differences: 80.5 G lane-instructions at 132 SMs x
    128 lanes x 1.755 GHz = 29.7 T/s are 2.7 ms. Bytes: 20 MB in, 537 MB out at 2.9 TB/s 0.19 ms. So
-   arithmetic decides, if only operands reach it: two loads per term (4 bytes of a, 4 of b) would be
-   322 GB. The ladder is about fewer and cheaper loads per term, which is what its column counts. */
+   arithmetic decides, if only operands reach it: two loads of 4 bytes per term would be 322 GB. The
+   column counts loads per term. */
 #include <cuda_pipeline.h>
 
 #include <cmath>
@@ -73,9 +72,8 @@ void reference(const LabRange *r) {
 
 /* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
    the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
-   times the sum of (|a[k]| + |b[k]|)^2: the bound of differences with magnitudes added where those
-   subtract. For vectors far from the origin and near each other that is far more than the
-   distance itself: cancellation. */
+   times the sum of (|a[k]| + |b[k]|)^2, the distance with magnitudes added where it subtracts: far
+   more than the distance itself for near vectors far from the origin. */
 void allowed_product(const LabRange *r) {
   sum_pairs(r, r->allowed, [](double a, double b) {
     const double both = fabs(a) + fabs(b);
@@ -120,10 +118,9 @@ __device__ Pair tile_of(int64_t k, int tiles) {
 
 /* ---- 1, 2. one thread per pair ------------------------------------------------------------------
    Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
-   j. Two 4-byte loads per term: a[k] is the same for the warp, but b[k] lies d floats from the
-   neighbour's, so a request touches 32 sectors and uses 4 bytes of each; the caches keep the rest
-   for the next k, if they can. The exponent is an argument, as in a library's p-norm, so that the
-   compiler does not see the 2 and multiply. */
+   j. Two 4-byte loads per term: a[k] is the same for the warp, b[k] lies d floats from the
+   neighbour's, so a request touches 32 sectors and uses 4 bytes of each. The exponent is an
+   argument, so that the compiler does not see the 2 and multiply. */
 constexpr int PAIR_BLOCK = 256;
 
 template <bool POWER>
@@ -273,8 +270,7 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
 /* ---- 4. tiles in registers ----------------------------------------------------------------------
    A slab of SLAB elements of both 128 vectors is copied and transposed at a time, by lanes 8 along
    k and 4 along the vectors: a whole sector of each vector, and with the pitch of 4 more than 128
-   words all 32 banks. There are 128 arithmetic instructions for four loads. But all threads wait
-   while a slab is fetched, and those 4-byte loads with their tests are instructions, too. */
+   words all 32 banks. All threads wait while a slab is fetched. */
 constexpr int SLAB = 8, PITCH = TILE + 4;
 
 __global__ void __launch_bounds__(TILE_BLOCK, 2)
@@ -494,8 +490,7 @@ const LabTopic lab_pairwise = {"pairwise",
                                "vectors x elements",
                                LAB_GFLOP_PER_S,
                                LAB_LADDER,
-                               .size = {{16384, 300, 1}},
-                               .sizes = {{{4096, 300, 1}}, {{65536, 16, 1}}},
+                               .sizes = {{{16384, 300, 1}}, {{4096, 300, 1}}, {{65536, 16, 1}}},
                                .tested = {{300, 70, 1}},
                                .refuse = refuse,
                                .count = count,

@@ -1,17 +1,15 @@
 /* The ladder of the sum: many values, one number.
 
-   A sum of n values reads 4 n bytes and adds n - 1 times: at a quarter of an addition per byte,
-   memory decides, and the floor is 4 n bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000
-   GB/s). What a block does with the values it has fetched must hide behind the fetching. The first
-   five rungs (after Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with
-   five ways to add up a block, run level after level until one value is left; the last one reads
-   everything in one launch.
+   A sum of n values reads 4 n bytes and adds n - 1 times: memory decides, and the floor is 4 n
+   bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
+   Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with five ways to add
+   up a block, run level after level until one value is left; the last one reads everything in one
+   launch.
 
    The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
-   1 if no two lanes want different words of one bank, up to 32 otherwise. A wavefront is one cycle
-   of the multiprocessor, and in the time that memory takes to deliver 32 values there are some ten
-   such cycles. What a block mostly does in the first rungs is wait at its eight barriers, with
-   seven other blocks to fill the gaps; and 2^20 blocks must be started and ended. */
+   1 if no two lanes want different words of one bank, up to 32 otherwise. In the time that memory
+   takes to deliver 32 values there are some ten of them. The first rungs mostly wait for other
+   things: a block for its eight barriers, the GPU for 2^20 blocks to start and end. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -86,10 +84,8 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
 };
 
 /* Rung 2. The same additions by the first threads: whole warps work or rest. But neighbouring lanes
-   now reach 2, 4, 8, ... words apart, which are words of one bank. There are about as many
-   wavefronts as before, but in the middle steps they all belong to one warp, for which the block
-   waits at each barrier: this rung is slower than the one it was to improve (H100,
-   docs/results/lab-h100.md). */
+   now reach 2, 4, 8, ... words apart, which are words of one bank. In the middle steps all
+   wavefronts belong to one warp, for which the block waits at each barrier. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   template <class T> static __device__ void to(T *v, int t, int step) {
     const int at = 2 * step * t;
@@ -101,8 +97,7 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
 };
 
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
-   neighbouring words, a third of the wavefronts. It is hardly faster than rung 1: the time goes to
-   barriers and blocks. */
+   neighbouring words, a third of the wavefronts. */
 struct Sequential : Tree<Sequential> {
   template <class T> static __device__ void to(T *v, int t, int step) {
     const int half = THREADS / 2 / step;
@@ -197,9 +192,8 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* Blocks of the running launch that have written their sum: 0 when the module is loaded, and every
-   launch leaves 0 behind, so two launches must not run at once. In d_work it would take a memset
-   before each kernel. */
+/* Blocks of the running launch that have written their sum. Every launch leaves 0 behind, so two
+   launches must not run at once; in d_work it would take a memset before each kernel. */
 __device__ unsigned blocks_done;
 
 template <class T> struct alignas(16) Quad { T x, y, z, w; };
@@ -320,8 +314,7 @@ const LabTopic lab_reduce = {
     "values",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{1 << 28, 1, 1}},
-    .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
+    .sizes = {{{1 << 28, 1, 1}}, {{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
     .tested = {{1000000, 1, 1}},
     .count = [](LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
     .predicted_name = "shared wavefronts / 32 values",

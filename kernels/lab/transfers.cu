@@ -2,22 +2,19 @@
 
    The work has three stages: copy in, compute, copy out. Each has an engine of its own on the
    device: a copy engine for each direction of the link, and the multiprocessors. If the stages run
-   one after the other, two engines always wait. The ladder makes them work at the same time: cut
-   the array into chunks, and while one chunk is computed, the next comes in and the one before goes
-   out.
+   one after the other, two engines always wait. The ladder cuts the array into chunks: while one
+   chunk is computed, the next comes in and the one before goes out.
 
    Bytes: 4 n each way; the link carries both ways at once, so 100% of its ceiling is the time that
    one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
-   takes about as long as a copy: the case where overlap gains most, three times. Perfect is the
-   longest of the three stages alone, and no pipeline gets there: the first chunk must come in
-   before anything else can run, and the last must go out after everything else is over: with c
-   chunks at best c / (c + 2) of perfect. More chunks help, until what each of them costs (its calls
-   on the host, start and end of two copies) is no longer small compared with its bytes.
+   takes about as long as a copy. Perfect is the longest of the three stages alone. With c chunks c
+   / (c + 2) of it is the best, as the first must come in and the last go out alone. More chunks
+   help, until the calls of each cost as much as its bytes.
 
    Asynchronous copies need pinned (page-locked) memory, which the copy engine reads by itself. From
-   pageable memory cudaMemcpyAsync is a copy by the host into a pinned buffer of the driver's, piece
-   by piece; to pageable memory it returns when everything is done. Whoever queues a copy of pinned
-   memory must not free or change that memory until the stream has completed the copy. */
+   pageable memory the host copies into a pinned buffer of the driver's, piece by piece. Whoever
+   queues a copy of pinned memory must not free or change that memory until the stream has completed
+   it. */
 #include "lab/lab.cuh"
 
 #include <cmath>
@@ -206,11 +203,10 @@ template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call)
 
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
 
-/* The order within a stream no longer helps when copies and kernels have streams of their own: an
-   event has to say that the kernel waits for its copy. FORGOTTEN: nothing says so. On a good day a
-   short copy, queued first, is early enough. To have the bad day every time, an event holds the
-   copy until the kernel is over, and d_x is first filled with a number that no input has, 3.4e38
-   (7f7f7f7f): no element is right by luck. */
+/* Copies and kernels have streams of their own: an event has to say that the kernel waits for its
+   copy. FORGOTTEN: nothing says so. To have the bad day every time, an event holds the copy until
+   the kernel is over, and d_x is first filled with a number that no input has, 3.4e38 (7f7f7f7f).
+   */
 template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1);
@@ -311,7 +307,7 @@ const LabTopic lab_transfers = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{1 << 26, 1, 1}}, /* 256 MiB each way */
+    .sizes = {{{1 << 26, 1, 1}}}, /* 256 MiB each way */
     .tested = {{1000003, 1, 1}},
     .on_host = true,
     .predicted_name = "% of perfect",

@@ -3,16 +3,10 @@
 
    8 bytes per element, read and written once: 8192 x 8192 moves 537 MB, 0.181 ms at the 2958 GB/s
    of an H100's own copy. The difficulty: what lies side by side in the input lies a whole row apart
-   in the output, so lanes that read neighbours write far apart, or the other way round. The way out
-   is to turn a tile round in shared memory, where it does not matter which lane reads what, unless
-   two lanes want the same bank: shared memory has 32 banks of 4 bytes, and lanes of a request that
-   want different words of one bank are served one after the other. After that, what counts is how
-   many bytes are in flight.
-
-   Tried and left out: one more rung with the tiles in panels 32 high, so that output as well as
-   input would be visited in stretches of some KB. At 8192 x 8192 an H100 had 94.1% of the copy
-   bandwidth that way against 95.5% row by row, at 16384 x 16384 96.2% against 96.4%: the order in
-   which whole tiles are visited does not matter there. */
+   in the output. The way out is to turn a tile round in shared memory, where it does not matter
+   which lane reads what, unless two lanes want the same bank: there are 32 banks of 4 bytes, and
+   lanes that want different words of one bank are served one after the other. After that, what
+   counts is how many bytes are in flight. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -58,10 +52,9 @@ const char *refuse_one_thread(const LabCall *call) {
 
 /* ---- 2. one thread per row ----------------------------------------------------------------------
    Thread: one row of the input. Lanes write neighbours (a column of the output's row), but read a
-   whole row apart: 32 sectors per load for 4 bytes of each. And 8192 rows are only 8192 threads
-   where an H100 has room for 270,000: small blocks at least spread them over all multiprocessors.
-   Bytes: the floor's only as long as the first-level cache keeps each thread's line for its next
-   loads. */
+   whole row apart: 32 sectors per load for 4 bytes of each. 8192 rows are only 8192 threads where
+   an H100 has room for 270,000: small blocks spread them over all multiprocessors. Bytes: the
+   floor's as long as the first-level cache keeps each thread's line for its next loads. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -95,13 +88,10 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
    Thread: SIDE / DOWN elements, DOWN rows apart; all its loads are in flight before it waits for
    the first.
 
-   The rungs are four instances: <32, 0, 32>: lanes that read down a column of a tile 32 wide all
-   hit the same bank, 32 turns for one request. <16, 0, 16>: a warp reads two columns of 16, each in
-   two banks, 8 turns; but a row of 16 is only half a line of memory. <32, 1, 32>: one unused column
-   makes rows 33 words long, so that a column's words lie in 32 different banks. But a block of 1024
-   threads waits for 32 warps at its barrier while there is room for only one other: <16, 0, 16>,
-   blocks of 256, stays ahead of it in spite of its banks. <32, 1, 8>: four elements per thread, and
-   blocks of 256, too; index arithmetic is shared by four elements. */
+   Turns of the banks for a request down a column: <32, 0, 32> 32, all in one bank. <16, 0, 16> 8:
+   two columns of 16, each in two banks; but a row of 16 is only half a line of memory. <32, 1, 32>
+   1, as rows are 33 words long; but a block of 1024 threads waits for 32 warps at its barrier while
+   there is room for only one other. <32, 1, 8> has four elements per thread, and blocks of 256. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -127,16 +117,15 @@ constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE,
 /* ---- 8. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
    bytes; it transposes the patch in its registers, which makes it four words of the output's rows.
-   These go through shared memory only so that half a warp can store 256 bytes in a row of the
-   output.
+   These go through shared memory only so that half a warp can store 256 bytes in a row.
 
    Instead of padding, the tile is swizzled: word w of row r lies at w ^ (r / 4 % 16). Eight lanes
-   at a time are served with 16 bytes each from all 32 banks. When storing a patch, eight lanes have
-   the same w and rows 4 apart, so the swizzle gives each another place; when loading, they have the
-   same row and eight different w, so any swizzle keeps them apart.
+   at a time are served with 16 bytes each from all 32 banks. When storing a patch, they have the
+   same w and rows 4 apart, which the swizzle sets apart; when loading, the same row and eight
+   different w.
 
-   If a side of the shape does not divide by 4, rows start off a word's boundary: such a shape takes
-   the rung before. */
+   Where a side does not divide by 4, rows start off a word's boundary: such a shape takes the rung
+   before. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
@@ -228,8 +217,11 @@ const LabTopic lab_transpose = {
     "rows x columns",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{8192, 8192, 1}},
-    .sizes = {{{1024, 1024, 1}}, {{2048, 2048, 1}}, {{4096, 4096, 1}}, {{16384, 16384, 1}}},
+    .sizes = {{{8192, 8192, 1}},
+              {{1024, 1024, 1}},
+              {{2048, 2048, 1}},
+              {{4096, 4096, 1}},
+              {{16384, 16384, 1}}},
     .tested = {{300, 300, 1}},
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",

@@ -1,13 +1,11 @@
 /* Vectors: fill, scale, add, ReLU, saxpy. There is next to no arithmetic; memory decides
    everything.
 
-   An element costs 4 bytes per array and at most two operations; a GPU that could do 20 operations
-   in the time of a byte mostly waits. The floor is therefore bytes / bandwidth: with 2^28 elements
-   and 2958 GB/s (an H100's own copy) fill moves 1.07 GB, 0.36 ms; scale and ReLU 2.15 GB, 0.73 ms;
-   add and saxpy 3.22 GB, 1.09 ms. All that a kernel can do wrong is to ask for the bytes badly.
-   What counts is which bytes the 32 lanes of a warp ask for in ONE instruction: memory moves in
-   sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a whole. So
-   neighbouring lanes must take neighbouring elements, the opposite of a habit of CPUs. */
+   An element costs 4 bytes per array. With 2^28 elements and 2958 GB/s (an H100's own copy) fill
+   moves 1.07 GB, 0.36 ms; scale and ReLU 2.15 GB, 0.73 ms; add and saxpy 3.22 GB, 1.09 ms. All that
+   a kernel can do wrong is to ask for the bytes badly. Memory moves in sectors of 32 bytes, and a
+   sector of which one lane wants 4 bytes is moved as a whole. What counts is therefore which bytes
+   the 32 lanes of a warp ask for in ONE instruction. */
 #include <climits>
 #include <cmath>
 
@@ -72,11 +70,10 @@ cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... mo
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
-   request is 128 bytes in a row, 4 whole sectors: nothing is moved that is not used. Bytes: the
-   floor's. Starting and ending threads is what this rung pays for: 2^28 elements are 2^20 blocks,
-   and fill, which needs them for 1 KB each, gets through 1.7 of them per nanosecond (0.63 ms on an
-   H100), a little over half the bandwidth. Where a block moves 2 or 3 KB, in the other problems,
-   memory hides most of it. Only elements from `first` on are done: the next rung needs that. */
+   request is 128 bytes in a row, 4 whole sectors. Bytes: the floor's. What this rung pays for is
+   starting 2^20 blocks: fill, which needs them for 1 KB each, gets through 1.7 of them per
+   nanosecond (an H100), a little over half the bandwidth. Only elements from `first` on are done:
+   the next rung needs that. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -135,20 +132,16 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 5. to 7. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements again, but as far apart as the grid has threads, so that at every step
-   lanes are neighbours, and blocks too: the grid moves over the arrays together. The grid fits the
-   GPU, not the data: one launch configuration for every length, and what a thread computes before
-   its loop is paid for once for many elements.
+   Thread: several elements, as far apart as the grid has threads, so that at every step lanes are
+   neighbours, and blocks too. The grid fits the GPU, not the data: one launch configuration for
+   every length. Bytes of all: the floor's.
 
-   Rung 6 is the same kernel with words of 16 bytes: a request is 16 whole sectors, and a quarter of
-   the instructions keep as many bytes in flight. Arrays start on 256 bytes (lab.h), so only the
-   last elements, fewer than a word, are left to single threads.
+   Rung 6 has words of 16 bytes: a quarter of the instructions keep as many bytes in flight. Arrays
+   start on 256 bytes (lab.h), so only the last elements, fewer than a word, are left to single
+   threads.
 
-   Rung 7 is that kernel with a grid of the data's size again, so that the loop runs only once.
-   Copying that way reaches the ceiling (copy_patterns, offset-16), where this loop, with the same
-   requests, stayed 5% below it (scale and ReLU, H100). Most likely that is order: blocks that stay
-   drift apart, while blocks that start one after the other go through memory once. Bytes of all:
-   the floor's. */
+   Rung 7 has a grid of the data's size again, so that the loop runs only once. Blocks that stay
+   drift apart; blocks that start one after the other go through memory in order. */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */
@@ -248,8 +241,7 @@ const LabTopic lab_vector = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .size = {{1 << 28, 1, 1}},
-    .sizes = {{{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
+    .sizes = {{{1 << 28, 1, 1}}, {{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
     .tested = {{100000, 1, 1}},
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",

@@ -94,7 +94,7 @@ typedef struct {
   const LabTopic *topic;
   int problem;
   LabSize size;
-  bool extra; /* one of topic->sizes: the last rung and the libraries alone */
+  bool extra; /* not the first of topic->sizes: the last rung and the libraries alone */
   LabRow rows[LAB_ROWS];
   int count;
   char reason[256]; /* why there are no rows: one sentence, else "" */

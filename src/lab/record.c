@@ -108,7 +108,7 @@ bool lab_add_all(Record *record, Error *error) {
   for (const LabTopic *const *t = lab_topics; *t; t++) {
     if (!lab_add_topic(record, *t, error)) return false;
     for (int p = 0; p < (*t)->problem_count; p++) {
-      const LabTable table = lab_table(*t, p, (*t)->size, false);
+      const LabTable table = lab_table(*t, p, (*t)->sizes[0], false);
       if (!lab_add_table(record, &table, error)) return false;
     }
   }

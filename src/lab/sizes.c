@@ -84,7 +84,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
   static const int64_t MOST = (int64_t)1 << 40; /* elements of an array of two dimensions */
   if (!lab_read_size(topic, text, size))
     return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name,
-                     topic->dims, lab_size_text(topic, topic->size).text, text);
+                     topic->dims, lab_size_text(topic, topic->sizes[0]).text, text);
   for (int a = 0; a < LAB_DIMS; a++)
     for (int b = 0; b < a; b++)
       if (size->dim[a] > MOST / size->dim[b])
