@@ -9,7 +9,7 @@ static char *before; /* the working folder then */
 int folder_enter(void **state) {
   (void)state;
   const char *parent = getenv("TMPDIR");
-  before = keep(realpath(".", NULL));
+  before = keep(getcwd(NULL, 0));
   folder = text_printf("%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
   assert_non_null(mkdtemp(folder));
   return chdir(folder);
