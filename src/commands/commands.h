@@ -28,6 +28,27 @@ bool pixel_range_find(Options *options, Report *report, Error *error);
    tune_command.c */
 bool tune_command(const Options *options, Report *report, Error *error);
 
+/* Runs first, first + step, ... below count of a command that trains several networks. Ranks share
+   them out. many_runs.c */
+typedef struct {
+  const Options *options; /* that a run's are made of */
+  Ranks *ranks;
+  Report *report;
+  Device device;
+  int first, step, count;
+  /* Makes *options those of the run, and returns its trainer's. */
+  TrainerConfig (*config)(void *context, int run, Options *options);
+  /* Trains it, beside others. */
+  bool (*train)(void *context, int run, Trainer *trainer, Error *error);
+  /* Takes what came of it: one after the other, in the order of runs, so that sums over them have
+     the same bits however many train at once. */
+  bool (*keep)(void *context, int run, const Trainer *trainer, const Options *options,
+               Error *error);
+  void *context;
+} ManyRuns;
+
+bool many_runs(ManyRuns *runs, Error *error);
+
 /* Writes the options and the engine of a run, numbers, yes and no as JSON has them. train_command.c
  */
 bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);

@@ -2,11 +2,9 @@
    together or epoch by epoch.
 
    The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
-   nothing to each other until all are trained. On the CPU a rank trains as many at once as it has
-   threads: nobody waits at a barrier. The committee's answer is the class with the highest mean
-   probability (Hansen and Salamon, "Neural network ensembles", 1990). */
+   nothing to each other until all are trained. The committee's answer is the class with the highest
+   mean probability (Hansen and Salamon, "Neural network ensembles", 1990). */
 #include <inttypes.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,6 @@
 #include "base/memory.h"
 #include "base/stats.h"
 #include "commands/commands.h"
-#include "data/source.h"
 #include "plot/figures.h"
 #include "train/train_log.h"
 #include "train/trainer.h"
@@ -101,19 +98,15 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
   return report_good(e->report, error);
 }
 
-/* Opens the trainer of a network, whose options *o becomes. */
-static Trainer *open_network(Ensemble *e, int network, Options *o, Error *error) {
-  *o = *e->options;
+static TrainerConfig network_config(void *context, int network, Options *o) {
+  const Ensemble *e = context;
   o->training.seed = seed_of(e, network);
   TrainerConfig config = trainer_config(o);
-  if (e->threads) config.training.threads = e->threads;
-  if (config.training.threads == 0) config.training.threads = ranks_cores(e->ranks);
-  if (config.hold_out > 0 && !config.test &&
-      e->options->ensemble) { /* the same rows judge all networks */
+  if (config.hold_out > 0 && !config.test && o->ensemble) { /* the same rows judge all networks */
     config.member = (uint64_t)network;
     strcpy(o->validation, "0"); /* saved: the network's own seed would hold out others */
   }
-  return trainer_open(&config, device_open, &e->device, error);
+  return config;
 }
 
 /* A TrainerEvents.epoch; context: the network's epochs. */
@@ -123,7 +116,8 @@ static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   return true;
 }
 
-static bool run_network(Ensemble *e, int network, Trainer *trainer, Error *error) {
+static bool train_network(void *context, int network, Trainer *trainer, Error *error) {
+  Ensemble *e = context;
   const TrainerEvents events = {.epoch = keep_epoch,
                                 .stop = stop_on_signal,
                                 .patience = 1,
@@ -137,8 +131,9 @@ static bool run_network(Ensemble *e, int network, Trainer *trainer, Error *error
   return result == TRAINER_DONE;
 }
 
-static bool keep_network(Ensemble *e, Trainer *trainer, const Options *o, int network,
+static bool keep_network(void *context, int network, const Trainer *trainer, const Options *o,
                          Error *error) {
+  Ensemble *e = context;
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
   const EpochResult *last = &e->epoch[(network + 1) * e->epochs - 1];
@@ -203,52 +198,6 @@ static bool say_all(const Ensemble *e, Error *error) {
   return report_good(e->report, error);
 }
 
-/* Returns how many networks train at once: on the CPU one on each thread, but no more than whose
-   rows and arrays take half of the memory; on a GPU one. */
-static int count_workers(const Ensemble *e, const Engine *engine, int networks) {
-  const EngineConfig *c = &engine->config;
-  const size_t row = engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
-               bytes = c->dataset_rows * row + 8 * c->network.floats * sizeof(float),
-               fit = (size_t)(memory_limit() / 2) / bytes;
-  if (e->device.choice != DEVICE_CPU) return 1;
-  return max_int(1, (int)min_size(fit, (size_t)min_int(networks, c->training.threads)));
-}
-
-/* Trains every `step`-th network from `first` on. They are judged one after the other, so the bits
-   of sums over them do not depend on how many train at once. */
-static bool train_own(Ensemble *e, int first, int step, Error *error) {
-  bool good = true;
-  Options o;
-  Trainer *trainer = open_network(e, first, &o, error); /* shows what the others will take */
-  if (!trainer) return false;
-  const int networks = (e->count - first + step - 1) / step,
-            workers = count_workers(e, trainer->engine, networks);
-  if (first == 0) report_start(e->report, trainer, e->device.reason.text);
-  if (first == 0 && workers > 1) report_note(e->report, "at once  %d networks", workers);
-  e->threads = trainer->engine->config.training.threads /= workers;
-  omp_set_max_active_levels(2);
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(workers) firstprivate(o, trainer)
-  for (int i = 0; i < networks; i++) {
-    const int network = first + i * step;
-    Error why;
-    bool go_on;
-#pragma omp atomic read
-    go_on = good;
-    if (i > 0) trainer = go_on ? open_network(e, network, &o, &why) : NULL;
-    const bool trained = trainer && go_on && run_network(e, network, trainer, &why);
-#pragma omp ordered
-    {
-      if (good && !(trained && keep_network(e, trainer, &o, network, &why))) {
-        *error = why;
-#pragma omp atomic write
-        good = false;
-      }
-    }
-    trainer_close(trainer);
-  }
-  return good;
-}
-
 /* Tells every rank of the epochs that the others' networks had. */
 static bool gather_epochs(Ensemble *e, Error *error) {
   const int ranks = ranks_count(e->ranks);
@@ -269,19 +218,24 @@ static bool train_all(Ensemble *e, Error *error) {
   if (e->count < step)
     return error_set(error, "--%s %d leaves some of %d ranks without a network", word, e->count,
                      step);
-  if (e->count > 1 && !source_can_repeat(e->options->train))
-    return error_set(error,
-                     "--train can be read only once, but --%s reads it for each network: "
-                     "give it a file",
-                     word);
   e->result = calloc(count, sizeof *e->result);
   e->epoch = calloc(count * (size_t)e->epochs, sizeof *e->epoch);
   if (!e->result || !e->epoch) return error_set(error, "out of memory");
   if (*log && !(e->log = train_log_open(log, false, error))) return false;
-  if (e->device.choice != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
+  if (e->options->device != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
-  return train_own(e, first, step, error) &&
-         ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
+  ManyRuns runs = {.options = e->options,
+                   .ranks = e->ranks,
+                   .report = e->report,
+                   .device = {.choice = e->options->device},
+                   .first = first,
+                   .step = step,
+                   .count = e->count,
+                   .config = network_config,
+                   .train = train_network,
+                   .keep = keep_network,
+                   .context = e};
+  return many_runs(&runs, error) && ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          gather_epochs(e, error) && say_all(e, error);
 }
@@ -290,7 +244,6 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
   Ensemble e = {.options = options,
                 .ranks = ranks,
                 .report = report,
-                .device = {.choice = options->device},
                 .count = options->seeds ? options->seeds : options->ensemble,
                 .epochs = options->training.epochs,
                 .classes = options->training.classes};

@@ -38,6 +38,6 @@ refusals 2 $S --seeds 2 <<'END'
 END
 refuses 2 '--ensemble trains and saves several new networks: leave out --seeds' $S --seeds 2 --ensemble 2
 for word in seeds ensemble; do
-  fails 1 "--train can be read only once, but --$word reads it for each network: give it a file" \
+  fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
     $S --$word 2 --train <(cat train.csv)
 done
