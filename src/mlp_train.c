@@ -141,9 +141,12 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   OptionsResult asked = options_parse(argc, argv, options, error);
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
   if (asked == OPTIONS_RUN && *options->init && !init(options, from, error)) return OPTIONS_FAILURE;
-  if (asked == OPTIONS_RUN && ranks && (options->load.count > 0 || *options->tune)) {
+  if (asked == OPTIONS_RUN && ranks &&
+      (options->load.count > 0 || *options->tune || *options->sweep)) {
     error_set(error, "--%s is for one process: start it without the launcher",
-              options->load.count > 0 ? "load" : "tune");
+              options->load.count > 0 ? "load"
+              : *options->tune        ? "tune"
+                                      : "sweep");
     return OPTIONS_USAGE;
   }
   run_files_leave(options, ranks);
@@ -169,6 +172,7 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!pixel_range_find(options, report, error)) return false;
   if (*options->tune) return tune_command(options, report, error);
+  if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,
                        began, signal, error);

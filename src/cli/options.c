@@ -42,14 +42,15 @@ enum {
   FOR_CLASSIFY = 32,
   FOR_HTML = 64, /* of a loaded network */
   FOR_SEEDS = 128,
-  AT_EPOCH = 256,
-  AT_EXERCISE = 512,
-  ALL = 1023,
+  FOR_SWEEP = 256,
+  AT_EPOCH = 512,
+  AT_EXERCISE = 1024,
+  ALL = 2047,
   LEVELS = AT_EPOCH | AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | LEVELS,
+  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
   NO_PLAIN_STEP = TRAINING & ~LEVELS,
   ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
-  SEVERAL_RUNS = FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS,
+  SEVERAL_RUNS = FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
   ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
@@ -119,12 +120,17 @@ static const OptionRow table[] = {
   ROW(NULL, "seed", "N", "1", option_whole64, training.seed, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
-  ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, TRAINING, ONE_RUN,
+  ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
       "train N networks, of this seed and those after it, and judge their committee",
       RANGE(1, ENSEMBLE_MAX)),
-  ROW(NULL, "seeds", "N", NULL, option_whole, seeds, TRAINING & ~(FOR_TUNE | FOR_ENSEMBLE), ONE_RUN,
+  ROW(NULL, "seeds", "N", NULL, option_whole, seeds, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "train N networks, of this seed and those after it, to see what chance makes of them",
       RANGE(1, ENSEMBLE_MAX)),
+  ROW(NULL, "sweep", "LIST", "", option_name, sweep, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
+      "find the best of lr=0.01:0.2:log,momentum=0.8,0.9 and other options, by validation rows"),
+  ROW(NULL, "trials", "N", NULL, option_whole, trials, FOR_SWEEP | LEVELS, ONE_RUN,
+      "with --sweep: combinations to try; the best third of them goes on to more epochs",
+      RANGE(1, TRIALS_MOST)),
 
   ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, TRAINING, RESUME_ROWS,
       "CSV or IDX file to train on",
@@ -174,7 +180,7 @@ static const OptionRow table[] = {
   ROW(NULL, "log", "FILE", "", option_path, log, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
+  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE | FOR_SEEDS | FOR_SWEEP, ONE_RUN,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
   ROW(NULL, "weights", "FILE", "", option_path, weights, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
@@ -190,7 +196,7 @@ static const OptionRow table[] = {
       "write a web page on which one draws digits for the network, with mistakes of it on those rows",
       WRITES("html")),
 
-  ROW("model", "save", "FILE", "", option_path, save, TRAINING & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
+  ROW("model", "save", "FILE", "", option_path, save, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
       "save the network in FILE, in safetensors format",
       WRITES_EVEN_BARE("safetensors st")),
   ROW(NULL, "resume", "FILE", NULL, option_path, resume, ONE_RUN_ALONE, ONE_RUN,
@@ -264,6 +270,16 @@ bool options_is_saved(const OptionRow *row) {
   return row->initial && row->resume != ONE_RUN;
 }
 
+bool options_may_be_swept(const OptionRow *row) {
+  return row->initial && *row->initial && row->kind && !row->file && row->resume != ONE_RUN &&
+         row->takers & FOR_SWEEP && strcmp(row->name, "epochs") != 0;
+}
+
+void options_settle_rate(Options *options) {
+  if (isnan(options->training.schedule.rate))
+    options->training.schedule.rate = rates[options->training.rule.kind];
+}
+
 double options_hold_out(const Options *options) {
   const double share = option_share(options->validation);
   return share > 0 ? share : 0;
@@ -295,6 +311,7 @@ const char *options_changed(const Options *options, const Options *others, Resum
 
 /* The command that the options ask for; 0: none, with --load alone. */
 static unsigned command_of(const Options *o) {
+  if (o->load.count == 0 && o->sweep[0]) return FOR_SWEEP;
   if (o->load.count == 0 && (o->ensemble || o->seeds))
     return o->ensemble ? FOR_ENSEMBLE : FOR_SEEDS;
   return o->tune[0]           ? FOR_TUNE
@@ -311,7 +328,8 @@ static unsigned command_of(const Options *o) {
 static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) {
   Options initial;
   options_default(&initial);
-  initial.training.schedule.rate = rates[o->training.rule.kind];
+  if (!isnan(o->training.schedule.rate))
+    initial.training.schedule.rate = rates[o->training.rule.kind];
   if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
   for (size_t i = 0; i < ROWS; i++)
     if (table[i].kind && !(table[i].takers & taker) && !(given && o->configured[i]) &&
@@ -320,8 +338,8 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   return NULL;
 }
 
-/* --tune saves and writes nothing but its picture. --ensemble and --seeds train new networks; the
-   first writes these alone, the second none. */
+/* --tune saves and writes nothing but its picture. --ensemble, --seeds and --sweep train new
+   networks; the first writes these alone, the others none. */
 static bool check_command(const Options *o, unsigned command, Error *error) {
   if (!(command & SEVERAL_RUNS)) return true;
   const OptionRow *other = misplaced(o, command, false);
@@ -330,7 +348,9 @@ static bool check_command(const Options *o, unsigned command, Error *error) {
                      command == FOR_TUNE ? "--tune only looks for a learning rate: leave out --%s"
                      : command == FOR_ENSEMBLE
                          ? "--ensemble trains and saves several new networks: leave out --%s"
-                         : "--seeds compares several new networks: leave out --%s",
+                     : command == FOR_SEEDS
+                         ? "--seeds compares several new networks: leave out --%s"
+                         : "--sweep compares several new networks: leave out --%s",
                      other->name);
   return command != FOR_TUNE || o->training.resident != RESIDENT_NO ||
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
@@ -419,8 +439,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
       options->configured[i] = table[i].kind && option_differs(&table[i], options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
-  if (isnan(options->training.schedule.rate))
-    options->training.schedule.rate = rates[options->training.rule.kind];
+  if (!options->sweep[0]) options_settle_rate(options);
   const unsigned command = command_of(options);
   const bool good = check_command(options, command, error) && check_uses(options, command, error) &&
                     check_dropout(options, error) && check_level(options, error);

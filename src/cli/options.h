@@ -17,13 +17,15 @@
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_AUTO = 0 };   /* of a number that may be auto */
-enum { ENSEMBLE_MAX = 1000 };
+enum { ENSEMBLE_MAX = 1000, TRIALS_MOST = 10000 };
 
 /* A file's name is "" where none is given. */
 typedef struct {
   Training training;
   int ensemble, seeds; /* networks that differ in their seed, as a committee or to see how far
                           chance goes; both 0: one alone */
+  char sweep[OPTIONS_PATH];
+  int trials; /* of --sweep, 0: all, or the usual number */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
@@ -61,6 +63,12 @@ typedef enum {
 
 /* True if a saved run holds the option. */
 bool options_is_saved(const OptionRow *row);
+
+/* True if --sweep may try values of it. */
+bool options_may_be_swept(const OptionRow *row);
+
+/* Makes a learning rate that is left to the optimizer its usual one. */
+void options_settle_rate(Options *options);
 
 /* The name of the first option of rules `first` to `last` that differs; NULL: none does. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,

@@ -36,6 +36,7 @@ typedef struct {
   Report *report;
   Device device;
   int first, step, count;
+  bool told; /* how they are run */
   /* Makes *options those of the run, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */
@@ -52,6 +53,13 @@ bool many_runs(ManyRuns *runs, Error *error);
 /* Writes the options and the engine of a run, numbers, yes and no as JSON has them. train_command.c
  */
 bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
+
+/* --sweep: trains networks of other options, and says which are best. sweep_command.c */
+bool sweep_command(const Options *options, Report *report, Error *error);
+
+/* Sets command[size] to the command as it was typed, without options that take a value: " --lr -l "
+   has their names. tune_command.c */
+void command_without(const Options *options, const char *names, char *command, size_t size);
 
 /* --ensemble: trains networks that differ in their seed, saves each in a file of its own, and says
    what they know alone and as a committee. --seeds: says how they differ, epoch by epoch. Ranks

@@ -231,6 +231,7 @@ static bool train_all(Ensemble *e, Error *error) {
                    .first = first,
                    .step = step,
                    .count = e->count,
+                   .told = first > 0,
                    .config = network_config,
                    .train = train_network,
                    .keep = keep_network,

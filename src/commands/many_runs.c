@@ -39,8 +39,9 @@ bool many_runs(ManyRuns *r, Error *error) {
   Trainer *trainer = open_run(r, r->first, 0, &o, error); /* shows what the others will take */
   if (!trainer) return false;
   const int workers = count_workers(r, trainer->engine, runs);
-  if (r->first == 0) report_start(r->report, trainer, r->device.reason.text);
-  if (r->first == 0 && workers > 1) report_note(r->report, "at once  %d networks", workers);
+  if (!r->told) report_start(r->report, trainer, r->device.reason.text);
+  if (!r->told && workers > 1) report_note(r->report, "at once  %d networks", workers);
+  r->told = true;
   const int threads = trainer->engine->config.training.threads /= workers;
   omp_set_max_active_levels(2);
 #pragma omp parallel for ordered schedule(dynamic, 1) num_threads(workers) firstprivate(o, trainer)

@@ -14,25 +14,24 @@ static void add_word(char *command, size_t size, const char *word) {
   text_shell_word(command + strlen(command), size - strlen(command), word);
 }
 
-/* The command as it was typed, with another learning rate and without --tune. */
-static void retype(const Options *o, const char *rate, char *command, size_t size) {
+void command_without(const Options *o, const char *names, char *command, size_t size) {
   *command = '\0';
   for (int i = 0; i < o->word_count; i++) {
     const char *word = o->words[i];
-    if (strncmp(word, "--tune=", 7) == 0 || strncmp(word, "--lr=", 5) == 0) continue;
-    if (strcmp(word, "--tune") == 0 || strcmp(word, "--lr") == 0 || strcmp(word, "-l") == 0)
-      i++;
-    else
+    const int length = (int)strcspn(word, "=");
+    char name[64];
+    snprintf(name, sizeof name, " %.*s ", length, word);
+    if (!strstr(names, name))
       add_word(command, size, word);
+    else if (!word[length])
+      i++;
   }
-  add_word(command, size, "--lr");
-  add_word(command, size, rate);
 }
 
 static void say(const Options *o, const RateTest *test, Report *report) {
   char command[4 * OPTIONS_PATH], rate[32];
   snprintf(rate, sizeof rate, "%.2g", test->best);
-  retype(o, rate, command, sizeof command);
+  command_without(o, " --tune --lr -l ", command, sizeof command);
   report_note(report, "tune     %llu steps at %d rates from %.2g to %.2g%s",
               (unsigned long long)test->steps, test->count, test->rate[0],
               test->rate[test->count - 1], test->diverged ? ", where the loss diverged" : "");
@@ -41,7 +40,7 @@ static void say(const Options *o, const RateTest *test, Report *report) {
               "be better still",
               rate);
   run_files_say_wrote(report, o->tune, "");
-  report_note(report, "try      %s", command);
+  report_note(report, "try      %s --lr %s", command, rate);
 }
 
 static bool tune(const Options *o, Trainer *trainer, Report *report, Error *error) {

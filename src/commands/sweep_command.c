@@ -1,0 +1,334 @@
+/* --sweep: looks for the options that train best.
+
+   Trials are all combinations of the values that are listed or, where an option has a range, drawn
+   at random from --seed. They are trained by successive halving (Jamieson and Talwalkar,
+   "Non-stochastic best arm identification and hyperparameter optimization", 2016): all for a few
+   epochs, the best third of them on to three times as many, up to --epochs. Validation rows judge.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "cli/option_kinds.h"
+#include "commands/commands.h"
+#include "plot/line_chart.h"
+
+enum { OPTIONS_MOST = LINE_CHART_PANELS, VALUES_MOST = 32, TRIALS = 32, THIRD = 3, SHOWN = 10 };
+
+typedef struct {
+  char text[24];
+} Value;
+
+/* An option and the values that it may have: a list, or two bounds. */
+typedef struct {
+  const OptionRow *row;
+  Value value[VALUES_MOST];
+  int count;
+  bool ranges, logarithmic;
+} Searched;
+
+typedef struct {
+  int number; /* from 1, in the order in which they are drawn */
+  Value value[OPTIONS_MOST];
+  Checkpoint at;   /* where it stands, while it may go on */
+  double accuracy; /* of the validation rows after its last epoch; -1: it diverged */
+  int epochs;      /* trained */
+} Trial;
+
+typedef struct {
+  const Options *options;
+  Searched searched[OPTIONS_MOST];
+  int count; /* of options */
+  Trial *trials;
+  int trial_count, epochs; /* up to which they train */
+  bool last;               /* nobody goes on after that */
+} Sweep;
+
+/* ---- what is searched ----------------------------------------------------------------------- */
+
+static bool keep_value(Searched *to, const char *text, Error *error) {
+  Options checked;
+  if (to->count == VALUES_MOST || strlen(text) >= sizeof(Value))
+    return error_set(error, "--sweep: --%s takes at most %d values, each of %zu characters",
+                     to->row->name, VALUES_MOST, sizeof(Value) - 1);
+  strcpy(to->value[to->count++].text, text);
+  options_default(&checked);
+  return to->row->kind->set(to->row, text, &checked, error);
+}
+
+/* Takes a value of a list, or "0.01:0.2:log", a range; changes text. */
+static bool add_value(Searched *to, char *text, Error *error) {
+  const OptionKind *kind = to->row->kind;
+  char *high = strchr(text, ':'), *rest = high ? strchr(high + 1, ':') : NULL;
+  const bool is_number =
+      kind == &option_number || kind == &option_number_or_auto || kind == &option_whole;
+  if ((high && (to->count > 0 || !is_number)) || to->ranges || (rest && strcmp(rest, ":log") != 0))
+    return error_set(error,
+                     "--sweep: the values of --%s are a list or, of a number, LOW:HIGH or "
+                     "LOW:HIGH:log, not '%s'",
+                     to->row->name, text);
+  to->ranges = high;
+  to->logarithmic = rest;
+  if (rest) *rest = '\0';
+  if (high) *high++ = '\0';
+  if (!keep_value(to, text, error) || (high && !keep_value(to, high, error))) return false;
+  const double low = strtod(text, NULL), top = high ? strtod(high, NULL) : 0;
+  return !high || (low < top && (low > 0 || !rest)) ||
+         error_set(error, "--sweep: the range of --%s must begin below its end%s", to->row->name,
+                   rest ? ", and above 0" : "");
+}
+
+/* Sets *found to the option's row, which every network may have another value of. */
+static bool find_option(const char *name, const OptionRow **found, Error *error) {
+  for (size_t i = 0; i < options_table.count; i++) {
+    *found = &options_table.rows[i];
+    if (strcmp((*found)->name, name) == 0 && options_may_be_swept(*found)) return true;
+  }
+  return error_set(error, "--sweep: '%s' is no option of training that takes a value", name);
+}
+
+/* "lr=0.01:0.2:log,momentum=0.8,0.9" */
+static bool read_searched(Sweep *s, Error *error) {
+  char text[OPTIONS_PATH], *rest;
+  strcpy(text, s->options->sweep);
+  for (char *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+    char *value = strchr(word, '=');
+    if (value && s->count == OPTIONS_MOST)
+      return error_set(error, "--sweep takes at most %d options", OPTIONS_MOST);
+    if (value) *value++ = '\0';
+    if (value && !find_option(word, &s->searched[s->count++].row, error)) return false;
+    if (s->count == 0) break;
+    if (!add_value(&s->searched[s->count - 1], value ? value : word, error)) return false;
+  }
+  return s->count > 0 ||
+         error_set(error, "--sweep wants OPTION=VALUE,VALUE,... or "
+                          "OPTION=LOW:HIGH, as in lr=0.01:0.2:log,momentum=0.8,0.9");
+}
+
+/* ---- trials --------------------------------------------------------------------------------- */
+
+/* Sets the trial's values: those of combination `at` of all lists, and random ones of ranges. */
+static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
+  for (int i = 0; i < s->count; i++) {
+    const Searched *from = &s->searched[i];
+    const uint64_t stream = 0x7377656570u /* "sweep" */, counter = (uint64_t)t->number << 8;
+    const double part = (double)random_unit(
+        random_words(s->options->training.seed, stream, counter + (uint64_t)i).word[0]);
+    if (!from->ranges) {
+      t->value[i] = from->value[at % (uint64_t)from->count];
+      at /= (uint64_t)from->count;
+      continue;
+    }
+    const double low = strtod(from->value[0].text, NULL), high = strtod(from->value[1].text, NULL);
+    const double value =
+        from->logarithmic ? low * pow(high / low, part) : low + part * (high - low);
+    snprintf(t->value[i].text, sizeof(Value), from->row->kind == &option_whole ? "%.0f" : "%.3g",
+             value);
+  }
+}
+
+static bool draw_trials(Sweep *s, Error *error) {
+  uint64_t lists = 1; /* combinations of lists */
+  bool ranges = false;
+  for (int i = 0; i < s->count; i++) {
+    ranges |= s->searched[i].ranges;
+    lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
+    if (lists > TRIALS_MOST && s->options->trials == 0)
+      return error_set(error,
+                       "--sweep lists more than %d combinations: say how many to try with "
+                       "--trials",
+                       TRIALS_MOST);
+    if (lists > UINT32_MAX) lists = UINT32_MAX;
+  }
+  s->trial_count = s->options->trials ? s->options->trials : ranges ? TRIALS : (int)lists;
+  if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
+  s->trials = calloc((size_t)s->trial_count, sizeof *s->trials);
+  if (!s->trials) return error_set(error, "out of memory");
+  for (int i = 0; i < s->trial_count; i++) {
+    s->trials[i].number = i + 1;
+    draw_trial(s, &s->trials[i],
+               random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
+                              s->options->training.seed));
+  }
+  return true;
+}
+
+static TrainerConfig trial_config(void *context, int run, Options *o) {
+  const Sweep *s = context;
+  const Trial *t = &s->trials[run];
+  for (int i = 0; i < s->count; i++)
+    s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
+  options_settle_rate(o);
+  TrainerConfig config = trainer_config(o);
+  config.from = t->at.parameters ? &t->at : NULL;
+  config.from_name = "a trial";
+  return config;
+}
+
+typedef struct {
+  const Trainer *trainer;
+  int epochs;
+} Goal;
+
+/* A TrainerEvents.stop. */
+static bool is_there(void *context) {
+  const Goal *goal = context;
+  return goal->trainer->position.epoch >= goal->epochs || interrupt_pending();
+}
+
+static bool train_trial(void *context, int run, Trainer *trainer, Error *error) {
+  const Sweep *s = context;
+  Goal goal = {trainer, s->epochs};
+  const TrainerEvents events = {.stop = is_there, .patience = 1, .context = &goal};
+  RunTotals totals;
+  (void)run;
+  const TrainerResult result = trainer_run(trainer, &events, &totals, error);
+  if (result == TRAINER_FAILED) return trainer->diverged;
+  return !interrupt_pending() || error_set(error, "interrupted: trials are not kept");
+}
+
+static bool keep_trial(void *context, int run, const Trainer *trainer, const Options *o,
+                       Error *error) {
+  const Sweep *s = context;
+  Trial *t = &s->trials[run];
+  const Checkpoint *at = &trainer->position;
+  const size_t states = 1 + training_states(&trainer->engine->config.training),
+               bytes = trainer->engine->config.network.floats * states * sizeof(float);
+  (void)o;
+  t->epochs = at->epoch;
+  t->accuracy = trainer->diverged ? -1 : at->test_accuracy;
+  checkpoint_free(&t->at);
+  if (s->last || trainer->diverged) return true;
+  return memory_allows((double)bytes * s->trial_count, memory_limit() / 2,
+                       "the networks of all trials", error) &&
+         trainer_checkpoint(trainer, &t->at, error);
+}
+
+/* The best first; of equal ones the one that was drawn first. */
+static int compare_trials(const void *a, const void *b) {
+  const Trial *x = a, *y = b;
+  if (x->accuracy != y->accuracy) return x->accuracy < y->accuracy ? 1 : -1;
+  return x->number - y->number;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bool halve(Sweep *s, Report *report, Error *error) {
+  const int epochs = s->options->training.epochs;
+  int part = 1; /* of the epochs, that all trials are trained for */
+  for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
+    part *= THIRD;
+  ManyRuns runs = {.options = s->options,
+                   .report = report,
+                   .device = {.choice = s->options->device},
+                   .step = 1,
+                   .count = s->trial_count,
+                   .config = trial_config,
+                   .train = train_trial,
+                   .keep = keep_trial,
+                   .context = s};
+  for (; part > 0; part /= THIRD, runs.count = (runs.count + THIRD - 1) / THIRD) {
+    s->epochs = epochs / part;
+    s->last = part == 1;
+    if (!many_runs(&runs, error)) return false;
+    qsort(s->trials, (size_t)runs.count, sizeof *s->trials, compare_trials);
+    report_note(report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs.count,
+                runs.count == 1 ? "" : "s", s->epochs, s->epochs == 1 ? "" : "s",
+                100 * s->trials[0].accuracy);
+    if (!report_good(report, error)) return false;
+  }
+  return true;
+}
+
+/* Returns the value as a number, or the place in the list of what is none. */
+static double place_of(const Searched *from, const char *text) {
+  char *end;
+  const double number = strtod(text, &end);
+  int at = 0;
+  while (*end && strcmp(from->value[at].text, text) != 0) at++;
+  return *end ? at + 1 : number;
+}
+
+static bool draw(const Sweep *s, const char *path, Error *error) {
+  enum { WHOLE, FEWER, KINDS };          /* trials that had all epochs, and the others */
+  const int points = 2 * s->trial_count; /* each before a gap */
+  double *numbers = malloc((size_t)(KINDS + s->count) * (size_t)points * sizeof *numbers);
+  Curve curves[OPTIONS_MOST][KINDS];
+  CurvePanel panels[OPTIONS_MOST];
+  bool fewer = false;
+  if (!numbers) return error_set(error, "no memory to draw %d trials", s->trial_count);
+  for (int p = 0; p < points; p++) {
+    const Trial *t = &s->trials[p / 2];
+    const bool whole = t->epochs == s->epochs, drawn = p % 2 == 0 && t->accuracy >= 0;
+    numbers[WHOLE * points + p] = drawn && whole ? 100 * t->accuracy : NAN;
+    numbers[FEWER * points + p] = drawn && !whole ? 100 * t->accuracy : NAN;
+    for (int i = 0; i < s->count; i++)
+      numbers[(KINDS + i) * points + p] = place_of(&s->searched[i], t->value[i].text);
+    fewer |= !whole;
+  }
+  for (int i = 0; i < s->count; i++) {
+    const Searched *from = &s->searched[i];
+    const double *x = numbers + (KINDS + i) * points;
+    curves[i][WHOLE] = (Curve){"a trial of all epochs", x, numbers, points};
+    curves[i][FEWER] = (Curve){"of fewer", x, numbers + points, points};
+    panels[i] = (CurvePanel){NULL,
+                             {.label = from->row->name, .logarithmic = from->logarithmic},
+                             {.label = "validation accuracy, percent"},
+                             curves[i],
+                             fewer ? KINDS : FEWER};
+  }
+  const LineChart chart = {"Trials of --sweep", "each after its last epoch", panels, s->count};
+  const bool good = line_chart_draw(&chart, path, error);
+  free(numbers);
+  return good;
+}
+
+/* Prints the best trials, and the command that trains the best. */
+static void say(const Sweep *s, Report *report) {
+  char command[4 * OPTIONS_PATH], values[OPTIONS_PATH], best[OPTIONS_PATH],
+      without[OPTIONS_PATH] = " --sweep --trials";
+  report_result(report, "         val-acc  epochs");
+  for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
+    const Trial *t = &s->trials[n];
+    size_t used = 0;
+    for (int i = 0; i < s->count; i++)
+      used += (size_t)snprintf(values + used, sizeof values - used, " --%s %s",
+                               s->searched[i].row->name, t->value[i].text);
+    if (n == 0) strcpy(best, values);
+    if (t->accuracy < 0)
+      report_result(report, "%5d  diverged  %6d %s", n + 1, t->epochs, values);
+    else
+      report_result(report, "%5d  %7.2f%%  %6d %s", n + 1, 100 * t->accuracy, t->epochs, values);
+  }
+  for (int i = 0; i < s->count; i++) {
+    const OptionRow *row = s->searched[i].row;
+    const size_t used = strlen(without);
+    snprintf(without + used, sizeof without - used, " --%s -%c", row->name,
+             row->letter ? row->letter : '-');
+  }
+  strcat(without, " --plot ");
+  command_without(s->options, without, command, sizeof command);
+  report_result(report, "try      %s%s", command, best);
+}
+
+bool sweep_command(const Options *options, Report *report, Error *error) {
+  Options o = *options;
+  const char *plot = options->plot;
+  Sweep s = {.options = &o};
+  strcpy(o.test, "none");
+  bool good = read_searched(&s, error) && draw_trials(&s, error) &&
+              run_files_can_be_written(options, error);
+  if (good && options_hold_out(options) == 0 && !options_validation_file(options)) {
+    strcpy(o.validation, "0.1");
+    report_note(report, "sweep    a tenth of the training rows is held out to judge by");
+  }
+  good = good && halve(&s, report, error);
+  if (good) say(&s, report);
+  if (good && *plot && (good = draw(&s, plot, error))) run_files_say_wrote(report, plot, "");
+  for (int i = 0; s.trials && i < s.trial_count; i++) checkpoint_free(&s.trials[i].at);
+  free(s.trials);
+  return good && report_good(report, error);
+}

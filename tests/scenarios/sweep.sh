@@ -1,0 +1,45 @@
+# --sweep: the best of several options, by successive halving.
+S="$T --threads 2"
+rows 3000 >many.csv
+
+case_ 'a trial has the accuracy of a run of its options'
+ok $S --sweep momentum=0,0.9,lr=0.0004,0.004 --epochs 2 --plot grid.png
+is_png grid.png
+printed 1 '^sweep    a tenth of the training rows is held out to judge by$'
+printed 4 '^ +[1-4] +[0-9.]+% +2  --momentum 0(\.9)? --lr 0\.0+4$'
+mv out grid
+grep -oE '[0-9.]+%  .*--lr.*' grid | while read -r accuracy epochs options; do
+  ok $S --epochs $epochs $options --test none --validation 0.1 --log one.jsonl
+  [ "$(value val_accuracy one.jsonl | tail -n 1 | awk '{ printf "%.2f%%", 100 * $1 }')" = "$accuracy" ]
+done
+best=$(grep -E '^ +1 ' grid | sed 's/.*  --momentum/--momentum/')
+grep -qF "try      $MLP $S --epochs 2 $best" grid
+
+case_ 'the best third goes on, however many train at once'
+sweep='--sweep lr=0.0001:0.1:log,batch=4:32,optimizer=sgd,adam --trials 10 --train many.csv --epochs 9'
+ok $S $sweep --validation test.csv
+for line in '10 trials of 1 epoch:' '4 trials of 3 epochs:' '2 trials of 9 epochs:'; do
+  printed 1 "^sweep    $line best val-acc [0-9.]+%$"
+done
+printed 10 '^ +[0-9]+ +[0-9.]+%'
+cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' >two
+grep -qE '^ +1 +9[0-9.]+% +9 ' out || [ "$(grep -cE '^ +1 +100\.0+% +9 ' out)" = 1 ]
+ok $S $sweep --validation test.csv --threads 1
+cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' | diff two -
+
+case_ 'a trial that diverges is the last'
+ok $S --sweep lr=100,0.01 --epochs 2 --weight-decay 1
+printed 1 '^ +2  diverged +[01]  --lr 100$'
+
+case_ 'what it cannot do is refused'
+refusals 1 $S --sweep <<'END'
+--sweep wants OPTION=VALUE,VALUE,... or OPTION=LOW:HIGH|,
+--sweep: 'save' is no option of training that takes a value|save=a,b
+--lr must be |lr=high,low
+--sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
+--sweep: the values of --optimizer are a list or, of a number|optimizer=sgd:adam
+--sweep: the range of --lr must begin below its end, and above 0|lr=0:0.2:log
+--sweep lists more than 10000 combinations: say how many to try with --trials|seed=1,2,3,4,5,6,7,8,9,10,batch=1,2,3,4,5,6,7,8,9,10,momentum=0,.1,.2,.3,.4,.5,.6,.7,.8,.9,lr=1,2,3,4,5,6,7,8,9,10,epsilon=1,.1
+END
+refuses 2 '--sweep compares several new networks: leave out --save' $S --sweep lr=0.1,0.2 --save x.st
+refuses 2 '--trials needs' $S --trials 3
