@@ -161,9 +161,9 @@ static Stats stats_over(const Ensemble *e, int epoch, bool loss) {
 }
 
 static bool say_seeds(const Ensemble *e, Error *error) {
-  Stats loss, accuracy;
+  Stats accuracy = {0};
   for (int epoch = 0; epoch < e->epochs; epoch++) {
-    loss = stats_over(e, epoch, true);
+    const Stats loss = stats_over(e, epoch, true);
     accuracy = stats_over(e, epoch, false);
     report_seeds(e->report, &e->epoch[epoch], &loss, &accuracy);
   }
