@@ -233,10 +233,11 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
 soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/soak_schedules \
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/test_epoch_schedules \
 	  $(if $(RANKS),build/sanitize/libmlp-ranks.so)
-	@build/sanitize/soak_schedules $(MINUTES) $(SEED) & schedules=$$!; \
-	MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
+	@export MINUTES=$(MINUTES) SEED=$(SEED); \
+	TEST_FILTER=test_random_cases build/sanitize/test_epoch_schedules & schedules=$$!; \
+	PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
 	status=$$?; wait $$schedules && exit $$status
 
 stream: setup               ## ten times MNIST's rows, streamed: no more memory
@@ -324,13 +325,12 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 # objects before it want.
 WATCHED := $(patsubst tests/%.c,$(BUILD)/watched_%,$(filter-out %_wide.c,$(wildcard tests/test_kernels*.c)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
-HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp-train-faults $(BUILD)/soak_schedules
+HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp-train-faults
 $(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o
 $(BUILD)/mlp-scaling:                                            $(BUILD)/src/mlp_scaling.o $(MEASURE)
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
-$(BUILD)/soak_schedules:                                         $(BUILD)/tests/soak/schedules.o $(EMULATED)
 $(BUILD)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
 $(BUILD)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated exercise/score)
 $(SCORERS): $(BUILD)/mlp-exercise-%:                             $(BUILD)/sealed_%.o $(JUDGE) $(MEASURE)
@@ -349,7 +349,7 @@ $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 ifneq ($(EMULATOR),)
 $(BUILD)/test_emulator:                                          $(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o
 endif
-$(TESTS) $(WATCHED) $(BUILD)/soak_schedules:                     $(BUILD)/libtests.a
+$(TESTS) $(WATCHED):                                             $(BUILD)/libtests.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
 $(BUILD)/libmeasure.a: $(call with_cuda,$(call kernels,kernels/measure) $(call objects,measure/cuda)) \
@@ -389,7 +389,7 @@ $(LINKED):
 	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
-$(BUILD)/mlp-exercise-emulator $(BUILD)/soak_schedules: private CUDA_LIBRARIES += -lstdc++
+$(BUILD)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
 # These have CUDA's runtime of the emulator, or a stand-in for it.
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
@@ -427,7 +427,7 @@ CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-We
 # nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
 KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
-$(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o soak/schedules.o support/epoch_trial.o): \
+$(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o support/epoch_trial.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 ifneq ($(EMULATED),)
 $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += -lstdc++
@@ -538,7 +538,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # has attributes that LLVM does not know.
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
-                $(CUDA_ALONE) $(addprefix tests/,support/cuda_stand_in.c support/epoch_trial.c soak/schedules.c))
+                $(CUDA_ALONE) $(addprefix tests/support/,cuda_stand_in.c epoch_trial.c))
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint

@@ -1,5 +1,9 @@
 /* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
    GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/random.h"
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR
@@ -56,6 +60,60 @@ TEST(test_schedules) {
     }
     epoch_trial_free(trial);
   }
+}
+
+/* ---- random cases --------------------------------------------------------------------------- */
+
+static uint64_t seed, counter; /* of the case; how often it drew */
+
+/* From low to high. */
+static int draw_from(int low, int high) {
+  const uint32_t word = random_words(seed, 0x6d61696c /* "mail" */, counter++).word[0];
+  return low + (int)(word % (uint32_t)(high - low + 1));
+}
+
+static EpochCase draw_case(void) {
+  static const int kilobytes[] = {99, 163, 227};
+  EpochCase of = {.seed = seed};
+  counter = 0;
+  of.shape = (EpochShape){draw_from(1, draw_from(0, 3) ? 200 : 1300),
+                          draw_from(1, draw_from(0, 7) ? 90 : 600), draw_from(1, 128),
+                          draw_from(2, 12), draw_from(0, 1) ? 64 : draw_from(1, 64)};
+  of.multiprocessors = draw_from(0, 7) ? draw_from(9, 44) : draw_from(9, 170);
+  of.kilobytes = kilobytes[draw_from(0, 2)];
+  const int batch = of.shape.batch, steps = draw_from(1, 6);
+  const int first = draw_from(0, 1) ? 64 - draw_from(1, 3) : 0;
+  of.first_step = (uint32_t)first;
+  of.rows = (uint32_t)((first + steps - 1) * batch + draw_from(1, batch));
+  of.split = first + steps > 64 ? 64 : 0;
+  return of;
+}
+
+/* For $MINUTES, or one: case N of seed S is case 0 of seed S + N. */
+TEST(test_random_cases) {
+  const char *minutes = getenv("MINUTES"), *first = getenv("SEED"), *why_not;
+  const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
+  const uint32_t schedules = minutes ? 20 : 2; /* of a case */
+  uint64_t planned = 0;
+  for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
+    const EpochCase of = draw_case();
+    const EpochShape *s = &of.shape;
+    EpochTrial *trial = epoch_trial_new(&of, &why_not);
+    if (!trial) continue;
+    planned++;
+    for (uint32_t i = (uint32_t)seed; i < (uint32_t)seed + schedules; i++) {
+      const char *wrong = epoch_trial_run(trial, (Emulator){.seed = i});
+      if (!wrong) continue;
+      fail_msg("%d-%d-%d-%d, batch %d, to row %u from step %u on, a second launch from step %u "
+               "on, %d multiprocessors, %d KB, schedule %u:\n%s\nSEED=%llu repeats it",
+               s->inputs, s->hidden1, s->hidden2, s->classes, s->batch, of.rows, of.first_step,
+               of.split, of.multiprocessors, of.kilobytes, i, wrong, (unsigned long long)seed);
+    }
+    epoch_trial_free(trial);
+  }
+  printf("level epoch on the emulator: %llu schedules of %llu cases are right, %llu packets\n",
+         (unsigned long long)(schedules * planned), (unsigned long long)planned,
+         (unsigned long long)emulator_counts().packets);
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
