@@ -286,13 +286,12 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-ifneq ($(SETUP),0)
-	@NVCC='$(NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' scripts/setup.sh
-endif
+	$(if $(filter-out 0,$(SETUP)),@NVCC='$(NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' scripts/setup.sh)
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 EVERY_PROGRAM := $(sort $(PROGRAMS) mlp-bench)
 COMPLETIONS = $(TREE)/share/bash-completion/completions
+DOCS = $(TREE)/share/doc/mlp-train
 
 install: all                ## put programs, manual, completion, configs and docs under PREFIX
 	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR)
@@ -303,12 +302,16 @@ install: all                ## put programs, manual, completion, configs and doc
 	  install -D -m 644 $(BUILD)/$$name.bash '$(COMPLETIONS)'/$$name || exit; \
 	done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
-	scripts/install_docs.sh '$(TREE)/share/doc/mlp-train'
+	install -d '$(DOCS)/data'
+	tar -c --mode=u=rwX,go=rX --exclude=docs/teaching/answers LICENSE README.md CONTRIBUTING.md SECURITY.md \
+	  data/README.md docs | tar -xpo -C '$(DOCS)'
+	ln -sfn ../../mlp-train/configs '$(DOCS)/configs'
+	scripts/drop_links.sh '$(DOCS)'
 
 uninstall:                  ## remove what install put there
 	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-lab-emulator mlp-train-fetch)
 	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
-	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train' '$(TREE)/lib/mlp-train'
+	rm -rf '$(TREE)/share/mlp-train' '$(DOCS)' '$(TREE)/lib/mlp-train'
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
@@ -346,9 +349,7 @@ $(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS)):         $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
-ifneq ($(EMULATOR),)
-$(BUILD)/test_emulator:                                          $(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o
-endif
+$(BUILD)/test_emulator:                                          $(if $(EMULATOR),$(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o)
 $(TESTS) $(WATCHED):                                             $(BUILD)/libtests.a
 
 $(BUILD)/libmlp.a: $(LIBRARY)
@@ -429,9 +430,7 @@ KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o support/epoch_trial.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
-ifneq ($(EMULATED),)
-$(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += -lstdc++
-endif
+$(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if $(EMULATED),-lstdc++)
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
