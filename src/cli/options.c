@@ -61,7 +61,7 @@ static const OptionRow table[] = {
   ROW(NULL, "classes", "N", "10", option_whole, training.classes, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
-  ROW(NULL, "names", "FILE", "", option_list_or_path, names, ALL & ~FOR_TUNE, ONE_RUN,
+  ROW(NULL, "names", "FILE", "", option_list_or_path, names, ALL & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
       READS("txt")),
 

@@ -133,7 +133,8 @@ static void draw_mark(Canvas *page, const Axis *a) {
     page_text(page, ENDS, a->far - 8, at - 8, SMALL, MARK, a->mark_label);
   } else {
     canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
-    page_text(page, STARTS, fmin(at + 8, page->width - MARGIN - width), a->far - 12, SMALL, MARK,
+    const bool fits = at + 8 + width < page->width - MARGIN;
+    page_text(page, fits ? STARTS : ENDS, fits ? at + 8 : at - 8, a->far - 12, SMALL, MARK,
               a->mark_label);
   }
 }
