@@ -119,7 +119,7 @@ CUPTI_HOME := $(patsubst %/include/cupti.h,%,$(firstword $(wildcard \
                 $(CUDA_HOME)/include/cupti.h $(CUDA_HOME)/extras/CUPTI/include/cupti.h)))
 ifneq ($(CUPTI_HOME),)
 CUPTI := -L$(CUPTI_HOME)/lib64 -Wl,-rpath,$(CUPTI_HOME)/lib64 -lcupti
-$(BUILD)/src/bench/cuda/activity.o: LANGUAGE += -DHAVE_CUPTI -isystem $(CUPTI_HOME)/include
+$(BUILD)/src/bench/cuda/activity.o $(BUILD)/src/bench/cuda/record.o: LANGUAGE += -DHAVE_CUPTI -isystem $(CUPTI_HOME)/include
 endif
 LANGUAGE += $(WITH_CUDA)
 endif

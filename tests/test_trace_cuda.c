@@ -216,12 +216,11 @@ TEST_WITH(a_gpu_is_recorded, folder_enter, folder_close) {
   int arrows;
   bool agree = false;
   needs_gpu();
-  if (!activity_available(&error)) skip_because(error.text);
   for (int i = 0; i < TRIES && !agree; i++) {
     const int code = process_run(text_printf("%s --trace '%s' --timeline t.png",
                                              folder_before(PROGRAM_FOLDER "/mlp-bench"), path),
                                  &output);
-    if (code == 1 && strstr(output, "CUPTI cannot"))
+    if (code == 1 && (strstr(output, "CUPTI cannot") || strstr(output, "need CUPTI")))
       skip_because(output); /* not on every machine, nor beside a profiler */
     if (code != 0) fail_msg("%s", output);
     const int steps = TRACE_END - TRACE_FIRST;

@@ -1,23 +1,6 @@
 #include "bench/cuda/recording.h"
 
-#ifndef HAVE_CUPTI
-
-bool activity_available(Error *error) {
-  return error_set(error, "--trace and --timeline need CUPTI, which the CUDA Toolkit did not have "
-                          "when this program was built: install libcupti-dev or, of NVIDIA's "
-                          "packages, cuda-cupti-dev-13-0 (your release), then `make clean all`");
-}
-
-bool activity_start(Error *error) {
-  return activity_available(error);
-}
-
-bool activity_take(Trace *taken, Error *error) {
-  (void)taken;
-  return activity_available(error);
-}
-
-#else
+#ifdef HAVE_CUPTI
 
 #include <cupti.h>
 #include <stdlib.h>
@@ -77,11 +60,6 @@ static void CUPTIAPI buffer_filled(CUcontext context, uint32_t stream, uint8_t *
     trace_add(&kernels, event, kernel->name ? kernel->name : "a kernel");
   }
   free(buffer);
-}
-
-bool activity_available(Error *error) {
-  (void)error;
-  return true;
 }
 
 bool activity_start(Error *error) {

@@ -11,9 +11,6 @@
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
-/* Random pixels and labels: how long a step takes does not depend on what they show. */
-static const BenchRows rows = {.inputs = 784, .train_rows = (uint64_t)LONG_RANGE * BATCH};
-
 /* ---- stamps --------------------------------------------------------------------------------- */
 
 /* The arrays of the stamped epoch kernel; d_clock NULL: the kernel without stamps runs. */
@@ -29,6 +26,20 @@ cudaError_t __wrap_launch_epoch(const EpochPlan *plan, const EpochJob *job, cuda
   stamped_plan = *plan;
   return launch_epoch_stamped(plan, job, &stamps, stream);
 }
+
+#ifndef HAVE_CUPTI
+
+bool trace_record(Trace *trace, const char *command, Error *error) {
+  (void)trace, (void)command;
+  return error_set(error, "--trace and --timeline need CUPTI, which the CUDA Toolkit did not have "
+                          "when this program was built: install libcupti-dev or, of NVIDIA's "
+                          "packages, cuda-cupti-dev-13-0 (your release), then `make clean all`");
+}
+
+#else
+
+/* Random pixels and labels: how long a step takes does not depend on what they show. */
+static const BenchRows rows = {.inputs = 784, .train_rows = (uint64_t)LONG_RANGE * BATCH};
 
 static size_t clock_bytes(int blocks) {
   return (size_t)blocks * LONG_RANGE * EPOCH_STAMPS * sizeof *stamps.d_clock;
@@ -153,7 +164,7 @@ bool trace_record(Trace *trace, const char *command, Error *error) {
   double us[TRACE_LEVELS];
   Trace list = {0};
   int blocks;
-  if (!activity_available(error) || !describe(trace, command, &blocks, error)) return false;
+  if (!describe(trace, command, &blocks, error)) return false;
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
@@ -161,3 +172,5 @@ bool trace_record(Trace *trace, const char *command, Error *error) {
   trace_close(&list);
   return good && trace_whole(trace, error);
 }
+
+#endif
