@@ -59,7 +59,7 @@ static bool name_files(const Options *options, char path[2][PATH_MAX], Error *er
     if (length < 0 || length >= PATH_MAX)
       return error_set(error, "the name of the folder is too long");
   }
-  const NamedFile files[] = {{"output", path[0], true}, {"output", path[1], true}};
+  const NamedFile files[] = {{"output-dir", path[0], true}, {"output-dir", path[1], true}};
   return same_file_check(files, 2, error);
 }
 

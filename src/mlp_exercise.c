@@ -41,14 +41,14 @@ static bool parse_seed(Arguments *a, Error *error) {
 }
 
 static bool parse(int argc, char **argv, Arguments *a, Error *error) {
-  *a = (Arguments){.seed = 1,
-                   .files = {{"--counters", NULL, false},
-                             {"--grade", NULL, true},
-                             {"--grade-plain", NULL, true}}};
+  *a = (Arguments){
+      .seed = 1,
+      .files = {{"counters", NULL, false}, {"grade", NULL, true}, {"grade-plain", NULL, true}}};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i], **value = strcmp(word, "--seed") == 0 ? &a->given : NULL;
     for (int f = 0; f < FILES; f++)
-      if (strcmp(word, a->files[f].option) == 0) value = &a->files[f].path;
+      if (strncmp(word, "--", 2) == 0 && strcmp(word + 2, a->files[f].option) == 0)
+        value = &a->files[f].path;
     if (strcmp(word, "--once") == 0)
       a->once = true;
     else if (strcmp(word, "--help") == 0)

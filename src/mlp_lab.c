@@ -166,10 +166,10 @@ static bool check_files(const Lab *lab, Error *error) {
   for (size_t i = 0;
        good && lab->plot && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
     const char *picture = picture_of(lab, text_of(line, "topic"), path);
-    const NamedFile files[] = {{"--from", lab->from, false},
-                               {"--json", lab->json, true},
-                               {"--markdown", lab->markdown, true},
-                               {"--plot", picture, true}};
+    const NamedFile files[] = {{"from", lab->from, false},
+                               {"json", lab->json, true},
+                               {"markdown", lab->markdown, true},
+                               {"plot", picture, true}};
     good = same_file_check(files, 4, error);
   }
   return good;

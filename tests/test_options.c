@@ -330,8 +330,7 @@ TEST(a_file_may_be_written_freely) {
 
 /* They are float32, as the numbers are. */
 TEST(a_number_may_be_a_bound_of_its_range) {
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     if (row->kind != &option_number) continue;
     OK(row->kind->set(row, text_printf("%g", row->low), &options, &error));
     OK(row->kind->set(row, text_printf("%g", row->high), &options, &error));

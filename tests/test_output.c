@@ -378,7 +378,7 @@ static void make_names(void) {
 
 /* Compares the two one after the other and the other way round; "w" of `modes`: it is written. */
 static bool same(const char *a, const char *b, const char *modes) {
-  const NamedFile files[] = {{"--first", a, modes[0] == 'w'}, {"--second", b, modes[1] == 'w'}};
+  const NamedFile files[] = {{"first", a, modes[0] == 'w'}, {"second", b, modes[1] == 'w'}};
   const NamedFile swapped[] = {files[1], files[0]};
   const bool is_same = !same_file_check(files, 2, &error);
   assert_int_equal(!same_file_check(swapped, 2, NULL), is_same);
@@ -448,9 +448,9 @@ IN_FOLDER(streams) {
 
 IN_FOLDER(the_sentence) {
   make_names();
-  const NamedFile files[] = {{"--config", "b.csv", false}, {"--train", "a.csv", false},
-                             {"--test", "a.csv", false},   {"--save", "", true},
-                             {"--log", "run", true},       {"--plot", "sub/up.csv", true}};
+  const NamedFile files[] = {{"config", "b.csv", false}, {"train", "a.csv", false},
+                             {"test", "a.csv", false},   {"save", "", true},
+                             {"log", "run", true},       {"plot", "sub/up.csv", true}};
   assert_true(same_file_check(files, 5, &error));
   assert_false(same_file_check(files, 6, &error));
   assert_string_equal(error.text, "--train a.csv and --plot sub/up.csv are the same file: give one "

@@ -160,11 +160,12 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
   for (int i = 0; good && i < count; i++) identity[i].known = identify(&files[i], &identity[i]);
   for (int b = 0; good && b < count; b++)
     for (int a = 0; good && a < b && identity[b].known; a++)
-      good = !(files[a].written || files[b].written) || !identity[a].known ||
-             !is_same(&identity[a].status, &identity[b].status) ||
-             strcmp(identity[a].name, identity[b].name) != 0 ||
-             error_set(error, "%s %s and %s %s are the same file: give one of them another name",
-                       files[a].option, files[a].path, files[b].option, files[b].path);
+      good =
+          !(files[a].written || files[b].written) || !identity[a].known ||
+          !is_same(&identity[a].status, &identity[b].status) ||
+          strcmp(identity[a].name, identity[b].name) != 0 ||
+          error_set(error, "--%s %s and --%s %s are the same file: give one of them another name",
+                    files[a].option, files[a].path, files[b].option, files[b].path);
   free(identity);
   return good;
 }

@@ -57,7 +57,7 @@ FILE *file_target_open_in_place(const FileTarget *target);
 /* ---- the same file under two names ---------------------------------------------------------- */
 
 typedef struct {
-  const char *option; /* as the user names it: "--train" */
+  const char *option; /* its long name */
   const char *path;   /* NULL or "": not given; "-": standard input, or output if it is written */
   bool written;       /* else it is only read */
 } NamedFile;

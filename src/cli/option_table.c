@@ -165,21 +165,19 @@ void option_table_help(const OptionTable *table, FILE *file) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-void option_table_files(const OptionTable *table, const void *options, OptionFiles *files) {
-  files->count = 0;
+int option_table_files(const OptionTable *table, const void *options,
+                       NamedFile list[OPTION_FILES]) {
+  int count = 0;
   foreach_row (row, table) {
     const char *path;
     if (row->file == FILE_NONE) continue;
-    for (int f = 0; files->count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++) {
-      char *name = files->names[files->count];
-      snprintf(name, sizeof *files->names, "--%s", row->name);
-      files->list[files->count++] = (NamedFile){name, path, row->file == FILE_OUTPUT};
-    }
+    for (int f = 0; count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++)
+      list[count++] = (NamedFile){row->name, path, row->file == FILE_OUTPUT};
   }
+  return count;
 }
 
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error) {
-  OptionFiles files;
-  option_table_files(table, options, &files);
-  return same_file_check(files.list, files.count, error);
+  NamedFile list[OPTION_FILES];
+  return same_file_check(list, option_table_files(table, options, list), error);
 }

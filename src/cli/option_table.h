@@ -126,14 +126,8 @@ void option_join_choices(const OptionRow *row, const char *between, char *text, 
 
 enum { OPTION_FILES = 64 }; /* that a table can name, at most */
 
-/* The files that options name, for same_file_check. */
-typedef struct {
-  NamedFile list[OPTION_FILES];
-  char names[OPTION_FILES][32]; /* of their options: "--train" */
-  int count;
-} OptionFiles;
-
-void option_table_files(const OptionTable *table, const void *options, OptionFiles *files);
+/* Lists the files that options name, for same_file_check; returns how many. */
+int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);
 
 /* Refuses options by which one file would be written and read, or written twice. */
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error);

@@ -243,8 +243,6 @@ static const OptionRow table[] = {
 };
 /* clang-format on */
 
-enum { ROWS = sizeof table / sizeof table[0] };
-
 const OptionTable options_table = {
     .program = "mlp-train",
     .usage = "Usage: mlp-train [OPTION]...\n"
@@ -264,7 +262,7 @@ const OptionTable options_table = {
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
              "interrupted.\n",
     .rows = table,
-    .count = ROWS};
+    .count = sizeof table / sizeof *table};
 
 bool options_is_saved(const OptionRow *row) {
   return row->initial && row->resume != ONE_RUN;
@@ -300,10 +298,10 @@ void options_default(Options *options) {
 
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last) {
-  for (size_t i = 0; i < ROWS; i++)
-    if (table[i].resume >= (int)first && table[i].resume <= (int)last &&
-        option_differs(&table[i], options, others))
-      return table[i].name;
+  foreach_row (row, &options_table)
+    if (row->resume >= (int)first && row->resume <= (int)last &&
+        option_differs(row, options, others))
+      return row->name;
   return NULL;
 }
 
@@ -331,10 +329,10 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   if (!isnan(o->training.schedule.rate))
     initial.training.schedule.rate = rates[o->training.rule.kind];
   if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
-  for (size_t i = 0; i < ROWS; i++)
-    if (table[i].kind && !(table[i].takers & taker) && !(given && o->configured[i]) &&
-        option_differs(&table[i], o, &initial))
-      return &table[i];
+  foreach_row (row, &options_table)
+    if (row->kind && !(row->takers & taker) && !(given && o->configured[row - table]) &&
+        option_differs(row, o, &initial))
+      return row;
   return NULL;
 }
 
@@ -435,8 +433,8 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
     *options = before;
     if (!options_read_file(options, alone.config, error)) return OPTIONS_FAILURE;
     result = parse_command_line(argc, argv, options, error);
-    for (size_t i = 0; i < ROWS; i++)
-      options->configured[i] = table[i].kind && option_differs(&table[i], options, &alone);
+    foreach_row (row, &options_table)
+      options->configured[row - table] = row->kind && option_differs(row, options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
   if (!options->sweep[0]) options_settle_rate(options);

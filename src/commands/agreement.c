@@ -42,8 +42,7 @@ static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
            (unsigned long long)from->step,
            (unsigned)crc32_z(0, (const void *)from->parameters, size));
   add_fact(&fact, "resume", *o->resume || *o->init ? value : "");
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     const bool may_differ = /* the same network comes of other values */
         strcmp(row->name, "threads") == 0 || strcmp(row->name, "device-memory") == 0;
     if (!options_is_saved(row) || may_differ) continue;

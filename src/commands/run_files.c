@@ -62,8 +62,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
 void run_files_leave(Options *o, const Ranks *ranks) {
   if (ranks_number(ranks) == 0) return;
   o->quiet = true;
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
     char *path = (char *)o + row->field;
     if (row->file == FILE_OUTPUT && !(path == o->save && o->ensemble)) *path = '\0';
   }
@@ -166,10 +165,10 @@ static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
   if (!file->path || !file->written || !file_target_find(&target, file->path) ||
       target.kind != TARGET_REGULAR || target.status.st_size == 0)
     return true;
-  for (size_t i = 0; i < options_table.count; i++)
-    if (o->configured[i] && strcmp(options_table.rows[i].name, file->option + 2) == 0)
+  foreach_row (row, &options_table)
+    if (o->configured[row - options_table.rows] && strcmp(row->name, file->option) == 0)
       return error_set(error,
-                       "%s exists, and only %s names it as %s: name it on the command line, too, "
+                       "%s exists, and only %s names it as --%s: name it on the command line, too, "
                        "to replace it",
                        file->path, o->config, file->option);
   return true;
@@ -180,29 +179,26 @@ static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
    may not replace a picture that is asked about. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = ENSEMBLE_MAX + 1 };
-  OptionFiles files;
-  option_table_files(&options_table, o, &files);
-  for (int i = 0; i < files.count; i++) {
-    NamedFile *file = &files.list[i];
-    if (file->path == o->train && o->load.count > 0) file->path = NULL;
-    if (file->path == o->resume) file->written = !*o->save;
-    if (file->path == o->resume && strcmp(o->save, o->resume) == 0) file->path = NULL;
-    if (file->path && file->written && file->path != o->output && strcmp(file->path, "-") == 0)
-      return error_set(error, "%s cannot write to standard output: give it the name of a file",
-                       file->option);
-    if (file->path == o->save && o->ensemble) file->path = NULL;
-  }
   const int pictures = *o->show ? o->picture_count : 0;
   char(*derived)[DERIVED_PATH] = malloc(NAMES * sizeof *derived);
   NamedFile *list = calloc((size_t)(OPTION_FILES + NAMES + pictures), sizeof *list);
   bool good = (derived && list) || error_set(error, "out of memory");
-  if (good) memcpy(list, files.list, (size_t)files.count * sizeof *list);
+  int count = good ? option_table_files(&options_table, o, list) : 0;
+  for (NamedFile *file = list; good && file < list + count; file++) {
+    if (file->path == o->train && o->load.count > 0) file->path = NULL;
+    if (file->path == o->resume) file->written = !*o->save;
+    if (file->path == o->resume && strcmp(o->save, o->resume) == 0) file->path = NULL;
+    if (file->path && file->written && file->path != o->output && strcmp(file->path, "-") == 0)
+      good = error_set(error, "--%s cannot write to standard output: give it the name of a file",
+                       file->option);
+    if (file->path == o->save && o->ensemble) file->path = NULL;
+  }
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
-    list[files.count++] = (NamedFile){"--save", derived[i], true};
+    list[count++] = (NamedFile){"save", derived[i], true};
   for (int i = 0; good && i < pictures; i++)
-    list[files.count++] = (NamedFile){"--classify", o->pictures[i], false};
-  good = good && same_file_check(list, files.count, error);
-  for (int i = 0; good && i < files.count; i++) good = may_replace(o, &list[i], error);
+    list[count++] = (NamedFile){"classify", o->pictures[i], false};
+  good = good && same_file_check(list, count, error);
+  for (int i = 0; good && i < count; i++) good = may_replace(o, &list[i], error);
   free(derived);
   free(list);
   return good;
@@ -210,10 +206,8 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 
 bool run_files_are_right(const Options *o, Error *error) {
   if (!no_file_is_lost(o, error)) return false;
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table)
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;
-  }
   const char *ending = strrchr(o->output, '.');
   if (ending && strcmp(ending, o->json ? ".csv" : ".jsonl") == 0)
     return error_set(error, "--output %s would hold %s: %s --json, or name it otherwise", o->output,

@@ -146,16 +146,13 @@ bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error
       {"fusion-in-use", training_fusions[engine->config.training.fusion], false},
       {"fusion-reason", engine->reason, false}};
   int used = 4;
-  for (size_t i = 0; i < options_table.count; i++) {
-    const OptionRow *row = &options_table.rows[i];
+  foreach_row (row, &options_table) {
+    char *value = values[used - 4];
     if (!row->initial) continue;
-    row->kind->get(row, o, values[i], sizeof values[i]);
+    row->kind->get(row, o, value, sizeof *values);
     const bool says = row->kind == &option_yes_no;
-    fields[used++] = (TrainLogField){row->name,
-                                     !says                           ? values[i]
-                                     : strcmp(values[i], "yes") == 0 ? "true"
-                                                                     : "false",
-                                     says || row->kind->is_number};
+    if (says) value = strcmp(value, "yes") == 0 ? "true" : "false";
+    fields[used++] = (TrainLogField){row->name, value, says || row->kind->is_number};
   }
   return train_log_header(log, fields, used, error);
 }
