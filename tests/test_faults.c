@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <libgen.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,7 +17,7 @@
 #include "support/folder.h"
 #include "support/process.h"
 
-static char program_path[PATH_MAX];
+static char *program_path;
 
 /* ---- runs --------------------------------------------------------------------------------- */
 
@@ -325,6 +324,8 @@ static void write_rows(const char *name, int rows) {
 }
 
 static int open_folders(void **state) {
+  char *self = keep(realpath("/proc/self/exe", NULL));
+  program_path = text_printf("%s/mlp-train-faults", dirname(self));
   assert_int_equal(folder_enter(state), 0);
   enter("start");
   enter(before);
@@ -344,10 +345,3 @@ static int open_folders(void **state) {
 }
 
 TESTS_WITH(open_folders, folder_close);
-
-int main(int argc, char **argv) {
-  char self[PATH_MAX];
-  if (argc < 1 || !realpath(argv[0], self)) return 1;
-  snprintf(program_path, sizeof program_path, "%.4000s/mlp-train-faults", dirname(self));
-  return tests_run();
-}

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 
 #include <libgen.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include "ranks/ranks.h"
@@ -69,10 +68,8 @@ static const char *why_not(const char *folder) {
 }
 
 TEST(ranks_say_the_same) {
-  char own[PATH_MAX], folder[PATH_MAX], *output;
-  assert_non_null(realpath("/proc/self/exe", own));
-  strcpy(folder, own);
-  const char *reason = why_not(dirname(folder)); /* where the library is built, too */
+  char *own = keep(realpath("/proc/self/exe", NULL)), *output;
+  const char *reason = why_not(dirname(keep(strdup(own)))); /* where the library is built, too */
   if (reason) skip_because(reason);
   for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
     const int status =
