@@ -31,11 +31,8 @@ rm -rf "$folder"
 mkdir -p "$folder/kernels" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 cp "$source" "$folder/kernels/exercise.cu"
-headers=(batch.cuh kernels.h unrolled.cuh gpu.h base/{augment,optimizer,random,sizes}.h)
-for header in "${headers[@]}"; do
-  cp "$top/src/$header" "$folder/headers/$header" 2>/dev/null ||
-    cp "$top/kernels/$header" "$folder/headers/$header"
-done
+cp "$top"/kernels/{batch.cuh,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
+cp "$top"/src/base/{augment,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
 # ---- the source ----------------------------------------------------------------------------
@@ -64,10 +61,8 @@ END2
 
 if [ "$kind" = emulator ]; then
   awk -v NAME=kernels/exercise.cu -f "$top/src/emulator/launches.awk" kernels/exercise.cu >exercise.cu
-  # batch.cuh launches, too
-  for header in batch.cuh unrolled.cuh; do
-    awk -v NAME="$header" -f "$top/src/emulator/launches.awk" "headers/$header" >rewritten
-    mv rewritten "headers/$header"
+  for header in batch.cuh unrolled.cuh; do # which launch, too
+    awk -v NAME="$header" -f "$top/src/emulator/launches.awk" "$top/kernels/$header" >"headers/$header"
   done
   "${compiler[@]}" -Iheaders -x c++ -c exercise.cu -o object.o
 else

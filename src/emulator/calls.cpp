@@ -59,15 +59,15 @@ void __tsan_vptr_read(void **at) {
 }
 /* A kernel's calls of these, by either name. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
-  if (size > 0) access((uintptr_t)from, (unsigned)size, false, false, PC);
-  if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
+  access((uintptr_t)from, (unsigned)size, false, false, PC);
+  access((uintptr_t)to, (unsigned)size, true, false, PC);
   return memmove(to, from, size);
 }
 void *__tsan_memmove(void *to, const void *from, size_t size) {
   return __tsan_memcpy(to, from, size);
 }
 void *__tsan_memset(void *to, int value, size_t size) {
-  if (size > 0) access((uintptr_t)to, (unsigned)size, true, false, PC);
+  access((uintptr_t)to, (unsigned)size, true, false, PC);
   return memset(to, value, size);
 }
 

@@ -106,13 +106,8 @@ static uint32_t draw(uint32_t below) {
 }
 
 static Schedule draw_schedule() {
-  Schedule drawn;
-  drawn.slow = (Schedule::Slow)draw(4);
-  drawn.one_in = 2u << 3 * draw(4);
-  drawn.period = 11 + (int)draw(5);
-  drawn.delay = 8u << 4 * draw(3);
-  drawn.rarely = 2u << 4 * draw(4);
-  return drawn;
+  return {(Schedule::Slow)draw(4), 2u << 3 * draw(4), 11 + (int)draw(5), 8u << 4 * draw(3),
+          2u << 4 * draw(4)};
 }
 
 static uint64_t draw_delay() {
@@ -121,23 +116,17 @@ static uint64_t draw_delay() {
 }
 
 static bool is_slow(size_t warp, bool by_mail) {
-  const uint64_t when = launch->time >> launch->schedule.period;
-  uint64_t who;
-  switch (launch->schedule.slow) {
-  case Schedule::ONE_READER: /* that mail has come for: a warp, until it has gone on */
-    if (!by_mail || launch->victim || draw(launch->schedule.one_in) != 0) return false;
+  const Schedule &s = launch->schedule;
+  const uint64_t when = launch->time >> s.period, of_block = launch->warps_of_block;
+  if (s.slow == Schedule::ONE_READER) { /* that mail has come for: a warp, until it has gone on */
+    if (!by_mail || launch->victim || draw(s.one_in) != 0) return false;
     launch->victim = warp + 1;
     return true;
-  case Schedule::WARPS:
-    who = warp;
-    break;
-  case Schedule::BLOCKS:
-    who = warp / launch->warps_of_block;
-    break;
-  default:
-    who = warp % launch->warps_of_block;
   }
-  return mixed(mixed(emulator.seed + (when << 32)) + who) % launch->schedule.one_in == 0;
+  const uint64_t who = s.slow == Schedule::WARPS    ? warp
+                       : s.slow == Schedule::BLOCKS ? warp / of_block
+                                                    : warp % of_block;
+  return mixed(mixed(emulator.seed + (when << 32)) + who) % s.one_in == 0;
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */

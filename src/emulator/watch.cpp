@@ -185,7 +185,7 @@ static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t 
 /* ---- an access ------------------------------------------------------------------------------ */
 
 void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc) {
-  if (!watched) return;
+  if (!watched || size == 0) return;
   if (!lane) return by_host(address, write, pc);
   if (address - (uintptr_t)lane->stack < STACK) return;
   Region *r = find(address);

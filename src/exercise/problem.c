@@ -185,11 +185,21 @@ static void expect_forward(ExerciseProblem *p) {
   free(magnitude);
 }
 
-/* w and v by gradient g, (out, in) or (out): `magnitude` is that of its terms. */
+/* The sum of dz over its rows (out), or of absolute values. */
+static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
+  double *dz = doubles_of(&p->array[ARRAY_DZ], magnitude);
+  double *db = reference_zeros((size_t)p->shape.out, sizeof *db);
+  reference_bias_gradient(dz, p->shape.rows, p->shape.out, db);
+  free(dz);
+  return db;
+}
+
+/* w and v by the gradient of w. */
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
-                           const double *g, const double *magnitude) {
+                           double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
   const double momentum = (double)p->rule.momentum, rate = (double)p->rule.rate;
+  double *g = gradient_of(p, false), *magnitude = gradient_of(p, true);
   double *old_w = doubles_of(w, false), *old_v = doubles_of(v, false);
   expect_from(w);
   expect_from(v);
@@ -202,27 +212,15 @@ static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double de
     v->allowed[i] = (p->shape.rows + 8) * ROUNDING * terms;
     w->allowed[i] = rate * v->allowed[i] + 4 * ROUNDING * (fabs(old_w[i]) + rate * terms);
   }
+  free(g);
+  free(magnitude);
   free(old_w);
   free(old_v);
 }
 
 static void expect_update(ExerciseProblem *p) {
-  const ExerciseShape *s = &p->shape;
-  double *dw = product_of(p, false), *magnitude = product_of(p, true);
-  expect_updated(p, ARRAY_W, ARRAY_VW, (double)p->rule.weight_decay, dw, magnitude);
-  free(dw);
-  free(magnitude);
-  double *dz = doubles_of(&p->array[ARRAY_DZ], false),
-         *size = doubles_of(&p->array[ARRAY_DZ], true);
-  double *db = reference_zeros((size_t)s->out, sizeof *db),
-         *db_size = reference_zeros((size_t)s->out, sizeof *db);
-  reference_bias_gradient(dz, s->rows, s->out, db);
-  reference_bias_gradient(size, s->rows, s->out, db_size);
-  expect_updated(p, ARRAY_B, ARRAY_VB, 0, db, db_size);
-  free(dz);
-  free(size);
-  free(db);
-  free(db_size);
+  expect_updated(p, ARRAY_W, ARRAY_VW, (double)p->rule.weight_decay, product_of);
+  expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
 /* Bounds the error of z - max - log(sum(exp(z - max))) for a logit `below` the maximum: the

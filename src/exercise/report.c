@@ -61,14 +61,12 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
   return line;
 }
 
+enum { COUNTED = 1, TIMED = 2, COMPARED = 4 }; /* on the emulator; on a GPU; beside others there */
+
 static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScore scores[TASKS]) {
-  const TableCell rival = table_cell("%s ms", b->rival[0] ? b->rival[0] : ""),
-                  ours =
-                      table_cell("%% of %s", b->on_gpu ? b->rival[1] ? b->rival[1] : "" : "ours");
-  enum { EMULATED = 1, ON_GPU = 2, RIVAL = 4, SHARE = 8 };
-  const Table table = {.file = file,
-                       .which = (b->on_gpu ? ON_GPU : EMULATED) | (b->rival[0] ? RIVAL : 0) |
-                                (!b->on_gpu || b->rival[1] ? SHARE : 0)};
+  const bool compared = b->rival[0];
+  const TableCell rival = table_cell("%s ms", compared ? b->rival[0] : ""),
+                  ours = table_cell("%% of %s", compared ? b->rival[1] : "ours");
   const TableColumn columns[] = {
       {"function", 9, true, .key = "function"},
       {"result", 6, true, .key = "result"},
@@ -76,28 +74,29 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
       {"kernels", 7, .key = "kernels", .digits = WHOLE},
       {"least MB", 8, .key = "least_bytes", .per = 1e6},
       {"unfused MB", 10, .key = "unfused_bytes", .per = 1e6},
-      {"moved MB", 8, .key = "moved_bytes", .per = 1e6, .in = EMULATED},
-      {"asked MB", 8, .key = "asked_bytes", .per = 1e6, .in = EMULATED},
-      {"sectors", 7, .key = "sectors_per_request", .in = EMULATED},
-      {"turns", 5, .key = "turns_per_request", .in = EMULATED},
-      {"barriers", 8, .key = "barriers", .digits = WHOLE, .in = EMULATED},
-      {"lanes %", 7, .key = "lanes", .in = EMULATED},
-      {"DRAM MB", 8, .key = "dram_bytes", .per = 1e6, .in = ON_GPU},
-      {"L2 MB", 7, .key = "cache_bytes", .per = 1e6, .in = ON_GPU},
-      {"ms", 7, .key = "seconds", .per = 1e-3, .in = ON_GPU},
-      {rival.text, 8, .key = "seconds_unfused", .per = 1e-3, .in = RIVAL},
-      {ours.text, 10, .key = "share_of_ours", .per = 0.01, .digits = WHOLE, .in = SHARE}};
-  const json_t *lines[TASKS];
-  json_t *list = json_array();
+      {"moved MB", 8, .key = "moved_bytes", .per = 1e6, .in = COUNTED},
+      {"asked MB", 8, .key = "asked_bytes", .per = 1e6, .in = COUNTED},
+      {"sectors", 7, .key = "sectors_per_request", .in = COUNTED},
+      {"turns", 5, .key = "turns_per_request", .in = COUNTED},
+      {"barriers", 8, .key = "barriers", .digits = WHOLE, .in = COUNTED},
+      {"lanes %", 7, .key = "lanes", .in = COUNTED},
+      {"DRAM MB", 8, .key = "dram_bytes", .per = 1e6, .in = TIMED},
+      {"L2 MB", 7, .key = "cache_bytes", .per = 1e6, .in = TIMED},
+      {"ms", 7, .key = "seconds", .per = 1e-3, .in = TIMED},
+      {rival.text, 8, .key = "seconds_unfused", .per = 1e-3, .in = COMPARED},
+      {ours.text, 10, .key = "share_of_ours", .per = 0.01, .digits = WHOLE,
+       .in = COUNTED | COMPARED}};
+  json_t *lines[TASKS];
   for (int task = 0; task < TASKS; task++) {
-    json_t *line = exercise_line(b, (ExerciseTask)task, &scores[task]);
-    json_object_set_new(line, "result", json_string(scores[task].right ? "right" : "wrong"));
-    json_object_set_new(line, "is_fused", json_string(scores[task].fused ? "yes" : "no"));
-    json_array_append_new(list, line);
-    lines[task] = line;
+    const ExerciseScore *s = &scores[task];
+    lines[task] = exercise_line(b, (ExerciseTask)task, s);
+    json_object_set_new(lines[task], "result", json_string(s->right ? "right" : "wrong"));
+    json_object_set_new(lines[task], "is_fused", json_string(s->fused ? "yes" : "no"));
   }
-  table_print(&table, columns, sizeof columns / sizeof *columns, &(Lines){lines, TASKS});
-  json_decref(list);
+  const unsigned which = !b->on_gpu ? COUNTED : compared ? TIMED | COMPARED : TIMED;
+  table_print(&(Table){.file = file, .which = which}, columns, sizeof columns / sizeof *columns,
+              &(Lines){(const json_t **)lines, TASKS});
+  for (int task = 0; task < TASKS; task++) json_decref(lines[task]);
 }
 
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
