@@ -82,7 +82,7 @@ static int score(const ExerciseBackend *backend, Arguments *a, Error *error) {
   *error = (Error){0};
   if (grading && !a->given && !draw_seed(&a->seed, error)) return 1;
   if (grading) printf("seed %llu\n", (unsigned long long)a->seed);
-  exercise_score(backend, a->seed, EXERCISE_SHAPES, scores);
+  exercise_score(backend, a->seed, scores);
   const char *why_not = "`make exercise` does it";
   if (counters->path) why_not = exercise_counters(counters->path, scores);
   const ExerciseSum sum = exercise_print(stdout, backend, scores, why_not);

@@ -174,24 +174,16 @@ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, F change) {
 
 } // namespace emulated
 
-template <class T> EMULATOR_INLINE T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
-  return emulated::shuffled(mask, value, (emulated::lane() & ~(width - 1)) + (from & (width - 1)));
-}
-template <class T>
-EMULATOR_INLINE T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
-  const int me = emulated::lane(), from = me ^ lanes;
-  return emulated::shuffled(mask, value, from / width > me / width ? me : from);
-}
-template <class T>
-EMULATOR_INLINE T __shfl_down_sync(unsigned mask, T value, int lanes, int width = 32) {
-  const int me = emulated::lane(), from = me + lanes;
-  return emulated::shuffled(mask, value, from / width == me / width ? from : me);
-}
-template <class T>
-EMULATOR_INLINE T __shfl_up_sync(unsigned mask, T value, int lanes, int width = 32) {
-  const int me = emulated::lane(), from = me - lanes;
-  return emulated::shuffled(mask, value, from >= me / width * width ? from : me);
-}
+/* From a lane of those `width` or of lanes before them, else its own value. */
+#define EMULATOR_SHUFFLE(name, source)                                                             \
+  template <class T> EMULATOR_INLINE T name(unsigned mask, T value, int by, int width = 32) {      \
+    const int me = emulated::lane(), first = me / width * width, from = source;                    \
+    return emulated::shuffled(mask, value, from < first + width ? from : me);                      \
+  }
+EMULATOR_SHUFFLE(__shfl_sync, first + (by & (width - 1)))
+EMULATOR_SHUFFLE(__shfl_xor_sync, me ^ by)
+EMULATOR_SHUFFLE(__shfl_down_sync, me + by)
+EMULATOR_SHUFFLE(__shfl_up_sync, me - by < first ? me : me - by)
 EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   emulator_meet(mask, nullptr, nullptr, true);
 }

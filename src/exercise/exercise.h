@@ -146,10 +146,9 @@ typedef struct {
   double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
 } ExerciseScore;
 
-/* Checks and measures all functions: `shapes` hidden shapes from 1, drawn from the seed. One that
-   is wrong for the sake of another says so. */
-void exercise_score(const ExerciseBackend *backend, uint64_t seed, int shapes,
-                    ExerciseScore scores[TASKS]);
+/* Checks all functions on hidden shapes, drawn from the seed, and measures them. One that is wrong
+   for the sake of another says so. */
+void exercise_score(const ExerciseBackend *backend, uint64_t seed, ExerciseScore scores[TASKS]);
 
 /* Judges, and says what is wrong with a call, also that it moved too few bytes. judge.c */
 void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
