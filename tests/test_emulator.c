@@ -90,8 +90,7 @@ TEST(errors_are_found_with_their_lines) {
       {14, false, "planted.cu:114: block 0, thread 0 writes gone, which has been freed\n"},
       {16, false, "planted.cu:98: block 1, thread 0 writes d[256], and d has elements 0 to 255\n"},
       {18, false, "planted.cu:169: the host reads x[0], memory of the device\n"}};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    assert_told(all[i].which, all[i].costs, all[i].told);
+  foreach (row, all) assert_told(row->which, row->costs, row->told);
 }
 
 TEST(what_is_right_is_not_found) {

@@ -31,38 +31,32 @@ TEST(shapes_are_small_and_large) {
 /* ---- judging -------------------------------------------------------------------------------- */
 
 /* A problem, and what a right function leaves of it. */
-typedef struct {
-  ExerciseProblem problem;
-  float *left[ARRAYS];
-} Answered;
-
-static Answered answered(ExerciseTask task) {
-  Answered a = {.problem = exercise_problem(task, exercise_shape(1, 12), 7)};
-  exercise_expect(&a.problem);
+static ExerciseProblem answered(ExerciseTask task) {
+  ExerciseProblem p = exercise_problem(task, exercise_shape(1, 12), 7);
+  exercise_expect(&p);
   for (int name = 0; name < ARRAYS; name++) {
-    ExerciseArray *array = &a.problem.array[name];
-    const size_t bytes = exercise_bytes(array);
+    ExerciseArray *a = &p.array[name];
+    const size_t bytes = exercise_bytes(a);
     if (bytes == 0) continue;
-    a.left[name] = allocate(bytes, 1);
-    exercise_poison((uint8_t *)a.left[name], 0, bytes);
-    for (size_t i = 0; array->expected && i < bytes / array->size; i++) {
-      if (array->allowed[i] < 0) continue;
-      if (array->size == 1)
-        ((uint8_t *)a.left[name])[i] = (uint8_t)array->expected[i];
+    uint8_t *got = a->got = allocate(bytes, 1);
+    exercise_poison(got, 0, bytes);
+    for (size_t i = 0; a->expected && i < bytes / a->size; i++) {
+      if (a->allowed[i] < 0) continue;
+      if (a->size == 1)
+        got[i] = (uint8_t)a->expected[i];
       else
-        a.left[name][i] = (float)array->expected[i];
+        ((float *)a->got)[i] = (float)a->expected[i];
     }
-    array->got = a.left[name];
   }
-  return a;
+  return p;
 }
 
 TEST(what_is_expected_is_right) {
   for (int task = 0; task < TASKS; task++) {
-    Answered a = answered((ExerciseTask)task);
+    ExerciseProblem p = answered((ExerciseTask)task);
     char text[448] = "";
-    if (!exercise_judge(&a.problem, text, sizeof text)) fail_msg("%s", text);
-    exercise_free(&a.problem);
+    if (!exercise_judge(&p, text, sizeof text)) fail_msg("%s", text);
+    exercise_free(&p);
   }
 }
 
@@ -77,18 +71,19 @@ TEST(what_nobody_expects_is_not_right) {
 /* Wrong where `is_wrong` says so, by `off`; off 0: never written. */
 static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step, float off,
                          const char *as) {
-  Answered a = answered(task);
-  const size_t count = exercise_bytes(&a.problem.array[name]) / a.problem.array[name].size;
+  ExerciseProblem p = answered(task);
+  const ExerciseArray *a = &p.array[name];
+  float *got = a->got;
   char text[448] = "";
-  for (size_t i = first; i < count; i += step) {
+  for (size_t i = first; i < exercise_bytes(a) / a->size; i += step) {
     if (off == 0)
-      exercise_poison((uint8_t *)a.left[name], i * sizeof(float), sizeof(float));
+      exercise_poison(a->got, i * sizeof *got, sizeof *got);
     else
-      a.left[name][i] += off;
+      got[i] += off;
   }
-  assert_false(exercise_judge(&a.problem, text, sizeof text));
+  assert_false(exercise_judge(&p, text, sizeof text));
   if (!strstr(text, as)) fail_msg("'%s' is not in '%s'", as, text);
-  exercise_free(&a.problem);
+  exercise_free(&p);
 }
 
 TEST(what_is_wrong_is_described) {
@@ -105,17 +100,17 @@ TEST(what_is_wrong_is_described) {
 
 /* One byte fewer than all operands have is too few, of a step that has all its rows. */
 TEST(fewer_bytes_than_can_be_are_wrong) {
-  Answered a = answered(TASK_FORWARD);
+  ExerciseProblem p = answered(TASK_FORWARD);
   ExerciseScore score = {0};
-  a.problem.filled = a.problem.shape.rows;
-  ExerciseCall call = {.moved_bytes = exercise_least_bytes(TASK_FORWARD, a.problem.shape)};
-  exercise_judge_call(&a.problem, &call, false, &score);
+  p.filled = p.shape.rows;
+  ExerciseCall call = {.moved_bytes = exercise_least_bytes(TASK_FORWARD, p.shape)};
+  exercise_judge_call(&p, &call, false, &score);
   assert_string_equal(score.wrong, "");
   const char *as = text_printf("it moved %.0f bytes, fewer than it can; rows ", --call.moved_bytes);
-  exercise_judge_call(&a.problem, &call, true, &score);
+  exercise_judge_call(&p, &call, true, &score);
   assert_memory_equal(score.wrong, as, strlen(as));
   assert_non_null(strstr(score.wrong, "; as it was measured"));
-  exercise_free(&a.problem);
+  exercise_free(&p);
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
