@@ -31,11 +31,9 @@ struct WarpTile {
   static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
   float sum[WM / 16][WN / 8][4];
 
-  static __device__ int row() {
-    return threadIdx.x / 32 / (BN / WN) * WM;
-  }
-  static __device__ int column() {
-    return threadIdx.x / 32 % (BN / WN) * WN;
+  static __device__ Corner corner() { /* of the warp's part */
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
   /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in shared memory, of the
@@ -43,22 +41,24 @@ struct WarpTile {
      32. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
+    const Corner mine = corner();
     uint32_t left[WM / 16][4], right[WN / 16][4];
-    unrolled (i, WM / 16) ldmatrix_x4(left[i], a(row() + 16 * i + lane % 16, lane / 16 * 8));
+    unrolled (i, WM / 16) ldmatrix_x4(left[i], a(mine.row + 16 * i + lane % 16, lane / 16 * 8));
     unrolled (j, WN / 16)
-      ldmatrix_x4_trans(right[j], b(lane % 16, column() + 16 * j + lane / 16 * 8));
+      ldmatrix_x4_trans(right[j], b(lane % 16, mine.column + 16 * j + lane / 16 * 8));
     unrolled (i, WM / 16)
       unrolled (j, WN / 8)
         mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
   }
 
-  __device__ void store(float *c, int m, int n, const Corner &corner) const {
+  __device__ void store(float *c, int m, int n, const Corner &tile) const {
     const int lane = threadIdx.x % 32;
+    const Corner mine = corner();
     unrolled (i, WM / 16)
       unrolled (j, WN / 8)
         unrolled (half, 2)
-          store_pair(c, m, n, corner.row + row() + 16 * i + 8 * half + lane / 4,
-                     corner.column + column() + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
+          store_pair(c, m, n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
+                     tile.column + mine.column + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
                      sum[i][j][2 * half + 1]);
   }
 };

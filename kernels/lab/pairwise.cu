@@ -209,9 +209,8 @@ __host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
 }
 
-struct Owner {
-  int row, column; /* positions of the first quad; the second is 16 rows, 32 columns on */
-};
+/* The positions of a thread's first quads; the second are 16 rows, 32 columns on. */
+using Owner = Corner;
 
 __device__ Owner owner() {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -5,8 +5,9 @@
    copy reaches on an H100. Between them are some 12 instructions, and in that time an SM has 90. So
    the ladder is about bytes and about waiting. Its last step is online softmax (Milakov and
    Gimelshein 2018). */
-#include "lab/softmax_cudnn.cuh"
+#include "lab/lab.cuh"
 
+#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 
@@ -89,32 +90,21 @@ using Sum = Reduction<false>;
 
 /* A walk says which thread takes which values of a row, and calls of(in) for each value of this
    thread. STORE: out = of(in). */
-template <class Order> struct Values {
+enum Taken {
+  WHOLE,     /* a row per thread: the lanes of a warp are a row apart */
+  SEGMENT,   /* a piece of the row per thread: the lanes of a warp are a piece apart */
+  NEIGHBOURS /* the lanes of a warp take neighbours: four sectors per load, all used */
+};
+template <Taken TAKEN> struct Values {
   template <bool STORE, class Of>
   static __device__ void each(const float *in, float *out, int width, Of of) {
-    Order::each(width, [&](int c) {
+    const int piece = ceil_div(width, THREADS), t = threadIdx.x;
+    const int first = TAKEN == WHOLE ? 0 : TAKEN == SEGMENT ? t * piece : t;
+    const int end = TAKEN == SEGMENT ? min(first + piece, width) : width;
+    for (int c = first; c < end; c += TAKEN == NEIGHBOURS ? THREADS : 1) {
       const float result = of(in[c]);
       if (STORE) out[c] = result;
-    });
-  }
-};
-
-struct Whole { /* a row per thread: the lanes of a warp are a row apart */
-  template <class Use> static __device__ void each(int width, Use use) {
-    for (int c = 0; c < width; c++) use(c);
-  }
-};
-
-struct Segment { /* a piece of the row per thread: the lanes of a warp are a piece apart */
-  template <class Use> static __device__ void each(int width, Use use) {
-    const int count = ceil_div(width, THREADS), first = (int)threadIdx.x * count;
-    for (int c = first; c < min(first + count, width); c++) use(c);
-  }
-};
-
-struct Neighbours { /* the lanes of a warp take neighbours: four sectors per load, all used */
-  template <class Use> static __device__ void each(int width, Use use) {
-    for (int c = threadIdx.x; c < width; c += THREADS) use(c);
+    }
   }
 };
 
@@ -341,6 +331,60 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
+/* ---- the library: cuDNN ----------------------------------------------------------------------
+   It is looked for when the program runs, so that building does not need it. */
+
+/* Prototypes as in cudnn.h, version 9; handles are pointers, enumerations int. */
+struct Cudnn {
+  void *handle, *tensor;
+  int (*set_stream)(void *handle, cudaStream_t stream);
+  int (*set_tensor)(void *tensor, int format, int type, int n, int c, int h, int w);
+  int (*forward)(void *handle, int algorithm, int mode, const void *alpha, void *in_tensor,
+                 const void *in, const void *beta, void *out_tensor, void *out);
+  bool works;
+};
+
+/* Opened at the first call, for the rest of the process. */
+const Cudnn &cudnn() {
+  static const Cudnn opened = [] {
+    Cudnn c = {};
+    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return c;
+    int (*create)(void **);
+    int (*create_tensor)(void **);
+    const auto find = [&](auto &function, const char *name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+      return function != nullptr;
+    };
+    c.works = find(create, "cudnnCreate") && find(create_tensor, "cudnnCreateTensorDescriptor") &&
+              find(c.set_stream, "cudnnSetStream") &&
+              find(c.set_tensor, "cudnnSetTensor4dDescriptor") &&
+              find(c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
+              create_tensor(&c.tensor) == 0;
+    return c;
+  }();
+  return opened;
+}
+
+cudaError_t launch_cudnn(const LabCall *call) {
+  enum { NCHW = 0, FLOAT = 0, ACCURATE = 1, INSTANCE = 0 };
+  const Cudnn &c = cudnn();
+  const float one = 1.0f, zero = 0.0f;
+  const bool queued = c.set_stream(c.handle, call->stream) == 0 &&
+                      c.set_tensor(c.tensor, NCHW, FLOAT, (int)call->size.dim[0],
+                                   (int)call->size.dim[1], 1, 1) == 0 &&
+                      c.forward(c.handle, ACCURATE, INSTANCE, &one, c.tensor, call->d_in[0], &zero,
+                                c.tensor, call->d_out) == 0;
+  const cudaError_t status = cudaGetLastError();
+  return queued || status != cudaSuccess ? status : cudaErrorNotSupported;
+}
+
+const char *refuse_cudnn(const LabCall *call) {
+  if (call->size.dim[0] * call->size.dim[1] > INT32_MAX)
+    return "cuDNN's tensors have fewer than 2^31 values";
+  return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
+}
+
 /* Predicted: sectors of 32 bytes asked for, relative to the least, which is each sector once to
    read and once to write. Three passes and one to write ask for twice the least; PER lanes share a
    row, so that eight neighbouring ones touch up to eight sectors where one would do. */
@@ -351,15 +395,15 @@ template <int PER> double apart_sectors(const LabCall *call) {
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_passes<Values<Whole>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow_one_thread},
+     launch_passes<Values<WHOLE>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow_one_thread},
     {"tree",
      "One block per row: more threads, but each reads a piece, so lanes are strided; the "
      "pieces meet in a tree in shared memory",
-     launch_passes<Values<Segment>, Tree>, apart_sectors<THREADS>},
+     launch_passes<Values<SEGMENT>, Tree>, apart_sectors<THREADS>},
     {"coalesced", "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
-     launch_passes<Values<Neighbours>, Tree>, lab_value<2>},
+     launch_passes<Values<NEIGHBOURS>, Tree>, lab_value<2>},
     {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
-     launch_passes<Values<Neighbours>, Shuffle<THREADS>>, lab_value<2>},
+     launch_passes<Values<NEIGHBOURS>, Shuffle<THREADS>>, lab_value<2>},
     {"vector", "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
      launch_passes<Words, Shuffle<THREADS>>, lab_value<2>},
     {"unrolled",

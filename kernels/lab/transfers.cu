@@ -184,21 +184,17 @@ template <int STREAMS, int ROUND> cudaError_t launch_streams(const LabCall *call
 }
 
 /* Percent of perfect that the order of queueing allows if every stage of every chunk takes one
-   unit: a stage starts when its stream and its engine have done what was queued there before. */
-double percent_of_perfect(int chunks, int streams, int round) {
+   unit: a stage starts when its stream and its engine have done what was queued there before. COUNT
+   chunks; 0: as many as the point says. */
+template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call) {
+  const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
   double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {}, end = 0.0;
-  in_order(chunks, round, [&](Stage stage, int chunk) {
-    double &stream = stream_free[chunk % streams], &engine = engine_free[stage];
+  in_order(chunks, ROUND, [&](Stage stage, int chunk) {
+    double &stream = stream_free[chunk % STREAMS], &engine = engine_free[stage];
     stream = engine = std::max(stream, engine) + 1.0;
     end = std::max(end, engine);
   });
   return 100.0 * chunks / end;
-}
-
-/* COUNT chunks; 0: as many as the point says. */
-template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call) {
-  const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
-  return percent_of_perfect(chunks, STREAMS, ROUND);
 }
 
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
