@@ -103,12 +103,15 @@ ok $D --epochs 2 --seed 2 --save foreign
 sed '7s/^[0-9]*/3/' digits_train.csv >relabelled.csv
 cmp -s digits_train.csv relabelled.csv && sed '7s/^[0-9]*/4/' digits_train.csv >relabelled.csv
 while IFS='|' read -r text first second; do
-  RANKS=1 run $D $first : -n 1 "$MLP" $D $second
-  failed_once 1 "rank 1 was started with --$text"
+  RANKS=2 run $D $first : -n 1 "$MLP" $D $second
+  failed_once 1 "rank 2 was started with --$text"
+  absent a.st
 done <<END
 seed 2, rank 0 with 1: give all ranks the same options||--seed 2
 lr 0.1, rank 0 with 0.05||--lr 0.1
-epochs 3, rank 0 with 2|--epochs 2|--epochs 3
+epochs 3, rank 0 with 2|--epochs 2 --save a.st|--epochs 3 --save a.st
+batch 30, rank 0 with 29||--batch 30
+test digits_train.csv (||--test digits_train.csv
 optimizer adam, rank 0 with sgd||--lr 0.05 --optimizer adam
 ema 0.9, rank 0 with 0||--ema 0.9
 train relabelled.csv (||--train relabelled.csv
