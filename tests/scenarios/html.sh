@@ -26,7 +26,6 @@ refuses 1 none/m.html $A --html none/m.html
 refuses 1 none.csv $A --html m.html --test none.csv
 refusals 2 <<'END'
 --html writes a file that ends in .html, not 'm.png'|--html m.png
---predict has no use for --html|--load model.st --predict digits_test.csv --html m.html
 --html draws one network: give it one --load|--load model.st --load model.st --html m.html
 END
 absent m.html

@@ -1,21 +1,10 @@
 # --pixel-max, --mean and --std: what auto finds, and that a saved network is asked with the scale
 # that it was trained with.
 
-# pixels LARGEST COUNT SEED: prints rows of two pixels from 0 to LARGEST, labelled 1 if the first is
-# the brighter, or by turns if all are black.
-pixels() {
-  awk -v largest=$1 -v count=$2 -v seed=$3 '
-    function draw() { return (seed = seed * 16807 % 2147483647) % (largest + 1) }
-    BEGIN {
-      for (row = 0; row < count; row++) {
-        a = row ? draw() : largest
-        b = draw()
-        print (largest ? a > b : row % 2) "," a "," b
-      }
-    }'
-}
-pixels 16 300 1 >dim.csv
-pixels 16 100 2 >dim_test.csv
+# pixels LARGEST COUNT: prints rows whose brightest pixel is that.
+pixels() { rows $2 | awk -F, -v OFS=, '{ print $1, int($2 * '$1' / 255), int($3 * '$1' / 255) }'; }
+pixels 16 300 >dim.csv
+pixels 16 100 >dim_test.csv
 dim="$T --train dim.csv --test dim_test.csv"
 
 case_ 'auto is the largest pixel'
@@ -31,7 +20,7 @@ awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)
 
 case_ 'auto says nothing of 255, nor of rows that are all black'
 for largest in 255 0; do
-  pixels $largest 50 3 >bare.csv
+  pixels $largest 300 >bare.csv
   ok $T --train bare.csv --epochs 2 --pixel-max auto
   printed 0 '^pixels'
 done
@@ -65,7 +54,7 @@ fails 1 'part.st was trained with another --pixel-max: continue with that' --res
   --epochs 4 --pixel-max 255
 
 case_ 'mistakes are drawn as bright as they are to the network'
-pixels 51 200 5 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >low.csv
+pixels 51 300 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >low.csv
 awk -F, -v OFS=, '{ print $1, 5 * $2, 5 * $3, 5 * $4, 5 * $5 }' low.csv >high.csv
 ok $T --train low.csv --test low.csv --epochs 1 --pixel-max 51 --mistakes low.png
 ok $T --train high.csv --test high.csv --epochs 1 --mistakes high.png

@@ -79,6 +79,7 @@ same whole.st twin.st
 fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --plot full.png --save drawn.st
 printed 1 '^total '
 same drawn.st twin.st
+[ -L full.png ]
 
 case_ 'a closed output does not cost the network'
 STDOUT=/dev/full fails 1 'cannot write to standard output: No space left on device' $T --epochs 3 --save muted.st
