@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {
     ended_by = interrupt_pending();
-    error_set(&error, "interrupted");
+    if (strncmp(error.text, "interrupted", 11) != 0) error_set(&error, "interrupted");
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);

@@ -402,9 +402,10 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
     return o->load.count > 0
                ? error_set(error, "--%s has no use for --%s: leave it out", use_of(o), other->name)
                : error_set(error, "--%s needs %s", other->name,
-                           !(other->takers & FOR_CLASSIFY) ? "--predict FILE"
-                           : other->takers & FOR_PREDICT   ? "--evaluate, --predict or --classify"
-                                                           : "--classify PICTURE...");
+                           other->takers & FOR_SWEEP         ? "--sweep LIST"
+                           : !(other->takers & FOR_CLASSIFY) ? "--predict FILE"
+                           : other->takers & FOR_PREDICT     ? "--evaluate, --predict or --classify"
+                                                             : "--classify PICTURE...");
   if (o->classify && o->picture_count == 0)
     return error_set(error, "--classify needs the names of pictures at the end of the command");
   return o->classify || o->picture_count == 0 ||

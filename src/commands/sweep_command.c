@@ -187,7 +187,7 @@ static bool train_trial(void *context, int run, Trainer *trainer, Error *error) 
   (void)run;
   const TrainerResult result = trainer_run(trainer, &events, &totals, error);
   if (result == TRAINER_FAILED) return trainer->diverged;
-  return !interrupt_pending() || error_set(error, "interrupted: trials are not kept");
+  return !interrupt_pending() || error_set(error, "interrupted: nothing of the sweep is kept");
 }
 
 static bool keep_trial(void *context, int run, const Trainer *trainer, const Options *o,

@@ -42,4 +42,4 @@ refusals 1 $S --sweep <<'END'
 --sweep lists more than 10000 combinations: say how many to try with --trials|seed=1,2,3,4,5,6,7,8,9,10,batch=1,2,3,4,5,6,7,8,9,10,momentum=0,.1,.2,.3,.4,.5,.6,.7,.8,.9,lr=1,2,3,4,5,6,7,8,9,10,epsilon=1,.1
 END
 refuses 2 '--sweep compares several new networks: leave out --save' $S --sweep lr=0.1,0.2 --save x.st
-refuses 2 '--trials needs' $S --trials 3
+refuses 2 '--trials needs --sweep LIST' $S --trials 3
