@@ -146,7 +146,7 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
 # What a student's functions are judged with, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
-            $(filter-out %/cuda_stand_in.o %/emulated.o %/epoch_trial.o %/fault.o %/tsan_openmp.o \
+            $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o \
               %/without_cuda.o $(if $(NVCC),,%/kernel_tests.o), \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
@@ -162,13 +162,13 @@ CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
-              $(addprefix $(BUILD)/tests/support/,epoch_parts.o epoch_trial.o))
+              $(BUILD)/tests/support/epoch_parts.o)
 # Without a GPU the tests of kernels have theirs there, too.
 ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(patsubst tests/%.c,$(BUILD)/%,$(wildcard \
                  tests/test_kernels*.c))))
 KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
                          $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
-                         tests/support/emulated) $(filter-out %/epoch_trial.o,$(EMULATED))
+                         tests/support/emulated) $(EMULATED)
 # Level epoch's are not watched: nobody orders its blocks but mail.
 WATCHED_KERNELS := $(patsubst $(BUILD)/emulated/%,$(BUILD)/watched/kernels/%,$(filter-out \
                      $(BUILD)/emulated/tests/%,$(filter $(BUILD)/emulated/%,$(KERNELS_ON_EMULATOR)))) \
@@ -428,7 +428,7 @@ CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-We
 # nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
 KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
-$(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o support/epoch_trial.o): \
+$(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if $(EMULATED),-lstdc++)
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
@@ -537,7 +537,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # has attributes that LLVM does not know.
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
-                $(CUDA_ALONE) $(addprefix tests/support/,cuda_stand_in.c epoch_trial.c))
+                $(CUDA_ALONE) tests/support/cuda_stand_in.c)
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint

@@ -1,15 +1,254 @@
 /* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
    GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
-#include <stdlib.h>
+#include <math.h>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/sizes.h"
+#include "exercise/reference.h"
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR
 
+#include "emulator/emulator.h"
 #include "support/epoch_parts.h"
-#include "support/epoch_trial.h"
+
+/* ---- a trial -------------------------------------------------------------------------------- */
+
+typedef struct {
+  EpochShape shape;
+  int multiprocessors, kilobytes; /* of the GPU that is planned for; KB of shared memory */
+  uint32_t first_step;            /* trains from here */
+  uint32_t rows;                  /* to here, of a shuffled epoch */
+  uint32_t split;                 /* of every second trial, the step that a second launch begins
+                                     with, a multiple of EPOCH_DIRECT; 0: one launch */
+  uint64_t seed;                  /* of the network and the rows */
+} EpochCase;
+
+/* float32 sums of some hundred products: measured was at most 3e-6 of the way that training went,
+   and 5e-7 of a row's loss. */
+static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
+
+/* What a launch writes, in one block of memory. */
+typedef struct {
+  float *parameters, *momentum, *loss;
+  uint8_t *correct;
+} Outcome;
+
+/* Some training steps on a random network and random rows, under one schedule after the other, each
+   judged against float64 and, bit by bit, against the first one. */
+static struct {
+  EpochCase of;
+  EpochPlan plan;
+  EngineConfig config;
+  TrainRange range;
+  uint32_t end_step;
+  size_t stride, outcome_bytes;
+  uint8_t *pixels;
+  uint16_t *labels;
+  uint32_t *order;
+  float *gram;
+  void *mail;
+  Outcome start, first, now;
+  double *parameters, *momentum; /* the reference's */
+  EngineSums first_step;         /* what the reference counts in it */
+  bool has_first;
+} trial;
+
+/* Returns zeros on a boundary that mail may begin at. */
+static void *aligned(size_t count, size_t size) {
+  enum { BOUNDARY = 128 };
+  const size_t bytes = round_up(count * size, BOUNDARY);
+  return memset(keep(aligned_alloc(BOUNDARY, bytes)), 0, bytes);
+}
+
+static Outcome new_outcome(void) {
+  const size_t floats = trial.config.network.floats;
+  float *block = aligned(trial.outcome_bytes, 1), *loss = block + 2 * floats;
+  return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.of.rows)};
+}
+
+/* The network, its momentum, and rows of which four pixels in five are 0, as in a picture. */
+static void draw_rows(void) {
+  const Network *network = &trial.config.network;
+  const EpochCase *of = &trial.of;
+  network_initialise(network, of->seed, trial.start.parameters);
+  double *values = allocate(network->floats, sizeof *values);
+  reference_fill(values, network->floats, -0.01, 0.01, of->seed + 1);
+  for (int l = 0; l < network->layers; l++) { /* the padding stays 0 */
+    const size_t out = (size_t)network->size[l + 1], in = (size_t)network->size[l];
+    const size_t weight = network->weight[l], bias = network->bias[l];
+    reference_to_float(values + weight, out * in, trial.start.momentum + weight);
+    reference_to_float(values + bias, out, trial.start.momentum + bias);
+    reference_to_float(values + bias, out, trial.start.parameters + bias);
+  }
+  trial.pixels = aligned(of->rows, trial.stride);
+  trial.labels = aligned(of->rows, sizeof *trial.labels);
+  trial.order = aligned(of->rows, sizeof *trial.order);
+  reference_fill_pixels(trial.pixels, of->rows * trial.stride, of->seed);
+  for (size_t i = 0; i < of->rows * trial.stride; i++)
+    if (random_words(of->seed, 1, i).word[0] % 5 != 0) trial.pixels[i] = 0;
+  reference_fill_labels(trial.labels, of->rows, of->shape.classes, of->seed);
+  for (uint32_t p = 0; p < of->rows; p++) trial.order[p] = random_permute(p, of->rows, of->seed);
+}
+
+/* Steps of the range, the first of which it counts. */
+static void train_reference(void) {
+  const size_t floats = trial.config.network.floats;
+  EngineSums others = {0};
+  TrainRange range = trial.range;
+  trial.parameters = allocate(floats, sizeof(double));
+  trial.momentum = allocate(floats, sizeof(double));
+  reference_to_double(trial.start.parameters, floats, trial.parameters);
+  reference_to_double(trial.start.momentum, floats, trial.momentum);
+  for (range.steps = 1; range.first_step < trial.end_step; range.first_step++)
+    reference_train(&trial.config, trial.parameters, trial.momentum, trial.pixels, trial.stride,
+                    trial.labels, &range,
+                    range.first_step == trial.of.first_step ? &trial.first_step : &others);
+}
+
+/* Returns why the plan refuses the case, or NULL. */
+static const char *begin_trial(const EpochCase *of) {
+  const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
+                            WIDE_BY_NOTHING};
+  const EpochShape shape = of->shape;
+  const char *why_not;
+  free_kept();
+  memset(&trial, 0, sizeof trial);
+  plan_epoch(shape, &limits, &trial.plan, &why_not);
+  if (why_not) return why_not;
+  trial.of = *of;
+  trial.stride = round_up((size_t)shape.inputs, 16);
+  trial.end_step = (uint32_t)ceil_div(of->rows, (uint32_t)shape.batch);
+  trial.config = (EngineConfig){
+      .training = {.batch = shape.batch, .rule.momentum = 0.9F, .rule.weight_decay = 1e-3F}};
+  OK(network_init(&trial.config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
+                  shape.classes, &error));
+  trial.range = (TrainRange){.rows = of->rows,
+                             .shuffled = true,
+                             .key = of->seed,
+                             .first_step = of->first_step,
+                             .learning_rate = 0.05F};
+  trial.outcome_bytes = (2 * trial.config.network.floats + of->rows) * sizeof(float) + of->rows;
+  trial.start = new_outcome();
+  trial.first = new_outcome();
+  trial.now = new_outcome();
+  trial.gram = aligned((size_t)trial.end_step * EPOCH_GRAM, sizeof *trial.gram);
+  trial.mail = aligned(trial.plan.mail_bytes, 1);
+  draw_rows();
+  train_reference();
+  return NULL;
+}
+
+static void must_begin_trial(const EpochCase *of) {
+  const char *why_not = begin_trial(of);
+  if (why_not) fail_msg("the case is refused: %s", why_not);
+}
+
+/* Steps first to last - 1; their stamps are one more than their numbers. Returns false if they were
+   not trained. */
+static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
+  const Network *network = &trial.config.network;
+  const UpdateRule rule = {trial.config.training.rule.momentum,
+                           trial.config.training.rule.weight_decay};
+  const uint32_t batch = (uint32_t)trial.of.shape.batch, end = last * batch;
+  EpochJob job = {.d_pixels = trial.pixels,
+                  .d_labels = trial.labels,
+                  .d_order = trial.order,
+                  .stride = trial.stride,
+                  .position = first * batch,
+                  .end = end < trial.of.rows ? end : trial.of.rows,
+                  .learning_rate = trial.range.learning_rate,
+                  .rule = rule,
+                  .d_parameters = trial.now.parameters,
+                  .d_momentum = trial.now.momentum,
+                  .results = {trial.now.loss, trial.now.correct},
+                  .d_gram = trial.gram,
+                  .d_mail = trial.mail,
+                  .first_stamp = first + 1};
+  for (int l = 0; l < 3; l++) {
+    job.layout.weight[l] = network->weight[l];
+    job.layout.bias[l] = network->bias[l];
+  }
+  cudaError_t status = launch_gram(&trial.plan, &job, NULL);
+  if (status == cudaSuccess) status = launch_epoch(&trial.plan, &job, NULL);
+  if (status == cudaErrorLaunchFailure) fputs(emulator_report(), said);
+  if (status == cudaErrorInvalidValue) fputs("the launcher refuses the job\n", said);
+  return status == cudaSuccess;
+}
+
+/* ||out - ref|| in parts of ||ref - start||, the way that training went; what storing a weight as
+   float32 takes is added to it, for a way may be short. */
+static double way_error(const float *out, const double *ref, const float *start, size_t count) {
+  double difference = 0, way = 0, size = 0;
+  for (size_t i = 0; i < count; i++) {
+    difference += ((double)out[i] - ref[i]) * ((double)out[i] - ref[i]);
+    way += (ref[i] - (double)start[i]) * (ref[i] - (double)start[i]);
+    size += ref[i] * ref[i];
+  }
+  return isfinite(difference) ? sqrt(difference) / (sqrt(way) + sqrt(size) / 100) : INFINITY;
+}
+
+static void judge(FILE *said, const char *of, const char *what, double off, double bound) {
+  if (!(off <= bound))
+    fprintf(said, "%s%s: error %.1e, at most %.1e is right\n", of, what, off, bound);
+}
+
+static void judge_tensor(FILE *said, const char *what, size_t at, size_t count) {
+  judge(said, "", what,
+        way_error(trial.now.parameters + at, trial.parameters + at, trial.start.parameters + at,
+                  count),
+        WAY_BOUND);
+  judge(said, "momentum of ", what,
+        reference_relative_error(trial.now.momentum + at, trial.momentum + at, count), WAY_BOUND);
+}
+
+/* The loss of the first step's rows, which every parameter has a part in. */
+static void judge_loss(FILE *said) {
+  const uint32_t first = trial.of.first_step * (uint32_t)trial.of.shape.batch;
+  double loss = 0;
+  uint64_t correct = 0;
+  for (uint32_t p = first; p < first + (uint32_t)trial.first_step.rows; p++) {
+    loss += (double)trial.now.loss[p];
+    correct += trial.now.correct[p];
+  }
+  judge(said, "", "loss", fabs(loss / trial.first_step.loss - 1), LOSS_BOUND);
+  if (correct != trial.first_step.correct) fputs("rows that are right are others\n", said);
+}
+
+static void judge_outcome(FILE *said) {
+  static const char *const names[] = {"W1", "W2", "W3", "b1", "b2", "b3"};
+  const Network *network = &trial.config.network;
+  for (int l = 0; l < network->layers; l++) {
+    const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
+    judge_tensor(said, names[l], network->weight[l], out * in);
+    judge_tensor(said, names[3 + l], network->bias[l], out);
+  }
+  judge_loss(said);
+  if (!trial.has_first) memcpy(trial.first.parameters, trial.now.parameters, trial.outcome_bytes);
+  if (memcmp(trial.now.parameters, trial.first.parameters, trial.outcome_bytes) != 0)
+    fputs("other bits than under the first schedule\n", said);
+  trial.has_first = true;
+}
+
+/* Trains as `how` says (its mail is the trial's). Returns what did not go well, in lines. */
+static const char *run_trial(Emulator how) {
+  const uint32_t last = trial.end_step;
+  const uint32_t split = how.seed % 2 && trial.of.split ? trial.of.split : last;
+  FILE *said = text_open();
+  memcpy(trial.now.parameters, trial.start.parameters, trial.outcome_bytes);
+  memset(trial.mail, 0, trial.plan.mail_bytes);
+  memset(trial.gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *trial.gram); /* NaN */
+  emulator = how;
+  emulator.mail = trial.mail;
+  emulator.mail_bytes = trial.plan.mail_bytes;
+  if (train_steps(trial.of.first_step, split, said) &&
+      (split == last || train_steps(split, last, said)))
+    judge_outcome(said);
+  return text_close(said);
+}
+
+/* ---- schedules ------------------------------------------------------------------------------ */
 
 static const struct {
   EpochCase of;
@@ -44,21 +283,13 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-static EpochTrial *new_trial(const EpochCase *of) {
-  const char *why_not;
-  EpochTrial *trial = epoch_trial_new(of, &why_not);
-  if (!trial) fail_msg("the case is refused: %s", why_not);
-  return trial;
-}
-
 TEST(test_schedules) {
   for (size_t i = 0; i < CASES; i++) {
-    EpochTrial *trial = new_trial(&cases[i].of);
+    must_begin_trial(&cases[i].of);
     for (uint32_t seed = 0; seed < cases[i].schedules; seed++) {
-      const char *wrong = epoch_trial_run(trial, (Emulator){.seed = seed});
-      if (wrong) fail_msg("case %zu, schedule %u: %s", i, seed, wrong);
+      const char *wrong = run_trial((Emulator){.seed = seed});
+      if (*wrong) fail_msg("case %zu, schedule %u: %s", i, seed, wrong);
     }
-    epoch_trial_free(trial);
   }
 }
 
@@ -91,25 +322,23 @@ static EpochCase draw_case(void) {
 
 /* For $MINUTES, or one: case N of seed S is case 0 of seed S + N. */
 TEST(test_random_cases) {
-  const char *minutes = getenv("MINUTES"), *first = getenv("SEED"), *why_not;
+  const char *minutes = getenv("MINUTES"), *first = getenv("SEED");
   const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
   const uint32_t schedules = minutes ? 20 : 2; /* of a case */
   uint64_t planned = 0;
   for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
     const EpochCase of = draw_case();
     const EpochShape *s = &of.shape;
-    EpochTrial *trial = epoch_trial_new(&of, &why_not);
-    if (!trial) continue;
+    if (begin_trial(&of)) continue;
     planned++;
     for (uint32_t i = (uint32_t)seed; i < (uint32_t)seed + schedules; i++) {
-      const char *wrong = epoch_trial_run(trial, (Emulator){.seed = i});
-      if (!wrong) continue;
+      const char *wrong = run_trial((Emulator){.seed = i});
+      if (!*wrong) continue;
       fail_msg("%d-%d-%d-%d, batch %d, to row %u from step %u on, a second launch from step %u "
                "on, %d multiprocessors, %d KB, schedule %u:\n%s\nSEED=%llu repeats it",
                s->inputs, s->hidden1, s->hidden2, s->classes, s->batch, of.rows, of.first_step,
                of.split, of.multiprocessors, of.kilobytes, i, wrong, (unsigned long long)seed);
     }
-    epoch_trial_free(trial);
   }
   printf("level epoch on the emulator: %llu schedules of %llu cases are right, %llu packets\n",
          (unsigned long long)(schedules * planned), (unsigned long long)planned,
@@ -129,12 +358,11 @@ static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .
    `as`. */
 static void assert_found(const char *fault, const EpochCase *of, Emulator how, uint32_t schedules,
                          const char *as) {
-  EpochTrial *trial = new_trial(of);
+  must_begin_trial(of);
   for (uint32_t i = 0; i < schedules; i++, how.seed++) {
-    const char *wrong = epoch_trial_run(trial, how);
-    if (!wrong) continue;
+    const char *wrong = run_trial(how);
+    if (!*wrong) continue;
     if (!strstr(wrong, as)) fail_msg("%s: \"%s\" is not in: %s", fault, as, wrong);
-    epoch_trial_free(trial);
     return;
   }
   fail_msg("%s: %u schedules did not show it", fault, schedules);
@@ -152,14 +380,12 @@ TEST(test_finds_barrier_left_out) {
 /* One buffer instead of two in turns: somebody who is a step ahead overwrites what a reader has not
    read, who then waits for ever. */
 TEST(test_finds_buffer_too_few) {
-  EpochTrial *trial = new_trial(&two_groups);
-  EpochBuffers buffers[EPOCH_BUFFERS];
-  for (int i = 0; i < EPOCH_BUFFERS; i++) buffers[i] = epoch_buffers(epoch_trial_plan(trial), i);
-  epoch_trial_free(trial);
-  for (int i = 0; i < EPOCH_BUFFERS; i++)
-    assert_found(buffers[i].name, &two_groups,
-                 (Emulator){.buffer_at = buffers[i].first, .buffer = buffers[i].packets}, 24,
+  for (int i = 0; i < EPOCH_BUFFERS; i++) {
+    must_begin_trial(&two_groups);
+    const EpochBuffers b = epoch_buffers(&trial.plan, i);
+    assert_found(b.name, &two_groups, (Emulator){.buffer_at = b.first, .buffer = b.packets}, 24,
                  "wait for mail, the first for packet ");
+  }
 }
 
 TEST(test_finds_stamp_too_low) {
