@@ -1,5 +1,6 @@
 #include "data/ink.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,8 +143,9 @@ typedef struct {
   int floor;          /* contrast of what is seen at all */
   uint8_t *contrast;
   uint8_t *run;     /* of a pixel across the line, in pixels; 0: none, or too thick */
-  uint8_t *support; /* BESIDE a run, OVER where only something thicker is, else 0 */
   uint8_t *line;    /* 1: of a line */
+  uint8_t *support; /* (count_a / STRIDE, count_b): BESIDE a run, OVER where only something thicker
+                       is, else 0 */
 } Lines;
 
 /* Least length of a line as a share of the picture's side, and its length to its thickness. A
@@ -154,10 +156,11 @@ enum { LINE_THINNESS = 40, LEAST_THINNESS = 25, MIN_THICKNESS = 3 };
 /* Support for a line at a pixel, and the least share of the most that a whole line can have: a line
    may be written over or crossed by others, but not everywhere. */
 enum { OVER = 1, BESIDE = 2 };
+enum { STRIDE = 4 }; /* one pixel in so many along a line tells */
 static const double LINE_SHARE = 0.7;
 
-/* Slope of the steepest line: 8.5 degrees. */
-static const double STEEPEST = 0.15;
+/* Slope of the steepest line: 22 degrees. */
+static const double STEEPEST = 0.4;
 
 static int at(const Lines *l, int a, int b) {
   return a * l->step_a + b * l->step_b;
@@ -170,10 +173,12 @@ static void find_runs(Lines *l) {
       if (end == b) continue;
       const bool thin = end - b <= l->thickest;
       for (int i = b; thin && i < end; i++) l->run[at(l, a, i)] = (uint8_t)(end - b);
+      if (a % STRIDE) continue;
       const int first = max_int(0, b - l->tolerance),
                 last = min_int(l->count_b, end + l->tolerance);
+      uint8_t *support = l->support + a / STRIDE * l->count_b;
       for (int i = first; i < last; i++)
-        if (l->support[at(l, a, i)] < BESIDE) l->support[at(l, a, i)] = thin ? BESIDE : OVER;
+        if (support[i] < BESIDE) support[i] = thin ? BESIDE : OVER;
     }
 }
 
@@ -184,39 +189,55 @@ static void mark(const Lines *l, int a, int b) {
     if (l->run[at(l, a, i)]) l->line[at(l, a, i)] = 1;
 }
 
-static int support_at(const Lines *l, int a, int b) {
-  return b >= 0 && b < l->count_b ? l->support[at(l, a, b)] : 0;
+static int support_at(const Lines *l, int i, int b) {
+  return b >= 0 && b < l->count_b ? l->support[i * l->count_b + b] : 0;
 }
 
 /* Follows one straight line, offset[a] from `start`, with a window of l->length. */
 static void follow(const Lines *l, int start, const int *offset) {
-  const int wanted = (int)(LINE_SHARE * BESIDE * l->length);
+  const int window = l->length / STRIDE;
   int inside = 0, marked = 0; /* marked: up to there */
-  for (int a = 0; a < l->count_a; a++) {
-    const int first = a - l->length + 1;
-    inside += support_at(l, a, start + offset[a]);
-    if (first > 0) inside -= support_at(l, first - 1, start + offset[first - 1]);
-    if (first < 0 || inside < wanted) continue;
-    for (marked = max_int(marked, first); marked <= a; marked++)
+  for (int i = 0; i * STRIDE < l->count_a; i++) {
+    const int first = i - window, end = min_int(l->count_a, (i + 1) * STRIDE);
+    inside += support_at(l, i, start + offset[i * STRIDE]);
+    if (first >= 0) inside -= support_at(l, first, start + offset[first * STRIDE]);
+    if (inside < LINE_SHARE * BESIDE * window) continue;
+    for (marked = max_int(marked, (first + 1) * STRIDE); marked < end; marked++)
       mark(l, marked, start + offset[marked]);
   }
 }
 
-/* Tries every slope; two neighbours part by the tolerance over a line's length. */
+/* Adds up the support of every line of a slope, from that which starts at `lowest` (Hough, "Machine
+   analysis of bubble chamber pictures", 1959). */
+static void vote(const Lines *l, const int *offset, int lowest, uint16_t *votes) {
+  for (int i = 0; i * STRIDE < l->count_a; i++) {
+    const uint8_t *support = l->support + i * l->count_b;
+    const int first = -offset[i * STRIDE] - lowest;
+    for (int b = 0; b < l->count_b; b++) votes[first + b] += support[b];
+  }
+}
+
+/* Tries every slope; two neighbours part by the tolerance over a line's length. Only lines with
+   the votes of a window are followed. */
 static bool find_lines(const Lines *l) {
+  const int most = l->count_b + (int)(STEEPEST * l->count_a) + 1;
   int *offset = malloc((size_t)l->count_a * sizeof *offset);
-  if (!offset) return false;
+  uint16_t *votes = malloc((size_t)most * sizeof *votes);
   const double step = 2.0 * l->tolerance / l->length;
   const int steps = (int)(STEEPEST / step);
-  for (int slope = -steps; slope <= steps; slope++) {
-    for (int a = 0; a < l->count_a; a++)
-      offset[a] = (int)(slope * step * a + l->count_b) - l->count_b;
-    const int last = offset[l->count_a - 1];
-    for (int start = min_int(0, -last); start < l->count_b + max_int(0, -last); start++)
-      follow(l, start, offset);
+  for (int slope = -steps; offset && votes && slope <= steps; slope++) {
+    for (int a = 0; a < l->count_a; a++) offset[a] = (int)floor(slope * step * a);
+    const int last = offset[l->count_a - 1], lowest = min_int(0, -last);
+    memset(votes, 0, (size_t)most * sizeof *votes);
+    vote(l, offset, lowest, votes);
+    for (int start = lowest; start < l->count_b + max_int(0, -last); start++)
+      if (votes[start - lowest] >= LINE_SHARE * BESIDE * (l->length / STRIDE))
+        follow(l, start, offset);
   }
+  const bool good = offset && votes;
   free(offset);
-  return true;
+  free(votes);
+  return good;
 }
 
 /* Returns the median of the values on lines. */
@@ -258,8 +279,8 @@ static bool remove_lines(Ink *ink, bool down) {
   if (l.thickest < 1) return true; /* too small a picture to tell */
   l.run = calloc(3, (size_t)count);
   if (!l.run) return false;
-  l.support = l.run + count;
-  l.line = l.support + count;
+  l.line = l.run + count;
+  l.support = l.line + count;
   find_runs(&l);
   const bool found = find_lines(&l);
   if (found) erase_lines(&l);
