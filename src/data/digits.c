@@ -284,28 +284,36 @@ static void centre(const Box *box, uint8_t *page) {
   for (int y = 0; y < DIGITS_BOX; y++) memcpy(page + y * DIGITS_SIDE, box->pixel[y], DIGITS_BOX);
 }
 
+/* Draws the skeleton as one writer does. */
+static void draw_path(Dice *dice, const char *path, uint8_t *pixels) {
+  Point point[MAX_POINTS];
+  const int points = read_path(path, point);
+  const Hand hand = hand_random(dice);
+  Place place[MAX_POINTS];
+  for (int i = 0; i < points; i++) {
+    const float x = (float)point[i].x + dice_normal(dice, 4.5f);
+    const float y = (float)point[i].y + dice_normal(dice, 4.5f);
+    place[i] = hand_place(&hand, x, y);
+  }
+  Drawing drawing = {0};
+  add_strokes(&drawing, point, place, points);
+  const Nib nib = {fmaxf(0.6f, 1.35f + dice_normal(dice, 0.35f)), dice_normal(dice, 0.1f)};
+  fit(&drawing, nib, dice_between(dice, 0.95f, 1) * DIGITS_BOX);
+  Box box = {0};
+  for (int i = 0; i < drawing.count; i++) ink(&drawing.segment[i], &box);
+  centre(&box, pixels);
+}
+
 int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels[DIGITS_PIXELS]) {
   Dice dice = {seed, 0x646967697473u /* "digits" */ << 1 | (uint64_t)series, row << 16};
   const int label = dice_below(&dice, 10);
   int ways = 0;
   while (ways < MAX_WAYS && skeletons[label][ways]) ways++;
-  Point point[MAX_POINTS];
-  const int points = read_path(skeletons[label][dice_below(&dice, ways)], point);
-
-  const Hand hand = hand_random(&dice);
-  Place place[MAX_POINTS];
-  for (int i = 0; i < points; i++) {
-    const float x = (float)point[i].x + dice_normal(&dice, 4.5f);
-    const float y = (float)point[i].y + dice_normal(&dice, 4.5f);
-    place[i] = hand_place(&hand, x, y);
-  }
-
-  Drawing drawing = {0};
-  add_strokes(&drawing, point, place, points);
-  const Nib nib = {fmaxf(0.6f, 1.35f + dice_normal(&dice, 0.35f)), dice_normal(&dice, 0.1f)};
-  fit(&drawing, nib, dice_between(&dice, 0.95f, 1) * DIGITS_BOX);
-  Box box = {0};
-  for (int i = 0; i < drawing.count; i++) ink(&drawing.segment[i], &box);
-  centre(&box, pixels);
+  draw_path(&dice, skeletons[label][dice_below(&dice, ways)], pixels);
   return label;
+}
+
+void digits_draw_path(const char *path, uint64_t number, uint8_t pixels[DIGITS_PIXELS]) {
+  Dice dice = {number, 0, 0};
+  draw_path(&dice, path, pixels);
 }

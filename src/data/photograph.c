@@ -235,8 +235,12 @@ static int by_left(const void *a, const void *b) {
   return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : x->top - y->top;
 }
 
+static double radians(double degrees) {
+  return degrees * 3.14159265358979 / 180;
+}
+
 static double slope_of(double degrees) {
-  return tan(degrees * 3.14159265358979 / 180);
+  return tan(radians(degrees));
 }
 
 /* Returns how many pairs of digits lie beside each other along a slope: 1 for a pair at the same
@@ -386,17 +390,35 @@ static bool find_box(const Crop *crop, Box *box) {
 
 /* ---- from there to a row of MNIST --------------------------------------------------------- */
 
-/* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1. */
+/* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1, outside is 0. */
 static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
   const int width = width_of(crop->box), height = height_of(crop->box);
   double sum = 0;
-  for (int y = (int)y0; y < y1 && y < height; y++) {
+  for (int y = (int)fmax(0, y0); y < y1 && y < height; y++) {
     double line = 0;
-    for (int x = (int)x0; x < x1 && x < width; x++)
+    for (int x = (int)fmax(0, x0); x < x1 && x < width; x++)
       line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * width + x];
     sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
   }
   return sum / ((x1 - x0) * (y1 - y0));
+}
+
+/* Turns the crop of a page that is turned by `degrees`, so that its lines are level. */
+static bool make_level(Crop *crop, double degrees) {
+  const double sine = sin(radians(degrees)), cosine = cos(radians(degrees));
+  const int from_width = width_of(crop->box), from_height = height_of(crop->box);
+  const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
+            height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
+  float *level = malloc((size_t)(width * height) * sizeof *level);
+  for (int i = 0; level && i < width * height; i++) {
+    const double x = i % width + (1 - width) / 2.0, y = i / width + (1 - height) / 2.0;
+    const double left = (from_width - 1) / 2.0 + cosine * x - sine * y,
+                 top = (from_height - 1) / 2.0 + sine * x + cosine * y;
+    level[i] = (float)mean_ink(crop, left, left + 1, top, top + 1);
+  }
+  free(crop->level);
+  *crop = (Crop){{0, 0, width, height}, level};
+  return level != NULL;
 }
 
 /* Returns the offset that brings a centre of mass nearest to the middle and leaves the box on the
@@ -463,9 +485,9 @@ static PhotographBox in_file(const Image *image, Box box) {
   return (PhotographBox){left, top, right - left, bottom - top};
 }
 
-/* Cuts a digit out and sizes it. */
-static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps, int side,
-                       uint8_t *pixels, PhotographBox *found) {
+/* Cuts a digit out and sizes it. tilt: of the page, in degrees. */
+static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps,
+                       double tilt, int side, uint8_t *pixels, PhotographBox *found) {
   const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
                      min_int(image->width, digit->box.right + steps),
                      min_int(image->height, digit->box.bottom + steps)};
@@ -474,18 +496,21 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
   crop.level = calloc((size_t)(width_of(grown) * height_of(grown)), sizeof *crop.level);
   if (!crop.level) return false;
   find_levels(p, (int)(digit - p->pieces), &crop);
-  const bool good = find_box(&crop, &box) && normalise(&crop, box, side, pixels);
+  bool good = find_box(&crop, &box);
   if (good)
     *found = in_file(image, (Box){grown.left + box.left, grown.top + box.top,
                                   grown.left + box.right, grown.top + box.bottom});
+  good = good && make_level(&crop, tilt) && find_box(&crop, &box) &&
+         normalise(&crop, box, side, pixels);
   free(crop.level);
   return good;
 }
 
-/* Returns the digits among the pieces, in reading order with their lines: an array of *count that
-   the caller frees. Returns NULL without memory, or if *count is too large. */
-static Piece **find_digits(Pieces *p, int *count, int *rows) {
-  enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
+/* Returns the digits among the pieces, in reading order with their lines, and the page's tilt as
+   far as digits tell: an array of *count that the caller frees. Returns NULL without memory, or if
+   *count is too large. */
+static Piece **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
+  enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST, LEAST_TELLING = 3 };
   const Piece *largest = find_largest(p);
   Piece **digits = malloc(MOST_PIECES * sizeof *digits);
   *count = 0;
@@ -503,7 +528,9 @@ static Piece **find_digits(Pieces *p, int *count, int *rows) {
         digits[(*count)++] = digits[i];
   }
   if (*count <= PHOTOGRAPH_MOST) {
-    put_in_order(digits, *count, find_tilt(digits, *count), rows);
+    *tilt = find_tilt(digits, *count);
+    put_in_order(digits, *count, *tilt, rows);
+    if (*count < LEAST_TELLING) *tilt = 0;
     return digits;
   }
   free(digits);
@@ -513,15 +540,16 @@ static Piece **find_digits(Pieces *p, int *count, int *rows) {
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
   enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
   int count;
+  double tilt = 0;
   const int size = side * side;
   const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
-  Piece **digits = find_digits(p, &count, photograph->row);
+  Piece **digits = find_digits(p, &count, photograph->row, &tilt);
   photograph->count = count;
   photograph->pixels = digits && count > 0 ? malloc((size_t)(count * size)) : NULL;
   bool good = photograph->pixels && grow(p, steps);
   for (int i = 0; good && i < count; i++) {
     photograph->doubtful[i] = is_doubtful(digits[i]);
-    good = read_digit(image, p, digits[i], steps, side, photograph->pixels + i * size,
+    good = read_digit(image, p, digits[i], steps, tilt, side, photograph->pixels + i * size,
                       &photograph->box[i]);
   }
   free(digits);

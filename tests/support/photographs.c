@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/sizes.h"
 
 enum { WIDTH = PHOTOGRAPH_WIDTH, HEIGHT = PHOTOGRAPH_HEIGHT, SIDE = 28 };
 
@@ -147,42 +148,57 @@ static float ink_at(const Placed *placed, float x, float y) {
                fx * pixel(placed->pixels, i + 1, j + 1));
 }
 
+/* Returns how many columns right of one digit's page another's lies, so that their ink touches. */
+static int touching(const uint8_t *left, const uint8_t *right) {
+  int apart = 0;
+  for (int y = 0; y < SIDE; y++) {
+    int last = SIDE - 1, first = 0;
+    while (last >= 0 && left[y * SIDE + last] < 128) last--;
+    while (first < SIDE && right[y * SIDE + first] < 128) first++;
+    if (last >= 0 && first < SIDE) apart = max_int(apart, last - first);
+  }
+  return apart;
+}
+
 /* Places a digit somewhere in each cell of one or two lines in the middle of the picture. */
-static void place(Dice *dice, const uint8_t *const *digits, int count, Placed *placed) {
-  const int lines = count > 4 ? 2 : 1, columns = (count + lines - 1) / lines;
+static void place(Dice *dice, const Page *page, Placed *placed) {
+  const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
   const float cell_width = 0.6f * WIDTH / (float)columns,
               cell_height = 0.6f * HEIGHT / (float)lines;
   const float most = fminf(cell_width / 22, cell_height / 22); /* so that digits do not touch */
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < page->count; i++) {
     const int row = i / columns;
     const float zoom = most * between(dice, 0.75f, 0.95f);
     const float x = 0.2f * WIDTH + ((float)(i % columns) + 0.5f) * cell_width;
     const float y = 0.2f * HEIGHT + ((float)row + 0.5f) * cell_height;
-    placed[i] = (Placed){digits[i], x - 0.5f * SIDE * zoom, y - 0.5f * SIDE * zoom, zoom};
+    placed[i] = (Placed){page->digits[i], x - 0.5f * SIDE * zoom, y - 0.5f * SIDE * zoom, zoom};
+    if (!page->pairs || i % 2 == 0) continue;
+    placed[i] = placed[i - 1];
+    placed[i].pixels = page->digits[i];
+    placed[i].left += placed[i].zoom * (float)touching(page->digits[i - 1], page->digits[i]);
   }
 }
 
-void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digits, int count,
-                     float tilt, uint8_t *level) {
-  const float sine = sinf(tilt * 0.017453293f), cosine = cosf(tilt * 0.017453293f);
-  Dice dice = {(uint64_t)ground, number << 16};
-  const Scene scene = scene_of(ground, &dice);
+void photograph_draw(const Page *page, uint8_t *level) {
+  const float angle = page->tilt * 0.017453293f, sine = sinf(angle), cosine = cosf(angle);
+  Dice dice = {(uint64_t)page->ground, page->number << 16};
+  const Scene scene = scene_of(page->ground, &dice);
   Placed placed[PHOTOGRAPH_DIGITS];
-  place(&dice, digits, count, placed);
+  place(&dice, page, placed);
   for (int y = 0; y < HEIGHT; y++)
     for (int x = 0; x < WIDTH; x++) {
       const float px = (float)x + 0.5f, py = (float)y + 0.5f;
-      float ink = 0;
       const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from what turns */
-      for (int i = 0; i < count; i++)
-        ink = fmaxf(ink, ink_at(&placed[i], WIDTH / 2.0f + cosine * dx + sine * dy,
-                                HEIGHT / 2.0f + cosine * dy - sine * dx));
-      float share = reflected(&scene, px, py);
-      share = ground == GROUND_BOARD ? share + ink * scene.ink * (0.9f - share)
-                                     : share * (1 - ink * scene.ink);
+      const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
+          v = HEIGHT / 2.0f + cosine * dy - sine * dx;
+      float ink = 0;
+      for (int i = 0; i < page->count; i++) ink = fmaxf(ink, ink_at(&placed[i], u, v));
+      float share = reflected(&scene, u, v);
+      share = page->ground == GROUND_BOARD ? share + ink * scene.ink * (0.9f - share)
+                                           : share * (1 - ink * scene.ink);
       const int i = y * WIDTH + x;
       const float value = 255 * share * light_at(&scene, px, py) +
-                          scene.grain * grain(number * GROUNDS + ground, (uint64_t)i);
+                          scene.grain * grain(page->number * GROUNDS + page->ground, (uint64_t)i);
       level[i] = (uint8_t)fminf(255, fmaxf(0, value + 0.5f));
     }
 }

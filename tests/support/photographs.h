@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum {
@@ -20,8 +21,14 @@ extern const char *const ground_names[GROUNDS];
 
 enum { PHOTOGRAPH_WIDTH = 640, PHOTOGRAPH_HEIGHT = 480, PHOTOGRAPH_DIGITS = 8 };
 
-/* Draws `count` digits, rows of (28, 28), 1 to PHOTOGRAPH_DIGITS, side by side in up to two lines,
-   into `level` (PHOTOGRAPH_HEIGHT, PHOTOGRAPH_WIDTH). number: of the picture, which decides light,
-   pen, places and noise; tilt: of the lines, in degrees clockwise. */
-void photograph_draw(Ground ground, uint64_t number, const uint8_t *const *digits, int count,
-                     float tilt, uint8_t *level);
+typedef struct {
+  Ground ground;
+  uint64_t number;              /* of the picture, which decides light, pen, places and noise */
+  const uint8_t *const *digits; /* rows of (28, 28) */
+  int count;                    /* 1 to PHOTOGRAPH_DIGITS, side by side in up to two lines */
+  bool pairs;                   /* each second digit touches the one before it */
+  float tilt;                   /* of the page, in degrees clockwise */
+} Page;
+
+/* Draws a page into `level` (PHOTOGRAPH_HEIGHT, PHOTOGRAPH_WIDTH). */
+void photograph_draw(const Page *page, uint8_t *level);
