@@ -70,9 +70,6 @@ beside() {
 # results_of PART: in the order in which its checks started.
 results_of() { cat "$work/$1".[0-9][0-9][0-9][0-9][0-9] 2>/dev/null; }
 
-# at_least VALUE LEAST: of two numbers; no value at all is less.
-at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
-
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
 header() {
@@ -225,9 +222,8 @@ check_as() {
     record 1 "as $name: cannot be built"
     return
   fi
-  run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}" || status=$?
-  record "$status" "as $name: CUDA tests: $(counts '')"
-  status=0
+  run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}"
+  record $? "as $name: CUDA tests: $(counts '')"
   for level in none layer step epoch; do
     # Level epoch starts with Ampere.
     [ "$1$level" != 75epoch ] || continue
@@ -237,19 +233,18 @@ check_as() {
     all+=" $level ${accuracy:-failed}"
   done
   record "$status" "as $name: mnist test-acc$all"
-  status=0
-  run 300 "$place/mlp-lab" all --check || status=$?
-  record "$status" "as $name: lab: $(outcomes 'right|caught') rungs right, $(outcomes refused) \
+  run 300 "$place/mlp-lab" all --check
+  record $? "as $name: lab: $(outcomes 'right|caught') rungs right, $(outcomes refused) \
 refused with a reason"
 }
 
 # check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
 check_limited() {
-  local kilobytes=$1 processors=$2 status=0
+  local kilobytes=$1 processors=$2
   shift 2
   run 300 env TEST_QUICK=1 MLP_TEST_SHARED="$kilobytes" MLP_TEST_PROCESSORS="$processors" \
-    scripts/run_tests.sh "$@" || status=$?
-  record "$status" "as with $kilobytes KB and $processors multiprocessors: CUDA tests: $(counts '')"
+    scripts/run_tests.sh "$@"
+  record $? "as with $kilobytes KB and $processors multiprocessors: CUDA tests: $(counts '')"
 }
 
 check_older() {

@@ -27,6 +27,9 @@ median() {
     END { if (NR) printf "%.2f", (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'
 }
 
+# at_least VALUE LEAST: of two numbers; no value at all is less.
+at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
+
 # word LINE NAME: of the line that begins with LINE, the word after NAME, without its colon.
 word() {
   awk -v line="$1" -v name="$2" '
