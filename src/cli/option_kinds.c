@@ -142,7 +142,7 @@ static void get_choice(const OptionRow *row, const void *options, char *text, si
 
 const OptionKind option_choice = {set_choice, get_choice, NULL, false};
 
-/* ---- files -------------------------------------------------------------------------------- */
+/* ---- files and other texts ------------------------------------------------------------------ */
 
 /* True if a configuration file can hold the name: there blanks at the ends are dropped, and a
    semicolon behind a blank begins a comment. */
@@ -178,24 +178,6 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
   return true;
 }
 
-static void get_path(const OptionRow *row, const void *options, char *text, size_t size) {
-  snprintf(text, size, "%s", (const char *)value_of(row, options));
-}
-
-static const char *path_at(const OptionRow *row, const void *options, int index) {
-  const char *path = value_of(row, options);
-  const bool is_none = row->kind == &option_path_or_none && strcmp(path, "none") == 0,
-             is_share = row->kind == &option_share_or_path && !isnan(option_share(path)),
-             is_list = row->kind == &option_list_or_path && strchr(path, ',');
-  return index == 0 && *path && !is_none && !is_share && !is_list ? path : NULL;
-}
-
-const OptionKind option_path = {set_path, get_path, path_at, false};
-const OptionKind option_name = {set_path, get_path, NULL, false};
-const OptionKind option_path_or_none = {set_path, get_path, path_at, false};
-const OptionKind option_share_or_path = {set_path, get_path, path_at, false};
-const OptionKind option_list_or_path = {set_path, get_path, path_at, false};
-
 static bool set_paths(const OptionRow *row, const char *value, void *options, Error *error) {
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
@@ -207,37 +189,42 @@ static bool set_paths(const OptionRow *row, const char *value, void *options, Er
   return true;
 }
 
-static const char *paths_at(const OptionRow *row, const void *options, int index) {
-  const PathList *list = value_of(row, options);
-  return index < list->count ? list->path[index] : NULL;
-}
-
-static void get_paths(const OptionRow *row, const void *options, char *text, size_t size) {
-  const char *first = paths_at(row, options, 0);
-  snprintf(text, size, "%s", first ? first : "");
-}
-
-const OptionKind option_paths = {set_paths, get_paths, paths_at, false};
-
-/* ---- words -------------------------------------------------------------------------------- */
-
 static bool set_word(const OptionRow *row, const char *value, void *options, Error *error) {
   (void)error;
   *(const char **)field_of(row, options) = value;
   return true;
 }
 
-static void get_word(const OptionRow *row, const void *options, char *text, size_t size) {
-  const char *const *word = value_of(row, options);
-  snprintf(text, size, "%s", *word ? *word : "");
+/* Returns the index-th text of the field, from 0; NULL behind the last. */
+static const char *text_at(const OptionRow *row, const void *options, int index) {
+  const void *field = value_of(row, options);
+  const PathList *list = field;
+  if (row->kind == &option_paths) return index < list->count ? list->path[index] : NULL;
+  if (index > 0) return NULL;
+  return row->kind == &option_word ? *(const char *const *)field : field;
 }
 
-static const char *word_at(const OptionRow *row, const void *options, int index) {
-  const char *const *word = value_of(row, options);
-  return index == 0 ? *word : NULL;
+static void get_text(const OptionRow *row, const void *options, char *text, size_t size) {
+  const char *first = text_at(row, options, 0);
+  snprintf(text, size, "%s", first ? first : "");
 }
 
-const OptionKind option_word = {set_word, get_word, word_at, false};
+static const char *file_at(const OptionRow *row, const void *options, int index) {
+  const char *path = text_at(row, options, index);
+  if (!path || !*path) return NULL;
+  const bool is_none = row->kind == &option_path_or_none && strcmp(path, "none") == 0,
+             is_share = row->kind == &option_share_or_path && !isnan(option_share(path)),
+             is_list = row->kind == &option_list_or_path && strchr(path, ',');
+  return is_none || is_share || is_list ? NULL : path;
+}
+
+const OptionKind option_path = {set_path, get_text, file_at, false};
+const OptionKind option_name = {set_path, get_text, NULL, false};
+const OptionKind option_path_or_none = {set_path, get_text, file_at, false};
+const OptionKind option_share_or_path = {set_path, get_text, file_at, false};
+const OptionKind option_list_or_path = {set_path, get_text, file_at, false};
+const OptionKind option_paths = {set_paths, get_text, file_at, false};
+const OptionKind option_word = {set_word, get_text, file_at, false};
 
 /* ---- lists, their items separated by commas ------------------------------------------------ */
 
