@@ -53,33 +53,20 @@ static bool set_quick(const OptionRow *row, const char *value, void *options, Er
 
 static const OptionKind batches = {.set = set_batches}, quick = {.set = set_quick};
 
+#define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
 #define FILE_OR_WORD(word, what, value, member, role, text)                                        \
-  {                                                                                                \
-    .name = word, .argument = what, .initial = value, .help = text, .kind = &option_word,          \
-    .field = offsetof(Arguments, member), .file = role                                             \
-  }
+  ROW(word, what, value, option_word, member, text, .file = (role))
 #define OUTPUT(word, member, text) FILE_OR_WORD(word, "FILE", NULL, member, FILE_OUTPUT, text)
 static const OptionRow rows[] = {
     FILE_OR_WORD("train", "FILE", "data/mnist_train.csv", plan.train, FILE_INPUT,
                  "rows to train on"),
     FILE_OR_WORD("test", "FILE", "data/mnist_test.csv", plan.test, FILE_INPUT,
                  "rows for the test accuracy"),
-    {.name = "epochs",
-     .argument = "N",
-     .initial = "9",
-     .help = "timed epochs of each level",
-     .kind = &option_whole,
-     .field = offsetof(Arguments, plan.epochs),
-     .low = 1,
-     .high = BENCH_EPOCHS},
-    {.name = "batches",
-     .argument = "LIST",
-     .initial = "64,256,1024,4096",
-     .help = "rows per step, separated by commas",
-     .kind = &batches},
-    {.name = "quick",
-     .help = "time 2 epochs at batch 64 only, to see that all works",
-     .kind = &quick},
+    ROW("epochs", "N", "9", option_whole, plan.epochs, "timed epochs of each level", .low = 1,
+        .high = BENCH_EPOCHS),
+    ROW("batches", "LIST", "64,256,1024,4096", batches, plan.batches,
+        "rows per step, separated by commas"),
+    ROW("quick", NULL, NULL, quick, plan, "time 2 epochs at batch 64 only, to see that all works"),
     OUTPUT("json", json, "write the measurements as JSON objects, one per line"),
     OUTPUT("markdown", markdown, "write the tables as Markdown"),
     OUTPUT("plot", plot, "draw the epochs at the smallest batch as a PNG"),

@@ -18,25 +18,17 @@ typedef struct {
 
 enum { MAX_ROWS = 1000000000 };
 
-/* clang-format off */
+#define ROW(...) OPTION_ROW(Options, __VA_ARGS__)
 static const OptionRow rows[] = {
-  {.name = "output-dir", .argument = "DIR", .initial = "data",
-   .help = "folder for digits_train.csv and digits_test.csv",
-   .kind = &option_path, .field = offsetof(Options, folder)},
-  {.name = "train-rows", .argument = "N", .initial = "60000",
-   .help = "rows of digits_train.csv",
-   .kind = &option_whole64, .field = offsetof(Options, rows[DIGITS_TRAIN]),
-   .low = 1, .high = MAX_ROWS},
-  {.name = "test-rows", .argument = "N", .initial = "10000",
-   .help = "rows of digits_test.csv",
-   .kind = &option_whole64, .field = offsetof(Options, rows[DIGITS_TEST]),
-   .low = 1, .high = MAX_ROWS},
-  {.name = "seed", .argument = "N", .initial = "1",
-   .help = "another seed draws other digits",
-   .kind = &option_whole64, .field = offsetof(Options, seed), .high = 0x1p64},
-  OPTION_HELP, OPTION_VERSION
-};
-/* clang-format on */
+    ROW("output-dir", "DIR", "data", option_path, folder,
+        "folder for digits_train.csv and digits_test.csv"),
+    ROW("train-rows", "N", "60000", option_whole64, rows[DIGITS_TRAIN], "rows of digits_train.csv",
+        .low = 1, .high = MAX_ROWS),
+    ROW("test-rows", "N", "10000", option_whole64, rows[DIGITS_TEST], "rows of digits_test.csv",
+        .low = 1, .high = MAX_ROWS),
+    ROW("seed", "N", "1", option_whole64, seed, "another seed draws other digits", .high = 0x1p64),
+    OPTION_HELP,
+    OPTION_VERSION};
 
 static const OptionTable table = {
     .program = "mlp-digits",

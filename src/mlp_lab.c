@@ -32,25 +32,19 @@ typedef struct {
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
-#define ROW(word, what, type, member, role, text)                                                  \
-  {                                                                                                \
-    .name = (word), .argument = (what), .help = (text), .kind = &(type),                           \
-    .field = offsetof(Lab, member), .file = (role)                                                 \
-  }
-#define WORD(word, what, member, role, text) ROW(word, what, option_word, member, role, text)
-#define FLAG(word, member, text) ROW(word, NULL, option_yes_no, member, FILE_NONE, text)
+#define ROW(...) OPTION_ROW(Lab, __VA_ARGS__)
+#define WORD(word, what, member, role, text)                                                       \
+  ROW(word, what, NULL, option_word, member, text, .file = (role))
 static const OptionRow rows[] = {
     WORD("problem", "NAME", problem, FILE_NONE, "run only this problem of the topic"),
     WORD("size", "AxB", size, FILE_NONE, "run another size; 'mlp-lab list TOPIC' shows the order"),
     WORD("rung", "NAME", rung, FILE_NONE, "run only this rung"),
-    FLAG("check", check, "check, but do not time"),
-    FLAG("profile", profile, "run each rung once for a profiler, without checks or times"),
-    {.name = "on",
-     .argument = "WHAT",
-     .help = "emulator: check and count at a small size, without a GPU [gpu]",
-     .kind = &option_choice,
-     .field = offsetof(Lab, on),
-     .choices = (const char *const[]){"gpu", "emulator", NULL}},
+    ROW("check", NULL, NULL, option_yes_no, check, "check, but do not time"),
+    ROW("profile", NULL, NULL, option_yes_no, profile,
+        "run each rung once for a profiler, without checks or times"),
+    ROW("on", "WHAT", NULL, option_choice, on,
+        "emulator: check and count at a small size, without a GPU [gpu]",
+        .choices = (const char *const[]){"gpu", "emulator", NULL}),
     WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
     WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
     WORD("plot", "FILE.png", plot, FILE_OUTPUT,

@@ -190,15 +190,12 @@ typedef struct {
   const char *from, *markdown, *plot;
 } Arguments;
 
-#define FILE_ROW(word, member, role, text)                                                         \
-  {                                                                                                \
-    .name = (word), .argument = "FILE", .help = (text), .kind = &option_word,                      \
-    .field = offsetof(Arguments, member), .file = (role)                                           \
-  }
+#define ROW(word, member, role, text)                                                              \
+  OPTION_ROW(Arguments, word, "FILE", NULL, option_word, member, text, .file = (role))
 static const OptionRow rows[] = {
-    FILE_ROW("from", from, FILE_INPUT, "read these measurements, one JSON object per line"),
-    FILE_ROW("markdown", markdown, FILE_OUTPUT, "write the tables as Markdown"),
-    FILE_ROW("plot", plot, FILE_OUTPUT, "draw the curves as a PNG"), OPTION_HELP, OPTION_VERSION};
+    ROW("from", from, FILE_INPUT, "read these measurements, one JSON object per line"),
+    ROW("markdown", markdown, FILE_OUTPUT, "write the tables as Markdown"),
+    ROW("plot", plot, FILE_OUTPUT, "draw the curves as a PNG"), OPTION_HELP, OPTION_VERSION};
 
 static const OptionTable table = {
     "mlp-scaling",

@@ -5,13 +5,11 @@
    A program has a plain struct for its options, a table and a few lines in main:
 
      typedef struct { uint64_t seed; const char *json; bool check; } Arguments;
+     #define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
      static const OptionRow rows[] = {
-       {.name = "seed", .argument = "N", .initial = "1", .help = "draw other values",
-        .kind = &option_whole64, .field = offsetof(Arguments, seed), .high = 0x1p64},
-       {.name = "json", .argument = "FILE", .help = "write the results as JSON",
-        .kind = &option_word, .field = offsetof(Arguments, json), .file = FILE_OUTPUT},
-       {.name = "check", .help = "check, but do not time",
-        .kind = &option_yes_no, .field = offsetof(Arguments, check)},
+       ROW("seed", "N", "1", option_whole64, seed, "draw other values", .high = 0x1p64),
+       ROW("json", "FILE", NULL, option_word, json, "write as JSON", .file = FILE_OUTPUT),
+       ROW("check", NULL, NULL, option_yes_no, check, "check, but do not time"),
        OPTION_HELP, OPTION_VERSION};
      static const OptionTable table = {"mlp-lab", usage, "", rows, sizeof rows / sizeof *rows};
 
@@ -63,6 +61,13 @@ struct OptionRow {
   unsigned takers;      /* the program's bits of the commands that take the option */
   int resume;           /* the program's rule for a run that is continued */
 };
+
+/* A row of the program's struct STRUCT; other members follow the help. */
+#define OPTION_ROW(STRUCT, NAME, ARGUMENT, INITIAL, KIND, FIELD, ...)                              \
+  {                                                                                                \
+    .name = (NAME), .argument = (ARGUMENT), .initial = (INITIAL), .kind = &(KIND),                 \
+    .field = offsetof(STRUCT, FIELD), .help = __VA_ARGS__                                          \
+  }
 
 /* The last two rows of a table. */
 #define OPTION_HELP                                                                                \

@@ -17,11 +17,8 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 /* A row of the table: group, where one begins; long name, argument, default, kind, field; who takes
    it, what --resume makes of it; the help, and behind that what its value may be and its letter. */
 #define ROW(GROUP, NAME, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, ...)                      \
-  {                                                                                                \
-    .group = (GROUP), .name = (NAME), .argument = (ARGUMENT), .initial = (INITIAL),                \
-    .kind = &(KIND), .field = offsetof(Options, FIELD), .takers = (TAKERS), .resume = (RESUME),    \
-    .help = __VA_ARGS__                                                                            \
-  }
+  OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .group = (GROUP),         \
+             .takers = (TAKERS), .resume = (RESUME))
 
 /* The values that a row allows; for a file its role, too, and how its name ends. */
 #define SHORT(LETTER) .letter = (LETTER)

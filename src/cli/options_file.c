@@ -33,20 +33,16 @@ static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
   if (config->bad_line || !fgets(line, size, config->file)) return NULL;
   config->line++;
-  if (!strchr(line, '\n') && !feof(config->file)) {
-    config_error(config, config->line, "the line is too long");
-    return NULL;
-  }
-  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r');
-  if (carriage && carriage[1] && carriage[1] != '\n') {
-    config_error(config, config->line,
-                 "lines must end with a line feed, not with a carriage return");
-    return NULL;
-  }
-  const char *end = *start == '[' ? strchr(start, ']') : NULL;
-  if (end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])) {
-    config_error(config, config->line,
-                 "a key belongs on a line of its own, after that of its section");
+  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r'),
+             *end = *start == '[' ? strchr(start, ']') : NULL;
+  const char *wrong = !strchr(line, '\n') && !feof(config->file) ? "the line is too long"
+                      : carriage && carriage[1] && carriage[1] != '\n'
+                          ? "lines must end with a line feed, not with a carriage return"
+                      : end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])
+                          ? "a key belongs on a line of its own, after that of its section"
+                          : NULL;
+  if (wrong) {
+    config_error(config, config->line, wrong);
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);

@@ -22,7 +22,7 @@ static void see_name(CsvFirstLine *first, const char *text, size_t length, const
       strncasecmp(text, name, length) != 0)
     return;
   first->rank = rank;
-  first->label = first->fields;
+  first->columns->label = first->columns->columns;
   first->named = true;
 }
 
@@ -33,13 +33,13 @@ static bool is_name(const char *text, size_t length) {
 
 static void see_field(void *text, size_t length, void *context) {
   CsvFirstLine *first = context;
-  if (first->fields == 0)
+  if (first->columns->columns == 0)
     first->named = is_name(text, length), first->nameless = length == 0;
   else if (is_name(text, length) && first->nameless)
     first->named = true;
   see_name(first, text, length, first->wanted, 0);
   for (int i = 0; i < LABEL_NAMES; i++) see_name(first, text, length, label_names[i], i + 1);
-  first->fields++;
+  first->columns->columns++;
 }
 
 /* Files that are taken for CSV, by their first three bytes. */
@@ -71,27 +71,26 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error) {
   struct csv_parser csv;
-  *first = (CsvFirstLine){.wanted = first->wanted,
-                          .rank = LABEL_NAMES + 1,
-                          .label = CSV_NONE,
-                          .separator =
-                              memchr(line, ',', length) || !memchr(line, ';', length) ? ',' : ';'};
+  CsvColumns *columns = first->columns;
+  first->rank = LABEL_NAMES + 1;
+  columns->label = CSV_NONE;
+  columns->separator = memchr(line, ',', length) || !memchr(line, ';', length) ? ',' : ';';
   csv_init(&csv, CSV_OPTIONS);
-  csv_set_delim(&csv, (unsigned char)first->separator);
+  csv_set_delim(&csv, (unsigned char)columns->separator);
   const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
                       csv_fini(&csv, see_field, NULL, first) == 0;
   const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
   csv_free(&csv);
   if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
   if (!parsed)
-    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, first->fields + 1);
+    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, columns->columns + 1);
   if (first->nameless && first->named)
     return error_set(
         error, "%s, line 1, column 1: no name: an index column? to_csv(index=False) leaves it out",
         name);
-  if (first->fields == 1 && memchr(line, CSV_TAB, length))
+  if (columns->columns == 1 && memchr(line, CSV_TAB, length))
     return error_set(error, "%s, line 1: tabs between fields: tr '\\t' , makes CSV of them", name);
-  if (first->fields == 0) return error_set(error, "%s, line 1: a blank line", name);
+  if (columns->columns == 0) return error_set(error, "%s, line 1: a blank line", name);
   return true;
 }
 

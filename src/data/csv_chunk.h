@@ -61,18 +61,15 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 
 /* The first line of a file, header or row. */
 typedef struct {
-  const char
-      *wanted; /* the name of the label's column, in the file's or any case; NULL: a usual one */
-  size_t fields;
-  bool named;     /* a header: the first field starts as no number does, or the label's is named */
-  int rank;       /* of the label's name, 0: the wanted one */
-  size_t label;   /* its column from 0, or CSV_NONE */
-  char separator; /* of fields: a comma, or a semicolon if the line has no comma */
-  bool nameless;  /* a header whose first field is empty */
+  const char *wanted;  /* the name of the label's column in any case, NULL: a usual one */
+  CsvColumns *columns; /* columns, separator and label are set here: CSV_NONE is not named */
+  bool named;          /* a header: the first field starts as no number does, or label's is named */
+  int rank;            /* of the label's name, 0: the wanted one */
+  bool nameless;       /* a header whose first field is empty */
 } CsvFirstLine;
 
-/* Reads the first line of the file `name` to *first, whose `wanted` is set. False with *error set:
-   the line is blank or badly quoted. */
+/* Reads the first line of the file `name` to *first, whose `wanted` and `columns` are set. False
+   with *error set: the line is blank or badly quoted. */
 bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error);
 

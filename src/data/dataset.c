@@ -190,24 +190,21 @@ static size_t numbered_column(const char *label, size_t columns) {
 /* Finds the column of the labels. */
 static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
   const char *name = reader->source.name, *label = reader->config.label;
-  size_t column = *label ? numbered_column(label, first->fields) : first->label;
-  reader->guessed = !*label && column == CSV_NONE;
-  if (reader->guessed) column = 0;
-  if (column == CSV_NONE && first->rank > 0)
+  const size_t columns = reader->columns.columns;
+  size_t *column = &reader->columns.label;
+  const size_t numbered = *label ? numbered_column(label, columns) : CSV_NONE;
+  if (*label && numbered == CSV_NONE && first->rank > 0)
     return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too", name,
                      first->named ? "no field is" : "no header names the column", label);
-  if (column == CSV_NONE) column = first->label;
-  reader->columns.label = column;
-  return column < first->fields ||
-         error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, first->fields,
-                   label);
+  reader->guessed = !*label && *column == CSV_NONE;
+  if (numbered != CSV_NONE || reader->guessed) *column = reader->guessed ? 0 : numbered;
+  return *column < columns ||
+         error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, columns, label);
 }
 
 static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
-  const size_t columns = first->fields, inputs = (size_t)reader->config.inputs;
+  const size_t columns = reader->columns.columns, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
-  reader->columns.columns = columns;
-  reader->columns.separator = first->separator;
   reader->columns.labelled = columns != inputs;
   reader->columns.inputs = columns - reader->columns.labelled;
   if (inputs > 0 && reader->columns.inputs != inputs) {
@@ -253,7 +250,8 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!end && length == CHUNK_BYTES) {
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   }
-  CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL};
+  CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL,
+                        .columns = &reader->columns};
   if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
     return false;
   reader->line = first.named ? 2 : 1;
