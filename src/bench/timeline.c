@@ -87,7 +87,7 @@ static void add_lane(TimelineRow *row, Step *step, const char *name, int track) 
 
 static void add_lanes(TimelineRow *row, Step *step, int range) {
   const int launches = trace_slices(step->trace, step->level, TRACE_HOST, TRACE_GPU, TRACE_SHOWN);
-  step->below[0] = table_cell(launches ? "%d launches" : "no launch", launches);
+  step->below[0] = table_cell(launches ? "%d launches a step" : "no launch", launches);
   add_lane(row, step, "host", TRACE_HOST);
   if (launches == 0) {
     step->note = table_cell("idle: %d steps are queued", range);
