@@ -86,8 +86,6 @@ bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
    a share unless they are NAN. */
 bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
                double value, const char *unit, double batch, double share, Error *error);
-/* Bytes of the mail of level epoch, 0 where it cannot run. */
-double bench_mail(const Network *network, int batch);
 
 enum { BENCH_BATCHES = 8, BENCH_EPOCHS = 1000 };
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "engine/cuda/cuda_state.h"
-#include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/ceilings.h"
 #include "measure/table.h"
 
@@ -15,14 +14,10 @@
 
 bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
                double value, const char *unit, double batch, double share, Error *error) {
-  json_t *line = record_line(kind);
-  record_text(line, "name", name);
-  record_number(line, "batch", batch);
-  record_text(line, "precision", precision);
-  record_number(line, "value", value);
-  record_text(line, "unit", unit);
-  record_number(line, "share", share);
-  record_number(line, "bound", 1 / (1 - share));
+  json_t *line =
+      json_pack("{ss ss* so* ss* so* ss so* so*}", "case", kind, "name", name, "batch",
+                json_real(batch), "precision", precision, "value", json_real(value), "unit", unit,
+                "share", json_real(share), "bound", json_real(1 / (1 - share)));
   return record_add(record, line, true, error);
 }
 
@@ -128,16 +123,4 @@ bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
     good = bench_add(record, "kernel", names[i].text, NULL, us[i], "us", config->training.batch,
                      us[i] / sum, error);
   return good;
-}
-
-double bench_mail(const Network *network, int batch) {
-  EpochPlan plan;
-  GpuLimits limits;
-  Error ignored; /* no plan, no mail */
-  const char *why_not;
-  const int *size = network->size;
-  const EpochShape shape = {size[0], size[1], size[2], size[3], batch};
-  if (network->layers != 3 || !gpu_limits_read(&limits, &ignored)) return 0;
-  plan_epoch(shape, &limits, &plan, &why_not);
-  return why_not ? 0 : (double)plan.step_mail;
 }

@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
+#include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
 #include "engine/loader.h"
 #include "measure/cuda/ceilings.h"
@@ -138,7 +139,7 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   double seconds[1 + BENCH_EPOCHS];
   EngineSums sums;
   uint64_t before = 0;
-  const Network *network = &engine->config.network;
+  const double mail = (double)((const CudaEngine *)engine)->plan.step_mail; /* of level epoch */
   const int batch = engine->config.training.batch;
   const uint64_t steps = ceil_div(rows->train_rows, (uint64_t)batch);
   /* Larger batches allow a larger step, up to a point: with momentum 0.9 none of these diverges.
@@ -161,7 +162,7 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   record_number(line, "launches_per_step", launches / (double)steps);
   if (!engine->wide)
     record_number(line, "bytes_per_step",
-                  bench_bytes(level->level, network, batch, bench_mail(network, batch)));
+                  bench_bytes(level->level, &engine->config.network, batch, mail));
   record_number(line, "test_accuracy", (double)sums.correct / (double)sums.rows);
   return true;
 }
@@ -170,12 +171,10 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
 static bool add_level(Record *record, const BenchLevel *level, const BenchRows *rows,
                       const BenchNetwork *network, int batch, int epochs, Fusion chosen,
                       Error *error) {
-  json_t *line = record_line(network->name ? "wide" : "epoch");
+  json_t *line =
+      json_pack("{ss ss ss* si ss}", "case", network->name ? "wide" : "epoch", "fusion",
+                level->name, "name", network->name, "batch", batch, "precision", level->precision);
   Error reason;
-  record_text(line, "fusion", level->name);
-  record_text(line, "name", network->name);
-  record_number(line, "batch", batch);
-  record_text(line, "precision", level->precision);
   if (level->level == (int)chosen) record_number(line, "chosen", 1);
   fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", text_of(line, "name"),
           network->name ? ", " : "", batch, level->name, level->precision);
