@@ -60,7 +60,7 @@ static LabTable make_shown(void) {
 /* Writes the machine, the topic, the table, one of another size and one that could not be run, and
    reads them again. */
 static Record record_shown(void) {
-  Record written = {.gpu = "GPU 1", .sources = "abc"}, record = {.lines = NULL};
+  Record written = {.machine.name = "GPU 1", .sources = "abc"}, record = {.lines = NULL};
   const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""},
                  table = make_shown();
   LabTable other = table;

@@ -21,7 +21,7 @@ TESTS_WITH(folder_enter, folder_close);
 
 TEST(lines_come_back) {
   static const char reason[] = "a \"quote\", a \\, a\ttab and\na line";
-  record = (Record){.gpu = "GPU 1", .sources = "abc"};
+  record = (Record){.machine.name = "GPU 1", .sources = "abc"};
   OK(record_create(&record, path, &error));
   json_t *line = record_line("epoch");
   record_text(line, "reason", reason);

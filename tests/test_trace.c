@@ -47,9 +47,7 @@ static void add_teams(Trace *trace, int level) {
 }
 
 static Trace made_up(void) {
-  Trace trace = {.gpu = "GPU 1",
-                 .driver = "580.1",
-                 .date = "2026-11-22",
+  Trace trace = {.machine = {"GPU 1", "580.1", "2026-11-22"},
                  .network = "5-4-3-2",
                  .levels = 4,
                  .level = {{"none", 64, 14, 15},
@@ -77,7 +75,7 @@ TEST(a_trace_comes_back) {
   OK(trace_load(&back, path, &error));
   assert_int_equal(back.levels, 4);
   assert_int_equal(back.count, trace.count);
-  assert_string_equal(back.gpu, "GPU 1");
+  assert_string_equal(back.machine.name, "GPU 1");
   OK(trace_save(&back, path, &error));
   assert_string_equal(folder_read(path), first);
   trace_close(&back);

@@ -139,8 +139,8 @@ bool trace_draw(const Trace *trace, const char *path, Error *error) {
   bool good = true;
   for (int i = 0; good && i < trace->levels; i++)
     good = make_row(trace, i, &steps[i], &rows[i], error);
-  const TableCell subtitle =
-      table_cell("%.50s, %s. Of level epoch: the teams of two blocks", trace->gpu, trace->network);
+  const TableCell subtitle = table_cell("%.50s, %s. Of level epoch: the teams of two blocks",
+                                        trace->machine.name, trace->network);
   const Timeline chart = {
       .title = "One training step at each level of fusion",
       .subtitle = subtitle.text,

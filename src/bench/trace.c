@@ -138,12 +138,13 @@ static void put_text(const char *key, const char *text, FILE *file) {
 }
 
 /* The texts that describe a trace. */
-#define HEAD(member)                                                                               \
-  { #member, offsetof(Trace, member), sizeof((Trace *)0)->member }
+#define HEAD(key, member)                                                                          \
+  { key, offsetof(Trace, member), sizeof((Trace *)0)->member }
 static const struct {
   const char *key;
   size_t at, size;
-} heads[] = {HEAD(gpu), HEAD(driver), HEAD(date), HEAD(network), HEAD(command), HEAD(sources)};
+} heads[] = {HEAD("gpu", machine.name), HEAD("driver", machine.driver), HEAD("date", machine.date),
+             HEAD("network", network),  HEAD("command", command),       HEAD("sources", sources)};
 enum { HEADS = sizeof heads / sizeof *heads };
 
 /* Writes what was recorded, and on what. */
@@ -285,7 +286,7 @@ void trace_print(const Trace *trace, FILE *file) {
   fprintf(file,
           "A step of %s on %s, driver %s.\n"
           "Recording has a price: CUPTI's at every level, and the stamps' in the epoch kernel.\n\n",
-          trace->network, trace->gpu, trace->driver);
+          trace->network, trace->machine.name, trace->machine.driver);
   for (int i = 0; i < trace->levels; i++) {
     const TraceLevel *l = &trace->level[i];
     const TableCell cost = table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1));

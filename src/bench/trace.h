@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/error.h"
+#include "measure/record.h"
 
 /* Tracks of a level. Slices of one track never overlap, so kernels that do lie on TRACE_GPU and the
    tracks after it; those of the epoch kernel's teams are TRACE_TEAM + TRACE_TEAMS * block + team,
@@ -44,7 +44,8 @@ typedef struct {
   int levels;
   int backwards;     /* arrows that are left out, for the clocks of two blocks disagree on them */
   char missing[320]; /* which levels do not run on this GPU, and why; "": all do */
-  char gpu[128], driver[64], date[32], network[64], command[512], sources[80];
+  GpuMachine machine;
+  char network[64], command[512], sources[80];
 } Trace;
 
 /* Adds an event under that name. Returns it, or NULL if there is no memory. */

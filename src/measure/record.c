@@ -93,7 +93,7 @@ static bool append(Record *record, json_t *line, Error *error) {
 
 bool record_add(Record *record, json_t *line, bool measured, Error *error) {
   if (measured) {
-    record_text(line, "gpu", *record->gpu ? record->gpu : NULL);
+    record_text(line, "gpu", *record->machine.name ? record->machine.name : NULL);
     record_text(line, "sources", record->sources);
   }
   return append(record, line, error) && (!record->file || write_line(record, line, error));

@@ -24,11 +24,18 @@
 
 #include "base/error.h"
 
+/* Where something was measured, and when. */
+typedef struct {
+  char name[128];  /* of the GPU */
+  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
+  char date[32];   /* today */
+} GpuMachine;
+
 typedef struct {
   json_t *lines;       /* array of objects; NULL: none */
   FILE *file;          /* where each line is written when it is added; NULL: nowhere */
   const char *path;    /* of that file, the caller's */
-  char gpu[128];       /* of every measured line */
+  GpuMachine machine;  /* its name is in every measured line */
   const char *sources; /* digest of the sources, of every measured line; NULL: not known */
 } Record;
 

@@ -3,7 +3,6 @@
 #include "bench/bench.h"
 
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "engine/cuda/cuda_state.h"
@@ -22,14 +21,12 @@ bool bench_add(Record *record, const char *kind, const char *name, const char *p
 }
 
 bool bench_machine(Record *record, const char *what, const char *command, Error *error) {
-  GpuMachine machine;
-  if (!gpu_machine(&machine, error)) return false;
-  memcpy(record->gpu, machine.name, sizeof record->gpu);
+  if (!gpu_machine(&record->machine, error)) return false;
   json_t *line = record_line("machine");
   record_text(line, "name", what);
-  record_text(line, "driver", machine.driver);
+  record_text(line, "driver", record->machine.driver);
   record_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
-  record_text(line, "date", machine.date);
+  record_text(line, "date", record->machine.date);
   record_text(line, "command", command);
   return record_add(record, line, true, error);
 }

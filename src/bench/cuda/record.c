@@ -7,6 +7,7 @@
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "bench/cuda/recording.h"
+#include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
@@ -15,16 +16,14 @@ enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
 /* The arrays of the stamped epoch kernel; d_clock NULL: the kernel without stamps runs. */
 static EpochStamps stamps;
-static EpochPlan stamped_plan;
 
 /* The linker sends the engine's launches through here (--wrap in the Makefile). */
 cudaError_t __real_launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
 cudaError_t __wrap_launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream);
 
 cudaError_t __wrap_launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
-  if (!stamps.d_clock) return __real_launch_epoch(plan, job, stream);
-  stamped_plan = *plan;
-  return launch_epoch_stamped(plan, job, &stamps, stream);
+  return stamps.d_clock ? launch_epoch_stamped(plan, job, &stamps, stream)
+                        : __real_launch_epoch(plan, job, stream);
 }
 
 #ifndef HAVE_CUPTI
@@ -45,7 +44,7 @@ static size_t clock_bytes(int blocks) {
   return (size_t)blocks * LONG_RANGE * EPOCH_STAMPS * sizeof *stamps.d_clock;
 }
 
-/* Stamps every step of a range, in as many blocks as there may be. */
+/* Stamps every step of a range. */
 static bool open_stamps(int blocks, Error *error) {
   stamps = (EpochStamps){.steps = LONG_RANGE};
   return cuda_done(cudaMalloc((void **)&stamps.d_anchor, (size_t)blocks * sizeof(EpochAnchor)),
@@ -79,13 +78,13 @@ static bool time_steps(Engine *engine, double *us, Error *error) {
 
 /* ---- all levels ----------------------------------------------------------------------------- */
 
-/* begin: of the kernel. *us: of a step. */
-static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error *error) {
-  const int blocks = stamped_plan.blocks;
+/* Adds the stages of the level that is being recorded. */
+static bool add_stages(Trace *trace, const EpochPlan *plan, RangeFacts *facts, Error *error) {
+  const int blocks = plan->blocks;
   const size_t anchors = (size_t)blocks * sizeof(EpochAnchor);
   uint64_t *clock = malloc(clock_bytes(blocks));
   EpochAnchor *anchor = malloc(anchors);
-  const Stages stages = {trace, level, &stamped_plan, clock, anchor, LONG_RANGE, begin};
+  const Stages stages = {trace, trace->levels, plan, clock, anchor, LONG_RANGE, facts->begin};
   const bool good =
       ((clock && anchor) || error_set(error, "no memory for the stamps of %d blocks", blocks)) &&
       cuda_done(cudaMemcpy(clock, stamps.d_clock, clock_bytes(blocks), cudaMemcpyDeviceToHost),
@@ -93,7 +92,7 @@ static bool add_stages(Trace *trace, int level, int64_t begin, double *us, Error
       cuda_done(cudaMemcpy(anchor, stamps.d_anchor, anchors, cudaMemcpyDeviceToHost),
                 "fetching stamps", error);
   if (good) stages_add(&stages, TRACE_FIRST, TRACE_END);
-  if (good) *us = stages_us(&stages, TRACE_SHOWN, RANGE - 1);
+  if (good) facts->us = stages_us(&stages, TRACE_SHOWN, RANGE - 1);
   free(clock);
   free(anchor);
   return good;
@@ -121,25 +120,20 @@ static bool record_range(Engine *engine, Trace *list, Error *error) {
          activity_take(list, error);
 }
 
-static bool add_level(Trace *trace, const BenchLevel *of, double us, Trace *list, Error *error) {
-  TraceLevel *level = &trace->level[trace->levels];
-  const bool one_kernel = of->level == FUSION_EPOCH;
-  RangeFacts facts;
-  if (!range_add(trace, trace->levels, list, one_kernel, &facts, error) ||
-      (one_kernel && !add_stages(trace, trace->levels, facts.begin, &facts.us, error)))
-    return false;
-  *level = (TraceLevel){.range = RANGE, .us = us, .recorded_us = facts.us};
-  snprintf(level->name, sizeof level->name, "%s", of->name);
-  trace->levels++;
-  return true;
-}
-
-static bool record_level(Trace *trace, int level, double us, Trace *list, int blocks,
-                         Error *error) {
-  const BenchLevel *of = &bench_levels[level];
+static bool record_level(Trace *trace, const BenchLevel *of, double us, Trace *list, Error *error) {
   Engine *engine = bench_open(of, &rows, &bench_usual, BATCH, error);
-  const bool good = engine && (of->level != FUSION_EPOCH || open_stamps(blocks, error)) &&
-                    record_range(engine, list, error) && add_level(trace, of, us, list, error);
+  const EpochPlan *plan =
+      engine && of->level == FUSION_EPOCH ? &((CudaEngine *)engine)->plan : NULL;
+  RangeFacts facts;
+  const bool good = engine && (!plan || open_stamps(plan->blocks, error)) &&
+                    record_range(engine, list, error) &&
+                    range_add(trace, trace->levels, list, plan != NULL, &facts, error) &&
+                    (!plan || add_stages(trace, plan, &facts, error));
+  if (good) {
+    TraceLevel *level = &trace->level[trace->levels++];
+    *level = (TraceLevel){.range = RANGE, .us = us, .recorded_us = facts.us};
+    snprintf(level->name, sizeof level->name, "%s", of->name);
+  }
   cudaFree(stamps.d_clock);
   cudaFree(stamps.d_anchor);
   stamps = (EpochStamps){0};
@@ -147,28 +141,18 @@ static bool record_level(Trace *trace, int level, double us, Trace *list, int bl
   return good;
 }
 
-static bool describe(Trace *trace, const char *command, int *blocks, Error *error) {
-  GpuMachine machine;
-  if (!gpu_machine(&machine, error)) return false;
-  *blocks = machine.multiprocessors;
-  memcpy(trace->gpu, machine.name, sizeof trace->gpu);
-  memcpy(trace->driver, machine.driver, sizeof trace->driver);
-  memcpy(trace->date, machine.date, sizeof trace->date);
-  snprintf(trace->network, sizeof trace->network, "784-300-100-10, batch %d", BATCH);
-  snprintf(trace->command, sizeof trace->command, "%s", command);
-  return true;
-}
-
 /* Without CUPTI first: once it looks, it does to the end. */
 bool trace_record(Trace *trace, const char *command, Error *error) {
   double us[TRACE_LEVELS];
   Trace list = {0};
-  int blocks;
-  if (!describe(trace, command, &blocks, error)) return false;
+  if (!gpu_machine(&trace->machine, error)) return false;
+  snprintf(trace->network, sizeof trace->network, "784-300-100-10, batch %d", BATCH);
+  snprintf(trace->command, sizeof trace->command, "%s", command);
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
-    if (isfinite(us[level])) good = record_level(trace, level, us[level], &list, blocks, error);
+    if (isfinite(us[level]))
+      good = record_level(trace, &bench_levels[level], us[level], &list, error);
   trace_close(&list);
   return good && trace_whole(trace, error);
 }

@@ -1,7 +1,5 @@
 #include "lab/harness.h"
 
-#include <string.h>
-
 #include "measure/cuda/ceilings.h"
 
 bool lab_start(Error *error) {
@@ -17,12 +15,10 @@ static bool put_rate(void *line, Ceiling which, double value, Error *error) {
 }
 
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
-  GpuMachine machine;
-  if (!gpu_machine(&machine, error)) return false;
-  memcpy(record->gpu, machine.name, sizeof record->gpu);
+  if (!gpu_machine(&record->machine, error)) return false;
   json_t *line = record_line("lab-machine");
-  record_text(line, "driver", machine.driver);
-  record_text(line, "date", machine.date);
+  record_text(line, "driver", record->machine.driver);
+  record_text(line, "date", record->machine.date);
   record_text(line, "command", command);
   if (rates && !ceilings_measure(CEILING_COPY, CEILING_FMA + 1, put_rate, line, error)) {
     json_decref(line);

@@ -24,7 +24,7 @@ bool lab_start(Error *error) {
 
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
   (void)rates;
-  strcpy(record->gpu, "the emulator");
+  strcpy(record->machine.name, "the emulator");
   json_t *line = record_line("lab-machine");
   record_text(line, "driver", "none: it counts, and has no times");
   json_object_set_new(line, "counted", json_true());

@@ -103,6 +103,5 @@ bool gpu_machine(GpuMachine *machine, Error *error) {
   snprintf(machine->name, sizeof machine->name, "%.127s", properties.name);
   find_driver(machine->driver, sizeof machine->driver);
   strftime(machine->date, sizeof machine->date, "%Y-%m-%d", gmtime(&now));
-  machine->multiprocessors = properties.multiProcessorCount;
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "base/stats.h"
 #include "engine/cuda/cuda_error.h"
+#include "measure/record.h"
 
 /* Calls are queued one by one; as nodes of one graph that was captured before; or one by one and
    timed by the host's clock, as what the host does is part of them. */
@@ -30,13 +31,6 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 bool rung_value(const Rung *rung, double *value, Error *error);
 
 /* ---- the machine ---------------------------------------------------------------------------- */
-
-typedef struct {
-  char name[128];
-  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
-  char date[32];   /* today */
-  int multiprocessors;
-} GpuMachine;
 
 /* Creates a context. Fails in one sentence where there is no GPU. */
 bool gpu_start(Error *error);
