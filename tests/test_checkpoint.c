@@ -61,6 +61,12 @@ static void round_trip(const Checkpoint *checkpoint) {
   checkpoint_free(&loaded);
 }
 
+/* Leaves the parameters alone in the sample. */
+static void drop_arrays(void) {
+  memset(sample.kind, 0, sizeof sample.kind);
+  sample.count = 1;
+}
+
 IN_FOLDER(every_field_comes_back) {
   round_trip(&sample);
   sample.parameters[0] = -0.0f;
@@ -71,7 +77,7 @@ IN_FOLDER(every_field_comes_back) {
   sample.test_accuracy = -0.0;
   sample.best_epoch = sample.epoch = 0;
   round_trip(&sample);
-  drop_arrays(&sample);
+  drop_arrays();
   sample.test_accuracy = sample.best_accuracy = NAN;
   sample.step = sample.correct = sample.rows = 0;
   *sample.options = 0;
@@ -140,7 +146,7 @@ IN_FOLDER(file_is_as_the_format_says) {
 /* One of eight lengths in a row needs no padding; header_of checks that it gets none. Without
    momentum there is none in the file. */
 IN_FOLDER(headers_are_padded_to_eight_bytes) {
-  drop_arrays(&sample);
+  drop_arrays();
   for (size_t less = 0; less < 8; less++) {
     size_t start;
     strcpy(sample.options, &"12345678"[less]);

@@ -158,32 +158,27 @@ static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
 TESTS_WITH(folder_enter, folder_close);
 
 /* Also if the device does not copy a buffer before the next one is uploaded: one is filled while
-   the other is copied. */
+   the other is copied. In a ring two buffers take turns. */
 TEST(test_every_row_arrives) {
-  enum { FIRST = 11, IS_FED = 0, IS_USED, IS_QUEUED };
-  for (int how = IS_FED; how <= IS_QUEUED; how++)
+  enum { FIRST = 11, IS_FED = 0, IS_USED, IS_QUEUED, IN_A_RING };
+  for (int how = IS_FED; how <= IN_A_RING; how++)
     foreach (rows, row_counts) {
-      open_device(FIRST + *rows); /* not one row too many */
+      const bool ring = how == IN_A_RING;
+      const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
+      open_device(FIRST + (ring ? 2 * STAGING_ROWS : *rows)); /* not one row too many */
       device.queues = how == IS_QUEUED;
-      must_feed(open_rows(*rows, ""),
-                (LoaderPlan){.first_row = FIRST, .use = how == IS_FED ? NULL : use_rows}, *rows);
-      assert_int_equal(device.uploads, (*rows + STAGING_ROWS - 1) / STAGING_ROWS);
-      assert_rows(device.pixels + FIRST * INPUTS, device.labels + FIRST, *rows);
+      must_feed(
+          open_rows(*rows, ""),
+          (LoaderPlan){.first_row = FIRST, .ring = ring, .use = how == IS_FED ? NULL : use_rows},
+          *rows);
+      assert_int_equal(device.uploads, buffers);
       assert_int_equal(device.used, how == IS_FED ? 0 : *rows);
-      if (how == IS_USED) assert_rows(device.seen_pixels, device.seen_labels, *rows);
+      if (ring)
+        assert_int_equal(device.last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
+      else
+        assert_rows(device.pixels + FIRST * INPUTS, device.labels + FIRST, *rows);
+      if (how == IS_USED || ring) assert_rows(device.seen_pixels, device.seen_labels, *rows);
     }
-}
-
-TEST(test_ring) {
-  enum { FIRST = 5 };
-  foreach (rows, row_counts) {
-    const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
-    open_device(FIRST + 2 * STAGING_ROWS);
-    must_feed(open_rows(*rows, ""), (LoaderPlan){.first_row = FIRST, .ring = true, .use = use_rows},
-              *rows);
-    assert_int_equal(device.last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
-    assert_rows(device.seen_pixels, device.seen_labels, *rows);
-  }
 }
 
 TEST(test_order_of_calls) {

@@ -6,7 +6,19 @@ Checkpoint sample;
 Content saved;
 
 int checkpoint_files_open(void **state) {
-  sample = make_checkpoint();
+  sample = (Checkpoint){.epoch = 12,
+                        .step = UINT64_MAX,
+                        .loss = 1.0 / 3,
+                        .correct = (1ull << 53) + 1,
+                        .rows = 1ull << 63,
+                        .test_accuracy = 0.98765432109876543,
+                        .best_accuracy = DBL_TRUE_MIN,
+                        .best_epoch = INT32_MAX,
+                        .updates = 1000000,
+                        .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n"),
+                        .names = strdup("no\n\xc3\xa4 \"yes\"")};
+  OK(network_init(&sample.network, 5, (const int[]){7, 3}, 2, 2, &error));
+  make_arrays(&sample, 2);
   return folder_enter(state);
 }
 
@@ -121,26 +133,4 @@ void make_arrays(Checkpoint *checkpoint, int count) {
       for (int i = 0; i < out; i++) values[network->bias[l] + (size_t)i] = -(next++) / 3;
     }
   }
-}
-
-void drop_arrays(Checkpoint *checkpoint) {
-  memset(checkpoint->kind, 0, sizeof checkpoint->kind);
-  checkpoint->count = 1;
-}
-
-Checkpoint make_checkpoint(void) {
-  Checkpoint checkpoint = {.epoch = 12,
-                           .step = UINT64_MAX,
-                           .loss = 1.0 / 3,
-                           .correct = (1ull << 53) + 1,
-                           .rows = 1ull << 63,
-                           .test_accuracy = 0.98765432109876543,
-                           .best_accuracy = DBL_TRUE_MIN,
-                           .best_epoch = INT32_MAX,
-                           .updates = 1000000,
-                           .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n"),
-                           .names = strdup("no\n\xc3\xa4 \"yes\"")};
-  assert_true(network_init(&checkpoint.network, 5, (const int[]){7, 3}, 2, 2, &error));
-  make_arrays(&checkpoint, 2);
-  return checkpoint;
 }

@@ -26,21 +26,16 @@ void forge(const char *path, const char *header, size_t data);
    from the format alone. */
 char *header_of(Content content, size_t *start);
 
-/* Every test has a checkpoint as make_checkpoint makes it, and the bytes of the file that
-   save_sample writes it to, which is `model`. */
+/* Every test has a checkpoint of a network 5 - 7 - 3 - 2, every value of which differs from every
+   other, and the bytes of the file that save_sample writes it to, which is `model`. */
 extern Checkpoint sample;
 extern Content saved;
 void save_sample(void);
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 
-/* A network 5 - 7 - 3 - 2, every value of which differs from every other. */
-Checkpoint make_checkpoint(void);
-
 /* Fills the first `count` arrays with values, and zeros as padding. */
 void make_arrays(Checkpoint *checkpoint, int count);
-/* Leaves the parameters alone. */
-void drop_arrays(Checkpoint *checkpoint);
 
 void must_save(const Checkpoint *checkpoint, const char *path);
 Checkpoint must_load(const char *path);

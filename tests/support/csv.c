@@ -91,12 +91,6 @@ void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-void assert_read(int threads, size_t ahead, size_t block) {
-  read_table(threads, ahead, block);
-  assert_string_equal(got.error.text, "");
-  assert_read_rows(&wanted);
-}
-
 DatasetReader *open_reader(int threads, size_t ahead) {
   DatasetReader *reader = dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, &error);

@@ -78,9 +78,6 @@ void draw_csv(uint64_t seed, size_t rows, size_t inputs);
 extern Table wanted;
 extern Text drawn;
 
-/* Reads the file, which must give the rows `wanted`. */
-void assert_read(int threads, size_t ahead, size_t block);
-
 /* `text` as a gzip member of its own, behind what `archive` holds, and zeros behind it, which are
    none of it. */
 enum { ZEROS = 2 << 20 };
