@@ -7,15 +7,12 @@
 #include <vector>
 
 #include "emulator/emulator.h"
+#include "emulator/runtime.h"
 
 namespace emulated {
 
 constexpr int WARP = 32, MOST_THREADS = 1024;
 constexpr size_t MOST_SHARED = 227 << 10;
-
-struct Index {
-  unsigned x, y, z;
-};
 
 /* ---- lanes (fibers.cpp) --------------------------------------------------------------------- */
 
@@ -30,7 +27,7 @@ struct Lane {
   void *sp; /* while it does not run */
   unsigned char *stack;
   Block *block;
-  Index index;
+  dim3 index;
   State state;
   bool orders, fenced;
   uint16_t thread;
@@ -44,7 +41,7 @@ struct Lane {
 
 /* A kernel's call. Each thread has a copy of the arguments. */
 struct Call {
-  Index grid, block;
+  dim3 grid, block;
   size_t shared;
   void (*function)(void *arguments);
   const void *arguments;

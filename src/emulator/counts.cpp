@@ -21,22 +21,17 @@ static uint32_t noted[WARP];
 static constexpr size_t SLOTS = 1 << 14;
 static uint32_t slot_of[SLOTS]; /* 1 + index of a site */
 
-static inline uint32_t site_at(uintptr_t pc, bool step, bool shared, bool write, bool atomic,
-                               unsigned size) {
-  const uintptr_t key = pc * 2 + shared;
-  for (size_t slot = (key ^ key >> 13) % SLOTS;; slot = (slot + 1) % SLOTS) {
-    if (slot_of[slot] == 0) {
-      sites.push_back({pc, step, shared, write, atomic, size, {}});
-      slot_of[slot] = (uint32_t)sites.size();
-    }
-    const Site &site = sites[slot_of[slot] - 1];
-    if (site.pc == pc && site.shared == shared) return slot_of[slot] - 1;
-  }
-}
-
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address) {
-  const uint32_t site = site_at(pc, step, shared, write, atomic, size);
+  const uintptr_t key = pc * 2 + shared;
+  size_t slot = (key ^ key >> 13) % SLOTS;
+  const auto is_other = [=](const Site &s) { return s.pc != pc || s.shared != shared; };
+  while (slot_of[slot] > 0 && is_other(sites[slot_of[slot] - 1])) slot = (slot + 1) % SLOTS;
+  if (slot_of[slot] == 0) {
+    sites.push_back({pc, step, shared, write, atomic, size, {}});
+    slot_of[slot] = (uint32_t)sites.size();
+  }
+  const uint32_t site = slot_of[slot] - 1;
   const int i = lane->thread % WARP;
   while (noted[i] == FULL) leave(State::FULL, pc);
   events[i][noted[i]++] = {(uint32_t)(pc - program_base), site, address};

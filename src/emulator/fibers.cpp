@@ -6,10 +6,8 @@
 #include <cstring>
 #include <deque>
 
-#include "emulator/runtime.h"
-
 /* Variables that device.h calls threadIdx and so on, and const. */
-emulated::Index emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
+dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 extern "C" void emulator_switch(void **from, void *to);
 #if defined(__x86_64__)
@@ -66,7 +64,7 @@ static void run_fiber() {
 }
 
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes) {
-  const Index size = call->block;
+  const dim3 size = call->block;
   *l = {};
   l->thread = (uint16_t)thread;
   l->block = block;
@@ -209,11 +207,8 @@ struct Copy {
   unsigned char value[16];
   uintptr_t pc;
 };
-struct Copies {
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups;
-};
-static Copies copies[MOST_THREADS];
+typedef std::deque<std::vector<Copy>> Groups; /* the last one is open */
+static Groups copies[MOST_THREADS];
 alignas(128) static unsigned char dynamic_shared[MOST_SHARED];
 
 static unsigned char *stacks; /* of a block's lanes */
@@ -224,13 +219,13 @@ bool is_stack(uintptr_t address) {
 
 static void run_block(unsigned number) {
   Block block = {number, dynamic_shared};
-  const Index grid = call->grid;
+  const dim3 grid = call->grid;
   emulator_block = {number % grid.x, number / grid.x % grid.y, number / (grid.x * grid.y)};
   watch_block(number);
   new_shared_memory(dynamic_shared, call->shared);
   for (int i = 0; i < threads_of_block; i++) {
     start_lane(&lanes[i], (unsigned)i, &block, stacks + (size_t)i * STACK, STACK);
-    if (!copies[i].open.empty() || !copies[i].groups.empty()) copies[i] = {};
+    if (copies[i].size() != 1 || !copies[i][0].empty()) copies[i] = Groups(1);
   }
   while (!failed && count_in(State::ENDED) < threads_of_block) {
     bool ran = false;
@@ -306,19 +301,17 @@ void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
   memcpy(copy.value, from, (size_t)std::clamp(bytes, 0, 16));
-  copies[lane->thread].open.push_back(copy);
+  copies[lane->thread].back().push_back(copy);
 }
 
 void emulator_close_copies() {
-  Copies &c = copies[lane->thread];
-  c.groups.push_back(std::move(c.open));
-  c.open.clear();
+  copies[lane->thread].emplace_back();
 }
 
 void emulator_await_copies(int groups) {
-  Copies &c = copies[lane->thread];
-  for (; c.groups.size() > (size_t)groups; c.groups.pop_front())
-    for (const Copy &copy : c.groups.front()) {
+  Groups &mine = copies[lane->thread];
+  for (; mine.size() > (size_t)groups + 1; mine.pop_front())
+    for (const Copy &copy : mine.front()) {
       emulator_access(copy.to, copy.size, true, (void *)copy.pc);
       memcpy(copy.to, copy.value, copy.size);
     }
@@ -331,8 +324,7 @@ void emulator_await_copies(int groups) {
 
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
                          const void *arguments, size_t bytes) {
-  const Call of = {
-      {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, function, arguments, bytes};
+  const Call of = {grid, block, shared, function, arguments, bytes};
   const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z,
                  threads = (uint64_t)block.x * block.y * block.z;
   start_memory();

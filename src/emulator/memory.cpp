@@ -14,9 +14,7 @@
 #include <cstring>
 #include <map>
 
-#include "emulator/runtime.h"
-
-extern emulated::Index emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
+extern dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 namespace emulated {
 
@@ -134,7 +132,7 @@ static Region *region_of(Variables &list, uintptr_t address, bool is_shared) {
 
 bool is_no_variable(uintptr_t address) {
   if (shared.has(address)) return is_guard(variable_at(shared_variables, address));
-  for (const Index *i :
+  for (const dim3 *i :
        {&emulator_thread, &emulator_block, &emulator_block_size, &emulator_grid_size})
     if (address - (uintptr_t)i < sizeof *i) return true;
   return false;

@@ -9,8 +9,6 @@
 #include <memory>
 #include <queue>
 
-#include "emulator/runtime.h"
-
 Emulator emulator;
 
 namespace emulated {

@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 
-#include "emulator/runtime.h"
-
 namespace emulated {
 
 bool watched;

@@ -80,39 +80,37 @@ static void print_said(FILE *said) {
     putchar(c);
   }
   if (!starts) putchar('\n');
-  fclose(said);
 }
 
 bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
                Error *error) {
   bool *done = apart_memory(sizeof *done);
   int status = 0;
-  FILE *said = done ? tmpfile() : NULL;
-  if (!said) {
-    apart_release(done, sizeof *done);
-    return error_set(error, "nothing can be shared with a process: %s", strerror(errno));
-  }
   fflush(NULL); /* or the new process writes it once more */
-  const pid_t process = fork();
-  if (process < 0) {
-    apart_release(done, sizeof *done);
-    fclose(said);
-    return error_set(error, "a function's process cannot be started: %s", strerror(errno));
-  }
+  FILE *said = done ? tmpfile() : NULL;
+  const pid_t process = said ? fork() : -1;
   if (process == 0) work_and_end(work, context, limit, said, done);
-  setpgid(process, process); /* whoever comes first */
-  const bool ended = wait_for(process, limit, &status);
-  kill(-process, SIGKILL); /* and what it has started */
-  if (!ended) waitpid(process, &status, 0);
-  print_said(said);
-  if (!ended || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
-    *apart = (Apart){APART_HUNG, 0};
-  else if (WIFSIGNALED(status))
-    *apart = (Apart){APART_KILLED, WTERMSIG(status)};
-  else
-    *apart = (Apart){*done ? APART_DONE : APART_EXITED, WEXITSTATUS(status)};
+  if (process > 0) {
+    setpgid(process, process); /* whoever comes first */
+    const bool ended = wait_for(process, limit, &status);
+    kill(-process, SIGKILL); /* and what it has started */
+    if (!ended) waitpid(process, &status, 0);
+    print_said(said);
+    if (!ended || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+      *apart = (Apart){APART_HUNG, 0};
+    else if (WIFSIGNALED(status))
+      *apart = (Apart){APART_KILLED, WTERMSIG(status)};
+    else
+      *apart = (Apart){*done ? APART_DONE : APART_EXITED, WEXITSTATUS(status)};
+  } else {
+    error_set(error, "%s: %s",
+              said ? "a function's process cannot be started"
+                   : "nothing can be shared with a process",
+              strerror(errno));
+  }
+  if (said) fclose(said);
   apart_release(done, sizeof *done);
-  return true;
+  return process > 0;
 }
 
 void apart_describe(const Apart *apart, double limit, char *text, size_t size) {
