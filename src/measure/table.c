@@ -48,7 +48,7 @@ static void put_row(const Table *t, const TableColumn *columns, int count, const
 }
 
 void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
-  TableColumn shown[MAX_COLUMNS];
+  TableColumn shown[MAX_COLUMNS] = {{0}};
   int count = 0;
   for (const TableColumn *c = columns; c < columns + all; c++) {
     if (c->in && !(c->in & t->which)) continue;
