@@ -160,16 +160,13 @@ static size_t file_size(const char *path) {
 /* A header of exactly the bound is read; a byte more is not, though the file has it. */
 IN_FOLDER(header_has_a_bound) {
   static const char entries[] = "{" WEIGHT "," BIAS "}";
-  static char header[2 << 20];
   forge(model, entries, 0); /* eight bytes, the header and 32 of data */
   const size_t given = sizeof entries - 1, length = file_size(model) - 40, bound = 1 << 20;
-  memset(header, ' ', given + bound - length);
-  memcpy(header, entries, given);
-  forge(model, header, 32);
+  const int most = (int)(given + bound - length);
+  forge(model, text_printf("%-*s", most, entries), 32);
   Checkpoint checkpoint = must_load(model);
   checkpoint_free(&checkpoint);
-  strcat(header, " ");
-  forge(model, header, 32);
+  forge(model, text_printf("%-*s", most + 1, entries), 32);
   assert_refuses_to_load(model, "its header would have 1048577 bytes, at most 1048576");
 }
 

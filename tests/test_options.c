@@ -191,12 +191,9 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
 }
 
 TEST(a_name_too_long_for_a_file_is_refused) {
-  char name[OPTIONS_PATH + 1];
-  memset(name, 'a', sizeof name);
-  name[OPTIONS_PATH] = '\0';
-  refuse(OPTIONS_USAGE, "--train", name,
+  const char *name = text_printf("%0*d", OPTIONS_PATH - 1, 0);
+  refuse(OPTIONS_USAGE, "--train", text_printf("0%s", name),
          "--train must be the name of a file of at most 1023 bytes, not 1024");
-  name[OPTIONS_PATH - 1] = '\0';
   accept("--train", name);
   assert_string_equal(options.train, name);
 }

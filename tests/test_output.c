@@ -139,10 +139,8 @@ IN_FOLDER(links_are_followed) {
 }
 
 IN_FOLDER(long_names) {
-  char name[256];
-  for (size_t length = 240; length <= 255; length += 15) {
-    memset(name, 'n', length);
-    name[length] = '\0';
+  for (int length = 240; length <= 255; length += 15) {
+    const char *name = text_printf("%0*d", length, 0);
     must_save(name, "new", name);
   }
   assert_int_equal(files_in_folder(), 2);
@@ -224,7 +222,6 @@ IN_FOLDER(sticky_folder) {
 }
 
 IN_FOLDER(no_place) {
-  char name[300] = "";
   static const char none[] = "its folder does not exist";
   const struct {
     const char *path, *reason;
@@ -236,9 +233,8 @@ IN_FOLDER(no_place) {
                 {"a/", "Not a directory"},
                 {".", "Is a directory"},
                 {folder, "Is a directory"},
-                {name, "File name too long"},
+                {text_printf("%0299d", 0), "File name too long"},
                 {"/dev/fd/9999", "Bad file descriptor"}};
-  memset(name, 'n', sizeof name - 1);
   folder_write("a", "old");
   link_to("none/new", "link");
   foreach (place, places) assert_refused(place->path, place->reason);
