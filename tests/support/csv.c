@@ -122,12 +122,9 @@ Text draw_file(size_t rows, size_t inputs, Table *table) {
         table->labels[r] = (uint16_t)value;
       else
         table->pixels[r * inputs + i - 1] = (uint8_t)value;
-      static const char *const forms[] = {"%u", "\"%u\"", " %u", "%u "};
-      const char *form = forms[draw(16) < 13 ? 0 : 1 + draw(3)];
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-      text.length += (size_t)sprintf(text.text + text.length, form, value);
-#pragma GCC diagnostic pop
+      static const char *const around[][2] = {{"", ""}, {"\"", "\""}, {" ", ""}, {"", " "}};
+      const char *const *form = around[draw(16) < 13 ? 0 : 1 + draw(3)];
+      text.length += (size_t)sprintf(text.text + text.length, "%s%u%s", form[0], value, form[1]);
       if (i < inputs) text.text[text.length++] = ',';
     }
     if (draw(8) == 0) text.text[text.length++] = '\r';
