@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE /* strsep */
 #include "cli/option_kinds.h"
 
 #include <ctype.h>
@@ -121,12 +122,19 @@ static void get_yes_no(const OptionRow *row, const void *options, char *text, si
 
 const OptionKind option_yes_no = {set_yes_no, get_yes_no, NULL, false};
 
-static bool set_choice(const OptionRow *row, const char *value, void *options, Error *error) {
+/* Returns the index of the choice, -1: it is none. */
+static int choice_of(const OptionRow *row, const char *word) {
   for (int i = 0; row->choices[i]; i++)
-    if (strcmp(value, row->choices[i]) == 0) {
-      *(int *)field_of(row, options) = i;
-      return true;
-    }
+    if (strcmp(word, row->choices[i]) == 0) return i;
+  return -1;
+}
+
+static bool set_choice(const OptionRow *row, const char *value, void *options, Error *error) {
+  const int choice = choice_of(row, value);
+  if (choice >= 0) {
+    *(int *)field_of(row, options) = choice;
+    return true;
+  }
   char choices[128];
   option_join_choices(row, ", ", choices, sizeof choices);
   error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
@@ -234,21 +242,21 @@ static void add_item(char *text, size_t size, const char *item) {
   snprintf(text + used, size - used, "%s%s", used ? "," : "", item);
 }
 
-/* Steps behind an item that ends at `end`: to the next, or to NULL behind the last. False if
-   something else follows it. */
-static bool step_over(const char *end, const char **next) {
-  *next = *end ? end + 1 : NULL;
-  return !*end || *end == ',';
+enum { LIST = 512 }; /* characters of a list, at most */
+
+/* Copies a list for strsep. Returns NULL, which has no items, for none. */
+static char *items_of(const char *value, char copy[LIST], bool *good) {
+  *good = (size_t)snprintf(copy, LIST, "%s", value) < LIST;
+  return strcmp(value, "none") == 0 ? NULL : copy;
 }
 
 static bool set_sizes(const OptionRow *row, const char *value, void *options, Error *error) {
   HiddenSizes sizes = {0};
-  bool good = true;
-  const char *next = strcmp(value, "none") == 0 ? NULL : value;
-  while (good && next) {
+  bool good;
+  char copy[LIST], *rest = items_of(value, copy, &good), *end;
+  for (const char *item; good && (item = strsep(&rest, ","));) {
     uint64_t size;
-    char *end;
-    good = whole_at(next, 1, NETWORK_MAX_HIDDEN, &size, &end) && step_over(end, &next) &&
+    good = whole_at(item, 1, NETWORK_MAX_HIDDEN, &size, &end) && !*end &&
            sizes.count < NETWORK_MAX_LAYERS - 1;
     if (good) sizes.size[sizes.count++] = (int)size;
   }
@@ -275,16 +283,15 @@ const OptionKind option_sizes = {set_sizes, get_sizes, NULL, false};
 
 static bool set_shares(const OptionRow *row, const char *value, void *options, Error *error) {
   DropoutShares shares = {0};
-  bool good = true, drops = false;
-  const char *next = value;
-  while (good && next) {
-    char *end;
-    const float share = number_at(next, row->low, row->high, &end);
-    good = isfinite(share) && step_over(end, &next) && shares.count < NETWORK_MAX_LAYERS - 1;
+  bool good, drops = false;
+  char copy[LIST], *rest = items_of(value, copy, &good), *end;
+  for (const char *item; good && (item = strsep(&rest, ","));) {
+    const float share = number_at(item, row->low, row->high, &end);
+    good = isfinite(share) && !*end && shares.count < NETWORK_MAX_LAYERS - 1;
     if (good) shares.share[shares.count++] = share;
     drops |= share > 0;
   }
-  if (!good)
+  if (!good || shares.count == 0)
     return error_set(error,
                      "--%s must be one number from %g to %g, or one for each hidden layer, "
                      "separated by commas, not '%s'",
@@ -306,39 +313,24 @@ static void get_shares(const OptionRow *row, const void *options, char *text, si
 
 const OptionKind option_shares = {set_shares, get_shares, NULL, false};
 
-/* The kind of augmentation that `text` begins with, AUGMENT_KINDS: none; *end follows it. */
-static int kind_of(const OptionRow *row, const char *text, const char **end) {
-  const size_t length = strcspn(text, ",=");
-  int k = 0;
-  while (row->choices[k] &&
-         !(strlen(row->choices[k]) == length && strncmp(row->choices[k], text, length) == 0))
-    k++;
-  *end = text + length;
-  return k;
-}
-
 /* none, or some of the choices, each at most once. */
 static bool set_strengths(const OptionRow *row, const char *value, void *options, Error *error) {
   AugmentStrengths strengths = {0};
-  bool seen[AUGMENT_KINDS + 1] = {[AUGMENT_KINDS] = true}, good = true;
-  const char *next = strcmp(value, "none") == 0 ? NULL : value;
-  while (good && next) {
-    const char *end;
-    const int k = kind_of(row, next, &end);
-    good = !seen[k];
+  bool seen[AUGMENT_KINDS] = {false}, good;
+  char copy[LIST], *rest = items_of(value, copy, &good), *end;
+  for (char *item; good && (item = strsep(&rest, ","));) {
+    char *strength = strchr(item, '=');
+    if (strength) *strength++ = '\0';
+    const int k = choice_of(row, item);
+    good = k >= 0 && !seen[k];
     if (!good) break;
+    const double most = (double)AUGMENT_GREATEST.most[k];
     seen[k] = true;
-    strengths.most[k] = AUGMENT_USUAL.most[k];
-    if (*end == '=') {
-      const double most = (double)AUGMENT_GREATEST.most[k];
-      char *behind;
-      strengths.most[k] = number_at(end + 1, 0, most, &behind);
-      end = behind;
-      if (isnan(strengths.most[k]))
-        return error_set(error, "--%s: the strength of %s must be a number from 0 to %g in '%s'",
-                         row->name, row->choices[k], most, value);
-    }
-    good = step_over(end, &next);
+    strengths.most[k] = strength ? number_at(strength, 0, most, &end) : AUGMENT_USUAL.most[k];
+    if (isnan(strengths.most[k]))
+      return error_set(error, "--%s: the strength of %s must be a number from 0 to %g in '%s'",
+                       row->name, item, most, value);
+    good = !strength || !*end;
   }
   if (good) {
     *(AugmentStrengths *)field_of(row, options) = strengths;

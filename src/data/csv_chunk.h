@@ -10,7 +10,7 @@
 #include <csv.h>
 
 #include "base/error.h"
-#include "data/row_set.h"
+#include "data/split.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 

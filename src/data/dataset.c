@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "data/csv_chunk.h"
 #include "data/idx.h"
-#include "data/split.h"
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
@@ -389,7 +388,7 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
-  idx_close(&reader->idx);
+  source_close(&reader->idx.labels);
   free(reader);
 }
 

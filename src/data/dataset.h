@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "data/row_set.h"
 #include "data/source.h"
+#include "data/split.h"
 
 enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 

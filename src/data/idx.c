@@ -116,7 +116,3 @@ size_t idx_read(Idx *idx, Source *images, uint8_t *pixels, size_t length, uint16
   images->ended |= last || *images->error.text;
   return good;
 }
-
-void idx_close(Idx *idx) {
-  if (idx->labelled) source_close(&idx->labels);
-}

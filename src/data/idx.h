@@ -25,7 +25,8 @@ bool idx_is(const char *bytes, size_t length);
 
 /* Opens the file that `images` reads, which begins with these bytes. inputs: bytes that a picture
    must have; 0: any number up to `most`, and labels. Fails if it is no file of pictures, not as
-   long as it says, or has no labels, or not as many. idx_close is due all the same. */
+   long as it says, or has no labels, or not as many. source_close(&idx->labels) is due all the
+   same. */
 bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, size_t inputs,
               size_t most, Error *error);
 
@@ -34,5 +35,3 @@ bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, 
  */
 size_t idx_read(Idx *idx, Source *images, uint8_t *pixels, size_t length, uint16_t *labels,
                 size_t rows);
-
-void idx_close(Idx *idx);
