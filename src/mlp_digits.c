@@ -42,10 +42,9 @@ static const OptionTable table = {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static const char *const names[2] = {"digits_train.csv", "digits_test.csv"};
-
 /* The paths of both files, which must not be one. */
 static bool name_files(const Options *options, char path[2][PATH_MAX], Error *error) {
+  static const char *const names[2] = {"digits_train.csv", "digits_test.csv"};
   for (int i = 0; i < 2; i++) {
     const int length = snprintf(path[i], PATH_MAX, "%s/%s", options->folder, names[i]);
     if (length < 0 || length >= PATH_MAX)

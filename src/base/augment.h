@@ -86,17 +86,16 @@ AUGMENT_FUNCTION int augment_side(int inputs) {
 
 /* ---- strengths ---------------------------------------------------------------------------- */
 
-/* Returns true if anything is augmented. */
-AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
-  int any = 0;
-  for (int k = 0; k < AUGMENT_KINDS; k++) any |= strengths.most[k] != 0.0f;
-  return any;
-}
-
 AUGMENT_FUNCTION int augment_same(AugmentStrengths a, AugmentStrengths b) {
   int same = 1;
   for (int k = 0; k < AUGMENT_KINDS; k++) same &= a.most[k] == b.most[k];
   return same;
+}
+
+/* Returns true if anything is augmented. */
+AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
+  const AugmentStrengths none = {{0}};
+  return !augment_same(strengths, none);
 }
 
 /* ---- random numbers: counters 0 and 1 for the map, 2 + point for a control point ---------- */

@@ -70,27 +70,22 @@ typedef struct {
 /* All bytes of a file, which may be a pipe: malloc'ed, or NULL. */
 static uint8_t *read_file(const char *path, int *length, Error *error) {
   FILE *file = stream_open_input(path);
-  if (!file) {
-    error_set(error, "cannot open %s: %s", path, strerror(errno));
-    return NULL;
-  }
-  size_t capacity = 1 << 16, used = 0;
-  uint8_t *bytes = malloc(capacity);
-  while (bytes && (used += fread(bytes + used, 1, capacity - used, file)) == capacity &&
-         capacity < MAX_BYTES) {
-    uint8_t *more = realloc(bytes, capacity *= 2);
-    if (!more) free(bytes);
+  size_t capacity = 1 << 15, used = 0;
+  uint8_t *bytes = NULL, *more = NULL;
+  bool good = file || error_set(error, "cannot open %s: %s", path, strerror(errno));
+  while (good && used < MAX_BYTES && (more = realloc(bytes, capacity *= 2))) {
     bytes = more;
+    used += fread(bytes + used, 1, capacity - used, file);
+    if (used < capacity) break;
   }
+  if (good && !more)
+    good = error_set(error, "no memory to read %s", path);
+  else if (good && ferror(file))
+    good = error_set(error, "cannot read %s: %s", path, strerror(errno));
+  else if (good && used == MAX_BYTES)
+    good = error_set(error, "%s has %d bytes or more: too many for a picture", path, MAX_BYTES);
+  if (file) fclose(file);
   *length = (int)used;
-  if (!bytes)
-    error_set(error, "no memory to read %s", path);
-  else if (ferror(file))
-    error_set(error, "cannot read %s: %s", path, strerror(errno));
-  else if (used == MAX_BYTES)
-    error_set(error, "%s has %d bytes or more: too many for a picture", path, MAX_BYTES);
-  const bool good = bytes && !ferror(file) && used < MAX_BYTES;
-  fclose(file);
   if (good) return bytes;
   free(bytes);
   return NULL;
