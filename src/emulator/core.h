@@ -50,9 +50,7 @@ struct Call {
 
 extern Lane *lane;        /* who runs, NULL outside of kernels */
 extern const Lane *meets; /* of a warp that meets */
-extern Lane *lanes;       /* of the block that runs; of all, where all run at once */
-extern int threads_of_block;
-extern bool failed; /* the launch */
+extern bool failed;       /* the launch */
 
 /* Makes a fiber of l, to be entered. stack: STACK bytes. */
 constexpr size_t STACK = 64 << 10;
@@ -89,8 +87,7 @@ struct Region {
   bool shared = false, constant = false, freed = false;
   unsigned granule = 4; /* bytes of a cell: the smallest access so far */
   std::vector<Cell> cells;
-  std::vector<uint32_t> seen; /* of a constant one, instead: the last launch that read a cell */
-  uint64_t bytes_once = 0;    /* of this launch */
+  uint64_t bytes_once = 0; /* of this launch */
 };
 
 extern std::vector<Region *> regions; /* 0: none */
@@ -106,7 +103,6 @@ Region *guarded_by(uintptr_t address); /* the array behind the guard page of the
 bool is_no_variable(uintptr_t address);
 bool is_of_program(uintptr_t address); /* its code, constants and variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */
-void set_granule(Region *r, unsigned granule);
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
 

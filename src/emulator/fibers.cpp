@@ -31,11 +31,12 @@ asm(".text\n.globl emulator_switch\nemulator_switch:\n"
 
 namespace emulated {
 
-Lane *lane, *lanes;
+Lane *lane;
 const Lane *meets;
-int threads_of_block;
 bool failed;
 
+static Lane lanes[MOST_THREADS]; /* of the block that runs */
+static int threads_of_block;
 static void *scheduler_sp;
 static const Call *call; /* that runs */
 static int barrier_value;
@@ -236,9 +237,7 @@ static void run_block(unsigned number) {
 }
 
 static bool run_blocks(const Call &of) {
-  static Lane own[MOST_THREADS];
   if (!stacks) stacks = reserve(MOST_THREADS * STACK);
-  lanes = own;
   threads_of_block = (int)(of.block.x * of.block.y * of.block.z);
   watch_launch();
   for (unsigned i = 0; i < of.grid.x * of.grid.y * of.grid.z && !failed; i++) run_block(i);

@@ -186,22 +186,6 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
     if (v.region || !watched) memset((void *)base, 0xff, v.bytes);
 }
 
-/* Cells, or what is known of a constant array, of the new size. */
-template <class T> static void refine(std::vector<T> &cells, const Region *r, unsigned granule) {
-  std::vector<T> finer((r->bytes + granule - 1) / granule);
-  for (size_t i = 0; i < finer.size() && i * granule / r->granule < cells.size(); i++)
-    finer[i] = cells[i * granule / r->granule];
-  cells.swap(finer);
-}
-
-void set_granule(Region *r, unsigned granule) {
-  if (r->constant)
-    refine(r->seen, r, granule);
-  else
-    refine(r->cells, r, granule);
-  r->granule = granule;
-}
-
 } // namespace emulated
 
 /* ---- CUDA's runtime, and what the harness says ------------------------------------------------
@@ -251,7 +235,7 @@ cudaError_t cudaFree(void *memory) {
   if (!memory) return cudaSuccess;
   if (!r || r->base != (uintptr_t)memory || r->freed) return cudaErrorInvalidValue;
   r->freed = true;
-  r->cells = {}, r->seen = {};
+  r->cells = {};
   if (--arena_arrays > 0) return cudaSuccess;
   madvise(arena, arena_used, MADV_DONTNEED);
   std::fill_n(region_of_page.begin(), arena_used / PAGE + 1, (uint16_t)0);

@@ -12,7 +12,7 @@ bool watched;
 static bool host_is_fenced;
 
 /* Counts blocks and barriers. */
-static uint32_t era, block_era, launch_era, launch_serial;
+static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* of the launch, in the order they ran */
 /* A variable that blocks announce by atomics that their writes are done: after which era, of each
    block that ran. */
@@ -20,7 +20,6 @@ static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* by this block */
 
 void watch_launch() {
-  launch_serial++;
   launch_era = era + 1;
   block_eras.clear(), block_numbers.clear(), announced.clear();
 }
@@ -182,6 +181,14 @@ static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t 
 
 /* ---- an access ------------------------------------------------------------------------------ */
 
+static void set_granule(Region *r, unsigned granule) {
+  std::vector<Cell> finer((r->bytes + granule - 1) / granule);
+  for (size_t i = 0; i < finer.size() && i * granule / r->granule < r->cells.size(); i++)
+    finer[i] = r->cells[i * granule / r->granule];
+  r->cells.swap(finer);
+  r->granule = granule;
+}
+
 void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc) {
   if (!watched || size == 0) return;
   if (!lane) return by_host(address, write, pc);
@@ -193,17 +200,15 @@ void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t
                        0))
     outside(r, address, size, write, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
-  if (__builtin_expect(size < r->granule || (r->cells.empty() && r->seen.empty()), 0))
+  if (__builtin_expect(size < r->granule || r->cells.empty(), 0))
     set_granule(r, std::min(size, r->granule));
   if (write && !r->shared) lane->fenced = false;
   const size_t first = (address - r->base) / r->granule, cells = std::max(size / r->granule, 1u);
-  if (r->constant) {
-    for (size_t c = first; c < first + cells; c++)
-      if (r->seen[c] != launch_serial) r->seen[c] = launch_serial, r->bytes_once += r->granule;
-    return;
-  }
   for (size_t c = first; c < first + cells; c++)
-    look_at_cell(r, r->cells[c], r->base + c * r->granule, site, write, atomic, pc);
+    if (!r->constant)
+      look_at_cell(r, r->cells[c], r->base + c * r->granule, site, write, atomic, pc);
+    else if (r->cells[c].read.era < launch_era)
+      r->cells[c].read.era = era, r->bytes_once += r->granule;
 }
 
 } // namespace emulated

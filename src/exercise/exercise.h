@@ -178,11 +178,6 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
                            const ExerciseScore scores[TASKS], const char *counters);
 
-/* A function's speed as a share of our fused version's, at most 1: by time on a GPU, by sectors and
-   turns of the banks on the emulator. NAN: not known. */
-double exercise_share(const ExerciseBackend *backend, ExerciseTask task,
-                      const ExerciseScore *score);
-
 /* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
    it is right, and earns nothing. */
 enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };

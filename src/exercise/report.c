@@ -21,7 +21,9 @@ ExerciseShape exercise_measured_shape(const ExerciseBackend *backend, ExerciseTa
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-double exercise_share(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
+/* A function's speed as a share of our fused version's, at most 1: by time on a GPU, by sectors and
+   turns of the banks on the emulator. NAN: not known. */
+static double share_of(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
   /* Sectors and turns of the banks of docs/teaching/answers/exercise.cu, which a test counts. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 2987480};
   const ExerciseCall *call = &s->call;
@@ -54,7 +56,7 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
                  {"seconds", c->seconds[0]},
                  {"seconds_unfused", c->seconds[1]},
                  {"seconds_ours", c->seconds[2]},
-                 {"share_of_ours", s->right ? exercise_share(backend, task, s) : NAN}};
+                 {"share_of_ours", s->right ? share_of(backend, task, s) : NAN}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     json_object_set_new(line, numbers[i].key,
                         isfinite(numbers[i].value) ? json_real(numbers[i].value) : json_null());
@@ -141,7 +143,7 @@ ExercisePoints exercise_points(const ExerciseBackend *backend, ExerciseTask task
   static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
   ExercisePoints p = {0};
   if (!score->right || score->call.launches >= handed_out[task]) return p;
-  const double share = exercise_share(backend, task, score);
+  const double share = share_of(backend, task, score);
   p.right = POINTS_RIGHT;
   if (score->fused) p.fused = POINTS_FUSED;
   if (score->fused && isfinite(share)) p.fast = POINTS_FAST * share;

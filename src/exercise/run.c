@@ -24,7 +24,7 @@ static cudaError_t place_array(ExercisePlaced *d, int name) {
   return status;
 }
 
-cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem) {
+static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
   const ExerciseShape *s = &problem->shape;
   const StepState state = {.position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
                            .end = (uint32_t)s->end,
@@ -52,7 +52,7 @@ cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem) {
   return cudaMemcpy(d->d_state, &state, sizeof state, cudaMemcpyHostToDevice);
 }
 
-void exercise_discard(ExercisePlaced *d) {
+static void discard(ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) cudaFree(d->d_block[name]);
   cudaFree(d->d_state);
   cudaFree(d->d_work);
@@ -102,7 +102,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
 
 bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
-  bool good = cuda_done(exercise_place(&d, problem), "placing a problem", error);
+  bool good = cuda_done(place(&d, problem), "placing a problem", error);
   if (good) {
     exercise_watch(&d, call, true);
     const cudaError_t status = exercise_call(&d, NULL);
@@ -115,6 +115,6 @@ bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *c
            (!measured || exercise_time(&d, call, error));
     call->called = good;
   }
-  exercise_discard(&d);
+  discard(&d);
   return good;
 }

@@ -26,8 +26,6 @@ typedef struct {
   int variant;  /* of gpu.c */
 } ExercisePlaced;
 
-cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem);
-void exercise_discard(ExercisePlaced *d);
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
