@@ -126,7 +126,7 @@ static void print_table(const Scaling *s, FILE *file) {
   TableColumn columns[5 + 2 * COUNTS] = {{"who", 12, true, .key = "who"},
                                          {"network", 12, true, .key = "network"},
                                          {"precision", 12, true, .key = "precision"},
-                                         {kind->batch, 10, .key = "batch", .digits = WHOLE}};
+                                         {kind->batch, 10, .key = "batch", .format = "%.0f"}};
   TableCell titles[5 + 2 * COUNTS];
   Lines rows = lines_open(&s->lines);
   int count = 4;

@@ -110,7 +110,7 @@ static TableCell twice(const TableColumn *column, const json_t *row, const void 
 
 TEST(tables_are_printed) {
   static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
-                                        {"x", 0, .key = "x", .digits = TENTHS, .after = "%"},
+                                        {"x", 0, .key = "x", .format = "%.1f%%"},
                                         {"2x", 4, .cell = twice, .at = 2, .in = 1},
                                         {"of another table", 4, .key = "x", .in = 2},
                                         {"last", 9, true, .key = "last"}};

@@ -106,7 +106,7 @@ enum { EPOCH = 1, WIDE = 2, FLOOR = 4, CEILING = 8, RUN = 32, TIMES = EPOCH | WI
 
 static const TableColumn columns[] = {
     {"hidden layers", 23, true, .key = "name", .in = WIDE},
-    {"batch", 5, .key = "batch", .digits = WHOLE, .in = TIMES | FLOOR},
+    {"batch", 5, .key = "batch", .format = "%.0f", .in = TIMES | FLOOR},
     {"who", 42, true, .cell = who, .in = TIMES},
     {"precision", 9, true, .key = "precision", .in = TIMES | FLOOR},
     {"ms/epoch", 8, .key = "ms_per_epoch", .in = TIMES},
@@ -117,16 +117,15 @@ static const TableColumn columns[] = {
     {"MB/step", 7, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
     {"x floor", 7, .cell = times, .in = EPOCH},
     {"x best", 6, .cell = times, .at = 1, .in = TIMES},
-    {"test acc.", 9, .key = "test_accuracy", .digits = HUNDREDTHS, .per = 0.01, .after = "%",
-     .in = TIMES},
+    {"test acc.", 9, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = TIMES},
     {"floor, ms/epoch", 15, .key = "value", .in = FLOOR},
     {"ceiling, measured in this run", 30, true, .key = "name", .in = CEILING},
     {"value", 7, .key = "value", .in = CEILING},
     {"unit", 7, true, .key = "unit", .in = CEILING},
     {"part", 44, true, .key = "name", .in = RUN},
-    {"ms", 7, .key = "value", .digits = TENTHS, .in = RUN},
-    {"share", 6, .key = "share", .digits = TENTHS, .per = 0.01, .after = "%", .in = RUN},
-    {"bound", 6, .key = "bound", .digits = HUNDREDTHS, .before = "x", .in = RUN}};
+    {"ms", 7, .key = "value", .format = "%.1f", .in = RUN},
+    {"share", 6, .key = "share", .format = "%.1f%%", .per = 0.01, .in = RUN},
+    {"bound", 6, .key = "bound", .format = "x%.2f", .in = RUN}};
 
 /* ---- sections ------------------------------------------------------------------------------- */
 

@@ -279,8 +279,8 @@ void trace_print(const Trace *trace, FILE *file) {
                                         {"us per step", 11, .key = "us"},
                                         {"recorded", 9, .key = "recorded_us"},
                                         {"cost", 7, .key = "cost"},
-                                        {"kernels", 8, .key = "kernels", .digits = WHOLE},
-                                        {"launches", 9, .key = "launches", .digits = WHOLE}};
+                                        {"kernels", 8, .key = "kernels", .format = "%.0f"},
+                                        {"launches", 9, .key = "launches", .format = "%.0f"}};
   const Table table = {.file = file};
   Record record = {.lines = json_array()};
   fprintf(file,

@@ -73,20 +73,20 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
       {"function", 9, true, .key = "function"},
       {"result", 6, true, .key = "result"},
       {"fused", 5, true, .key = "is_fused"},
-      {"kernels", 7, .key = "kernels", .digits = WHOLE},
+      {"kernels", 7, .key = "kernels", .format = "%.0f"},
       {"least MB", 8, .key = "least_bytes", .per = 1e6},
       {"unfused MB", 10, .key = "unfused_bytes", .per = 1e6},
       {"moved MB", 8, .key = "moved_bytes", .per = 1e6, .in = COUNTED},
       {"asked MB", 8, .key = "asked_bytes", .per = 1e6, .in = COUNTED},
       {"sectors", 7, .key = "sectors_per_request", .in = COUNTED},
       {"turns", 5, .key = "turns_per_request", .in = COUNTED},
-      {"barriers", 8, .key = "barriers", .digits = WHOLE, .in = COUNTED},
+      {"barriers", 8, .key = "barriers", .format = "%.0f", .in = COUNTED},
       {"lanes %", 7, .key = "lanes", .in = COUNTED},
       {"DRAM MB", 8, .key = "dram_bytes", .per = 1e6, .in = TIMED},
       {"L2 MB", 7, .key = "cache_bytes", .per = 1e6, .in = TIMED},
       {"ms", 7, .key = "seconds", .per = 1e-3, .in = TIMED},
       {rival.text, 8, .key = "seconds_unfused", .per = 1e-3, .in = COMPARED},
-      {ours.text, 10, .key = "share_of_ours", .per = 0.01, .digits = WHOLE,
+      {ours.text, 10, .key = "share_of_ours", .per = 0.01, .format = "%.0f",
        .in = COUNTED | COMPARED}};
   json_t *lines[TASKS];
   for (int task = 0; task < TASKS; task++) {

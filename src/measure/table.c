@@ -29,9 +29,7 @@ static TableCell cell_of(const Table *t, const TableColumn *c, const json_t *row
   const char *text = json_string_value(json_object_get(row, c->key));
   if (text || c->left) return table_cell("%s", text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);
-  if (c->digits == THREE_DIGITS || !isfinite(value)) return table_number(value);
-  return table_cell("%s%.*f%s", c->before ? c->before : "", (int)c->digits - WHOLE, value,
-                    c->after ? c->after : "");
+  return c->format && isfinite(value) ? table_cell(c->format, value) : table_number(value);
 }
 
 enum { MAX_COLUMNS = 32 };

@@ -13,18 +13,14 @@ TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Formats a number with three digits or more; "-" if it is not finite. */
 TableCell table_number(double value);
 
-/* How a number is written; the first as table_number does. */
-typedef enum { THREE_DIGITS, WHOLE, TENTHS, HUNDREDTHS } TableDigits;
-
 typedef struct TableColumn TableColumn;
 struct TableColumn {
   const char *title;
   int width; /* at least; 0: as wide as its widest text */
   bool left; /* text; numbers stand on the right, and are "-" where they are not there */
   const char *key;
-  TableDigits digits;
-  double per;                 /* the number is divided by this, 0: 1 */
-  const char *before, *after; /* what stands around the number, NULL: nothing */
+  const char *format; /* printf's, of a number; NULL: as table_number writes it */
+  double per;         /* the number is divided by this, 0: 1 */
   TableCell (*cell)(const TableColumn *column, const json_t *row,
                     const void *context); /* or NULL */
   double at;   /* for the function, of columns that it makes of one key */

@@ -80,14 +80,8 @@ static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error)
   const Network *n = &e->engine.config.network;
   const int last = n->layers - 1, rows = e->engine.config.training.batch;
   const StepState state = {.end = (uint32_t)rows};
-  Kernel k = {e,
-              {.d_pixels = e->d_pixels,
-               .d_labels = e->d_labels,
-               .d_order = e->d_order,
-               .stride = e->stride,
-               .d_state = e->d_state,
-               .rows = rows},
-              0};
+  Kernel k = {e, batch_view(e, e->d_pixels, rows), 0};
+  k.batch.d_order = e->d_order;
   bool good = cuda_done(launch_order(e->d_order, 0, (uint32_t)rows, 1, 1, e->compute), "shuffling",
                         error) &&
               cuda_done(launch_begin(e->d_state, state, e->compute), "preparing a batch", error) &&

@@ -10,7 +10,7 @@ enum {
   MOST_OF_BUCKET = 1 << 23,
 };
 
-static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
+BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
   return (BatchView){.d_pixels = d_pixels,
                      .d_labels = e->d_labels,
                      .stride = e->stride,
