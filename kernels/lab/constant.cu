@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 template <class Table> cudaError_t launch_table(const LabCall *call) {
-  return lab_launch(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, 0, call->d_in[0],
-                    call->d_in[1], call->d_out, call->size.dim[0], call->point);
+  return lab_zip(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, call->point);
 }
 
 /* Only the host's side can write constant memory; 1 KB within the device, some 2 us. */

@@ -47,6 +47,13 @@ cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, M
   return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, more...);
 }
 
+/* The same for a kernel that takes two inputs, the output, their length and `more`. */
+template <class Kernel, class... More>
+cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int block, More... more) {
+  return lab_launch(call, kernel, blocks, block, 0, call->d_in[0], call->d_in[1], call->d_out,
+                    call->size.dim[0], more...);
+}
+
 /* The call for a launch that prepares or ends what the rung is about: it is not recorded. */
 static inline LabCall lab_helper(const LabCall *call) {
   LabCall helper = *call;
@@ -74,8 +81,7 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each LANES neighbouring lanes, by as many exchanges as 2 fits into that.
- */
+/* Combines the values of each LANES neighbouring lanes, a power of two. */
 template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
   for (int step = LANES / 2; step > 0; step /= 2)
@@ -103,8 +109,8 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
   return lab_blocks(rows, HIGH) * lab_blocks(columns, WIDE);
 }
 
-/* WIDTH neighbouring floats that are loaded and stored by one instruction. */
-template <int WIDTH> struct alignas(4 * WIDTH) LabWord { float value[WIDTH]; };
+/* WIDTH neighbours of 4 bytes that are loaded and stored by one instruction. */
+template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
 /* Returns how many of `wanted` blocks a multiprocessor of that compute capability holds at once. It
    has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
@@ -123,8 +129,7 @@ constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 constexpr int LAB_CAPABILITY = 90;
 #endif
 
-/* ---- functions of tables ----------------------------------------------------------------------
- */
+/* ---- functions of tables --------------------------------------------------------------------- */
 
 /* LabProblem.bytes or .operations: EACH for each point of the size. */
 template <int64_t EACH> double lab_each(LabSize size) {

@@ -67,9 +67,8 @@ __global__ void __launch_bounds__(MATH_THREADS)
 
 template <class Source> cudaError_t launch_math(const LabCall *call) {
   return lab_by_problem<FUNCTIONS>(call, [=](auto function) {
-    return lab_launch(call, math_kernel<Source, function>, lab_grid(call, MATH_THREADS),
-                      MATH_THREADS, 0, call->d_in[0], call->d_in[1], call->d_out, call->size.dim[0],
-                      0u);
+    return lab_zip(call, math_kernel<Source, function>, lab_grid(call, MATH_THREADS), MATH_THREADS,
+                   0u);
   });
 }
 

@@ -84,8 +84,7 @@ template <int TERMS_, int BN_, int DEPTH_> struct Slabs {
   static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
 };
 
-/* The tuned sizes, and the sharing above. There are as many stages as shared memory has room for.
- */
+/* The tuned sizes, and the sharing above. There are as many stages as shared memory has room. */
 template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_>
 struct Shape : Slabs<TERMS_, BN_, DEPTH_> {
   static constexpr Sharing SHARING = SHARING_;
@@ -177,18 +176,15 @@ struct FromShared {
 };
 
 /* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
-   waits or stores.
+   waits or stores. docs/lab/matmul.md draws how slabs move here and in the next rungs.
 
-   TMA (FromRegisters). What changed: one thread writes four requests, "the patch at row i, column k
-   of A, to there", and the copy engine does the rest: bounds (zeros outside), the 128-byte rows,
-   the swizzle that keeps ldmatrix free of bank conflicts without padding. Whoever wants the slab
-   waits for an mbarrier that counts its 32768 bytes. What is gained is the instructions of copying,
-   8 cp.async and their addresses for each slab and thread.
+   TMA (FromRegisters). What changed: one thread writes four requests for a slab and the copy engine
+   does the rest, the swizzle that keeps ldmatrix free of bank conflicts among it. 8 cp.async and
+   their addresses are gained for each slab and thread.
 
-   wgmma (FromShared). What changed: a warpgroup hands two descriptors to the tensor cores, which
-   read 64 x 16 of A and 16 x 128 of B from the patches: 48 wavefronts for 4096 multiply-adds of a
-   warp, where ldmatrix takes 96. On Hopper only wgmma reaches the tensor cores' full rate; mma.sync
-   has about two thirds of it.
+   wgmma (FromShared). What changed: tensor cores read 64 x 16 of A and 16 x 128 of B from the
+   patches: 48 wavefronts for 4096 multiply-adds of a warp, where ldmatrix takes 96. Only wgmma
+   reaches their full rate; mma.sync has about two thirds of it.
 
    WAITS false: a mistake, it waits for each slab after multiplying. */
 template <class Multiplier, bool WAITS>
@@ -354,17 +350,15 @@ template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int grou
 /* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
    other.
 
-   Specialised (ALONE). What changed: one thread, the producer, does nothing but copy; two
-   warpgroups, the consumers, do nothing but multiply and store. No __syncthreads() is left: a
-   consumer waits for one mbarrier, that the slab is there, and tells another one when it may be
-   overwritten. The producer runs ahead over the ends of tiles, so that the next tile's first slabs
-   arrive while this tile is stored. Consumers take over the producer's registers (setmaxnreg),
-   which makes room for 64 x 256 sums in each: 80 wavefronts for 8192 multiply-adds of a warp.
+   Specialised (ALONE). What changed: one thread only copies, ahead over the ends of tiles; two
+   warpgroups only multiply and store. No __syncthreads() is left: a consumer waits for one
+   mbarrier, that the slab is there, and tells another one when it may be overwritten. Consumers
+   take over the producer's registers (setmaxnreg), which makes room for 64 x 256 sums in each: 80
+   wavefronts for 8192 multiply-adds of a warp.
 
    Clusters (SHARE_B). What changed: a tile of 128 x 256 reads 48 KB for each 64 k, 1024 cycles of
    the tensor cores, so that 132 multiprocessors ask the L2 cache for 6.3 KB per cycle. Two blocks
-   with the same columns copy half of B each, to both: a third less. A stage is free when both have
-   read it.
+   with the same columns copy half of B each, to both: a third less.
 
    With few tiles (SPLIT_K) two blocks share a tile's k instead, and exchange halves of their sums
    through each other's shared memory. Then each block has one unit alone. */
@@ -448,13 +442,10 @@ template <class Many, class Few = Many> cudaError_t launch_bf16(const LabCall *c
   return launch_fitting<Many, Few>(call, bf16_operands(call));
 }
 
-/* C = A B in float32, by TERMS bf16 terms per number.
-
-   What changed: three bf16 of 8 bits each are a float32 of 24 exactly (bf16_split.cuh). Of the nine
-   products of two such sums six matter, the other three have 2^-24 of the result at most. Six
-   products on tensor cores, whose rate is 15 times that of fused multiply-adds, are at best 2.5
-   times their pace. Two terms leave an error of 2^-17 in each factor, where tf32 leaves 2^-11, and
-   take three products.
+/* C = A B in float32, by TERMS bf16 terms per number (docs/lab/matmul.md): six products of three
+   terms, three of two. Three terms leave out 2^-24 of the result at most. Two leave an error of
+   2^-17 in each factor, where tf32 leaves 2^-11. Tensor cores have 15 times the rate of fused
+   multiply-adds: six products are at best 2.5 times their pace.
 
    A and B are split first, once for all the tiles that read them, some 0.1 ms at 4096. Of three
    terms a slab of 64 k would be 144 KB, a ring of one stage; slabs of 32 k make it three. */

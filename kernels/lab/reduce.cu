@@ -196,10 +196,8 @@ constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
    launches must not run at once; in d_work it would take a memset before each kernel. */
 __device__ unsigned blocks_done;
 
-template <class T> struct alignas(16) Quad { T x, y, z, w; };
-
-template <class T> __device__ T sum_of(Quad<T> quad) {
-  return (quad.x + quad.y) + (quad.z + quad.w);
+template <class T> __device__ T sum_of(LabWord<4, T> quad) {
+  return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
@@ -213,13 +211,13 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
     one_pass(const T *d_in, T *d_sums, T *d_out, int64_t count) {
   __shared__ T v[32];
   __shared__ bool is_last;
-  const Quad<T> *d_quads = reinterpret_cast<const Quad<T> *>(d_in);
+  const LabWord<4, T> *d_quads = reinterpret_cast<const LabWord<4, T> *>(d_in);
   const int64_t quads = count / 4, tiles = quads / TILE;
   T sum = T(0);
 #pragma unroll 1 /* the loads of one tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Quad<T> *d_mine = d_quads + tile * TILE + threadIdx.x;
-    Quad<T> quad[LOADS];
+    const LabWord<4, T> *d_mine = d_quads + tile * TILE + threadIdx.x;
+    LabWord<4, T> quad[LOADS];
     unrolled (n, LOADS) quad[n] = d_mine[n * ONE_PASS_THREADS];
     unrolled (n, LOADS) sum += sum_of(quad[n]);
   }

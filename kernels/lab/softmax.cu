@@ -77,8 +77,7 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* ---- 1 to 5: three passes ---------------------------------------------------------------------
- */
+/* ---- 1 to 5: three passes -------------------------------------------------------------------- */
 
 template <bool LARGEST> struct Reduction {
   __device__ float operator()(float a, float b) const {

@@ -90,12 +90,19 @@ size_t work(const LabCall *call) {
 struct Queue {
   const LabCall *call;
   Chunks chunks;
+  int streams;
   float *d_x, *d_y;
   cudaError_t status = cudaSuccess;
 
-  Queue(const LabCall *c, int64_t wanted)
-      : call(c), chunks(c->size, wanted), d_x((float *)c->d_work),
+  /* The first `count` of the call's streams begin after call->stream, and it ends after them. */
+  Queue(const LabCall *c, int64_t wanted, int count = 0)
+      : call(c), chunks(c->size, wanted), streams(count), d_x((float *)c->d_work),
         d_y(d_x + round_up(c->size.dim[0], EDGE)) {
+    for (int s = 0; s < streams; s++) after(call->streams[s], call->stream);
+  }
+  cudaError_t finish() {
+    for (int s = 0; s < streams; s++) after(call->stream, call->streams[s]);
+    return status;
   }
 
   void note(cudaError_t s) {
@@ -107,15 +114,6 @@ struct Queue {
   void after(cudaStream_t later, cudaStream_t earlier) {
     note(cudaEventRecord(call->event, earlier));
     note(cudaStreamWaitEvent(later, call->event, 0));
-  }
-
-  /* The other streams begin after call->stream, and it ends after them. */
-  void start(int streams) {
-    for (int s = 0; s < streams; s++) after(call->streams[s], call->stream);
-  }
-  cudaError_t finish(int streams) {
-    for (int s = 0; s < streams; s++) after(call->stream, call->streams[s]);
-    return status;
   }
 
   void add(Stage stage, int chunk, cudaStream_t on) {
@@ -144,16 +142,15 @@ struct Queue {
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
   for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
-  return queue.status;
+  return queue.finish();
 }
 
 /* The most that the link and the host's memory give to anything that copies both ways. */
 cudaError_t launch_both_ways(const LabCall *call) {
-  Queue queue(call, 1);
-  queue.start(2);
+  Queue queue(call, 1, 2);
   queue.add(COPY_IN, 0, call->streams[0]);
   queue.add(COPY_OUT, 0, call->streams[1]);
-  return queue.finish(2);
+  return queue.finish();
 }
 
 /* ---- chunks over streams ------------------------------------------------------------------- */
@@ -175,12 +172,11 @@ template <class Visit> void in_order(int chunks, int round, Visit visit) {
 /* Chunk i on stream i mod STREAMS. A stream does one thing after the other, so a chunk's stages
    need no event; different streams may do different things at once. */
 template <int STREAMS, int ROUND> cudaError_t launch_streams(const LabCall *call) {
-  Queue queue(call, CHUNKS);
-  queue.start(STREAMS);
+  Queue queue(call, CHUNKS, STREAMS);
   in_order(queue.chunks.count, ROUND, [&](Stage stage, int chunk) {
     queue.add(stage, chunk, call->streams[chunk % STREAMS]);
   });
-  return queue.finish(STREAMS);
+  return queue.finish();
 }
 
 /* Percent of perfect that the order of queueing allows if every stage of every chunk takes one
@@ -205,8 +201,7 @@ template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call)
    */
 template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
-  Queue queue(call, 1);
-  queue.start(2);
+  Queue queue(call, 1, 2);
   if (FORGOTTEN) {
     queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call) / 2, compute));
   } else {
@@ -219,19 +214,18 @@ template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
     queue.add(COPY_IN, 0, copy);
   }
   queue.add(COPY_OUT, 0, compute);
-  return queue.finish(2);
+  return queue.finish();
 }
 
 /* One stream per stage, events from stage to stage, chunk by chunk: three engines, three queues.
    The trainer feeds its GPU like this (upload in src/engine/cuda/engine_cuda.c). */
 cudaError_t launch_roles(const LabCall *call) {
-  Queue queue(call, call->point);
-  queue.start(STAGES);
+  Queue queue(call, call->point, STAGES);
   in_order(queue.chunks.count, 1, [&](Stage stage, int chunk) {
     if (stage > 0) queue.after(call->streams[stage], call->streams[stage - 1]);
     queue.add(stage, chunk, call->streams[stage]);
   });
-  return queue.finish(STAGES);
+  return queue.finish();
 }
 
 const LabProblem problems[] = {

@@ -60,14 +60,6 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
 
-/* Every kernel below takes the inputs, the output, the number of elements, and perhaps one more
-   argument. */
-template <class Kernel, class... More>
-cudaError_t queue(const LabCall *call, Kernel kernel, int64_t blocks, More... more) {
-  return lab_launch(call, kernel, blocks, BLOCK, 0, call->d_in[0], call->d_in[1], call->d_out,
-                    call->size.dim[0], more...);
-}
-
 /* ---- 1. one thread per element ------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
    request is 128 bytes in a row, 4 whole sectors. Bytes: the floor's. What this rung pays for is
@@ -83,13 +75,13 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 cudaError_t launch_element(const LabCall *call) {
-  return lab_by_problem<PROBLEMS>(
-      call, [=](auto problem) { return queue(call, element<problem>, lab_grid(call, BLOCK), 0); });
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
+    return lab_zip(call, element<problem>, lab_grid(call, BLOCK), BLOCK, 0);
+  });
 }
 
 /* ---- 2. the same without the bounds check -------------------------------------------------------
-   Whole blocks need no check. What is left, less than a block, is one more launch of the kernel
-   with the check. The comparison saved was free: the warp waits hundreds of cycles for its load. */
+   Whole blocks need no check. The rest, less than a block, is one more launch with the check. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -100,8 +92,8 @@ __global__ void __launch_bounds__(BLOCK)
 cudaError_t launch_unchecked(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
     const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
-    if (blocks > 0) TRY(queue(call, unchecked<problem>, blocks));
-    return done < call->size.dim[0] ? queue(call, element<problem>, 1, done) : cudaSuccess;
+    if (blocks > 0) TRY(lab_zip(call, unchecked<problem>, blocks, BLOCK));
+    return done < call->size.dim[0] ? lab_zip(call, element<problem>, 1, BLOCK, done) : cudaSuccess;
   });
 }
 
@@ -127,7 +119,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return queue(call, segment<problem, UNROLL>, lab_grid(call, BLOCK * SEGMENT));
+    return lab_zip(call, segment<problem, UNROLL>, lab_grid(call, BLOCK * SEGMENT), BLOCK);
   });
 }
 
@@ -159,8 +151,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return queue(call, grid_stride<problem, WIDTH>,
-                 lab_resident_grid(call, (int64_t)BLOCK * WIDTH, BLOCKS));
+    return lab_zip(call, grid_stride<problem, WIDTH>,
+                   lab_resident_grid(call, (int64_t)BLOCK * WIDTH, BLOCKS), BLOCK);
   });
 }
 
