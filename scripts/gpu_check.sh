@@ -98,13 +98,14 @@ check_tests() {
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
 # Copies by the copy engine and mbarriers are beyond racecheck and initcheck. Hazards in shared memory
-# come from the kernels, not from the loader: a program that runs all kernels is enough for those.
+# come from the kernels, not from the loader: a program that runs all kernels is enough for those. What
+# takes longest is first.
 sanitized='
+  test_engine_results memcheck initcheck synccheck racecheck
   test_kernels memcheck racecheck initcheck synccheck
   test_kernels_gemm memcheck racecheck initcheck synccheck
   test_kernels_softmax memcheck racecheck initcheck synccheck
   test_kernels_wide memcheck synccheck
-  test_engine_results memcheck racecheck initcheck synccheck
   test_engine_interface memcheck initcheck synccheck
   test_augment_engine memcheck racecheck
   test_lab_rungs memcheck racecheck'
@@ -116,7 +117,7 @@ sanitize() {
   [ "$1" != memcheck ] || options=(--report-api-errors no)
   [ "$*" != 'racecheck test_engine_results' ] || filter=test_same_bits_of_cuda
   # The first few of 1600 steps run all that there is to check; every step takes long here.
-  run 120 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$1" \
+  run 300 env TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$1" \
     --error-exitcode 9 "${options[@]}" "build/$2" || status=$?
   text=$(sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' "$step" | tail -n 1)
   case $text in

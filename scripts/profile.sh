@@ -68,7 +68,7 @@ profile_rung() {
 [ -x "$lab" ] || complain 1 "$lab is not built: that needs the CUDA Toolkit's nvcc"
 listing=$("$lab" list "$topic")
 ncu=$(command -v ncu "$(dirname "$(command -v "${NVCC:-nvcc}" || echo "${NVCC:-nvcc}")")/ncu" \
-  /usr/local/cuda/bin/ncu | head -n 1) ||
+  /usr/local/cuda/bin/ncu | sed -n 1p) ||
   complain 1 'Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit'
 nvidia-smi -L >/dev/null 2>&1 ||
   complain 1 'nvidia-smi sees no GPU, so there is nothing to profile'

@@ -152,7 +152,8 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   run_files_leave(options, ranks);
   if (asked != OPTIONS_RUN || options->dry_run) return asked;
   run_files_settle(options);
-  if (!run_files_are_right(options, error)) return OPTIONS_USAGE;
+  if (!run_files_are_right(options, error))
+    return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
   if (options->load.count == 0 && /* whose networks say how many classes they have */
       !class_names_read(options->names, options->training.classes, &from->names, error))
     return OPTIONS_FAILURE;

@@ -123,7 +123,7 @@ static const OptionRow table[] = {
   ROW(NULL, "seeds", "N", NULL, option_whole, seeds, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "train N networks, of this seed and those after it, to see what chance makes of them",
       RANGE(1, ENSEMBLE_MAX)),
-  ROW(NULL, "sweep", "LIST", "", option_name, sweep, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
+  ROW(NULL, "sweep", "LIST", NULL, option_name, sweep, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
       "find the best of lr=0.01:0.2:log,momentum=0.8,0.9 and other options, by validation rows"),
   ROW(NULL, "trials", "N", NULL, option_whole, trials, FOR_SWEEP | LEVELS, ONE_RUN,
       "with --sweep: combinations to try; the best third of them goes on to more epochs",

@@ -182,7 +182,8 @@ static bool no_file_is_lost(const Options *o, Error *error) {
   const int pictures = *o->show ? o->picture_count : 0;
   char(*derived)[DERIVED_PATH] = malloc(NAMES * sizeof *derived);
   NamedFile *list = calloc((size_t)(OPTION_FILES + NAMES + pictures), sizeof *list);
-  bool good = (derived && list) || error_set(error, "out of memory");
+  bool good = derived && list;
+  if (!good) error->too_large = !error_set(error, "out of memory");
   int count = good ? option_table_files(&options_table, o, list) : 0;
   for (NamedFile *file = list; good && file < list + count; file++) {
     if (file->path == o->train && o->load.count > 0) file->path = NULL;
