@@ -1,5 +1,7 @@
 #include "engine/device.h"
 
+#include <stdlib.h>
+
 /* Looks for a GPU that can be used; with ranks, each of them needs one. Sets device->reason to why
    there is none. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
@@ -14,6 +16,9 @@ static bool look(Device *device, Ranks *ranks, Error *error) {
 
 Engine *device_open(void *context, const EngineConfig *config, Error *error) {
   Device *device = context;
+  /* With one queue for launches the driver makes a context 60 ms sooner and takes it down 50 ms
+     sooner. Copies run beside kernels all the same; ranks, whose sums do, keep their queues. */
+  if (!config->ranks) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
   if (device->choice != DEVICE_CPU && config->ranks && !engine_cuda_take(config->ranks, error))
     return NULL;
   if (device->choice == DEVICE_AUTO && !device->looked && !look(device, config->ranks, error))
