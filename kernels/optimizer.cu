@@ -15,13 +15,14 @@ constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;
+  const float scale = scale_of(t);
   int row = first / columns, column = first % columns;
   if (columns % QUAD == 0) {
-    if (row < rows) store_terms<TERMS, true>(t, row, column, q);
+    if (row < rows) store_terms<TERMS, true>(t, row, column, q, scale);
     return;
   }
   unrolled (e, QUAD) {
-    if (row < rows) store_term<TERMS>(t, row, column, q.value[e]);
+    if (row < rows) store_term<TERMS>(t, row, column, q.value[e], scale);
     if (++column == t.columns) column = 0, row++;
   }
 }
@@ -54,10 +55,10 @@ __global__ void __launch_bounds__(THREADS)
   const Planes &planes = p.planes[layer];
   if (!is_weight || !planes.d) return;
   const unsigned first = (unsigned)(i - p.weight[layer]);
-  if (planes.terms == 3)
-    renew<3>(terms_of(planes), planes.rows, first, w);
-  else
+  if (planes.terms == 2)
     renew<2>(terms_of(planes), planes.rows, first, w);
+  else
+    renew<1>(terms_of(planes), planes.rows, first, w);
 }
 
 /* Moves the average towards the parameters. One thread per value: reads 8 bytes, writes 4. */
@@ -81,7 +82,7 @@ cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatPara
     return cudaErrorInvalidValue;
   for (int l = 0; l < p->layers; l++)
     if (p->weight[l] % QUAD != 0 || p->bias[l] % QUAD != 0 ||
-        (p->planes[l].d && !valid_terms(p->planes[l].terms)))
+        (p->planes[l].d && !valid_fp16_terms(p->planes[l].terms)))
       return cudaErrorInvalidValue;
   return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, rule,
                     *p);

@@ -6,6 +6,7 @@
 #define PTX_CUH
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdint.h>
 
 /* Writes 16 bytes in one access, to global memory. */
@@ -54,15 +55,28 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp. Of d, lane 4 g + t holds rows g and g + 8,
-   columns 2 t and 2 t + 1: d[0], d[1] are row g, d[2], d[3] row g + 8. */
-__device__ inline void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                    uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+/* Rounds two floats to fp16, the first into the lower half; what is too large becomes infinity. */
+__device__ inline uint32_t pack_fp16(float first, float second) {
+  const __half2 pair = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const uint32_t *>(&pair);
 }
+
+/* Returns the two floats of such a pair. */
+__device__ inline float2 unpack_fp16(uint32_t packed) {
+  return __half22float2(*reinterpret_cast<const __half2 *>(&packed));
+}
+
+/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp, of bf16 or fp16. Of d, lane 4 g + t holds rows
+   g and g + 8, columns 2 t and 2 t + 1: d[0], d[1] are row g, d[2], d[3] row g + 8. */
+#define MMA_M16N8K16(NAME, TYPE)                                                                   \
+  __device__ inline void NAME(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1) {     \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, "           \
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                            \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                           \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                           \
+  }
+MMA_M16N8K16(mma_m16n8k16, "bf16")
+MMA_M16N8K16(mma_m16n8k16_fp16, "f16")
 
 /* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp. Of d a lane holds what it does in
    mma_m16n8k16. Of a lane 4 g + t holds bytes 4 t .. and 16 + 4 t .. of rows g, g + 8: a[0] and

@@ -112,7 +112,7 @@ KERNEL_TEST(test_sum) {
     reference_fill_pixels(correct, POSITIONS, 91);
     for (int p = 0; p < POSITIONS; p++) correct[p] &= 1;
     const Values loss = both_sides(values, POSITIONS);
-    const ResultSums before = {0.5, 7, 11};
+    const ResultSums before = {0.5, 7, 11, 0};
     ResultSums *d_sums[] = {to_device(&before, sizeof before), to_device(&before, sizeof before)};
     uint8_t *d_correct = to_device(correct, POSITIONS);
     /* what lies outside the range must not count: there it is NaN */

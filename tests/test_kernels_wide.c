@@ -1,5 +1,5 @@
 /* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
-   nothing; and the planes of bf16 terms that they read and write. */
+   nothing; and the planes of fp16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
 #include <math.h>
@@ -30,8 +30,15 @@ static bool choose_way(int way, int ways) {
 
 /* ---- planes --------------------------------------------------------------------------------- */
 
+/* Returns the largest magnitude, 1 if all are 0. */
+static double largest_of(const double *values, size_t count) {
+  double largest = 0;
+  for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(values[i]));
+  return largest > 0 ? largest : 1;
+}
+
 static Planes planes_of(Values v, int terms, int rows, int columns) {
-  const Planes p = make_planes(terms, rows, columns);
+  const Planes p = make_planes(terms, rows, columns, largest_of(v.host, area(rows, columns)));
   LAUNCH(split, v.d, p);
   LAUNCH(ones, p);
   return p;
@@ -40,28 +47,33 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
 /* A layer's input: one term if it is the batch's pixels. */
 static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
   if (!pixels) return planes_of(x, terms, s.rows, s.in);
-  const Planes p = make_planes(1, s.rows, s.in);
+  const float of_pixels = 255;
+  Planes p = make_planes(1, s.rows, s.in, 1);
+  p.d_scale = to_device(&of_pixels, sizeof of_pixels);
   LAUNCH(pixel_planes, batch->view, p);
   return p;
 }
 
+/* The value of fp16 bits. */
 static float term(uint16_t bits) {
-  const uint32_t word = (uint32_t)bits << 16;
-  float value;
-  memcpy(&value, &word, sizeof value);
-  return value;
+  const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+  const float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
+                          : exponent == 0 ? ldexpf((float)fraction, -24)
+                                          : ldexpf((float)(fraction + 0x400), exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Their values, on the device; the sum of two or three terms is exact. */
+/* Their values, on the device; the sum of two terms is exact. */
 static float *values_of(Planes p) {
   const size_t pitch = planes_pitch(p.columns);
   const uint16_t *bits = fetch(p.d, (size_t)p.terms * p.plane * sizeof *bits);
+  const float scale = *fetch_floats((float *)p.d_scale, 1);
   float *values = host(area(p.rows, p.columns) * sizeof *values);
   for (size_t r = 0; r < (size_t)p.rows; r++)
     for (size_t c = 0; c < (size_t)p.columns; c++) {
       float sum = 0;
       for (int t = p.terms - 1; t >= 0; t--) sum += term(bits[(size_t)t * p.plane + r * pitch + c]);
-      values[r * (size_t)p.columns + c] = sum;
+      values[r * (size_t)p.columns + c] = sum / scale;
     }
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
@@ -69,18 +81,24 @@ static float *values_of(Planes p) {
 /* The error allowed to a kernel that reads planes of so many terms and writes such planes, which
    round once more. */
 static double planes_bound(int terms, int k, int others) {
-  return bf16_bound(terms, k, others) + (terms == 2 ? 0x1p-18 : 0);
+  return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
+}
+
+/* The last term has 11 bits, or what is left of them below fp16's normal range: of the largest of
+   all values, times 2^12, 2^-25. */
+static void assert_split(float value, float expected, int terms) {
+  const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
+  assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
 }
 
 static void check_split(Shape s, uint64_t seed) {
   const size_t count = area(s.rows, s.in);
   const Values x = signed_values(count, seed);
-  const Planes three = planes_of(x, 3, s.rows, s.in), two = planes_of(x, 2, s.rows, s.in);
   const float *expected = fetch_floats(x.d, count);
-  assert_exact(values_of(three), expected, count);
-  const float *rounded = fetch_floats(values_of(two), count);
-  for (size_t i = 0; i < count; i++)
-    assert_true(fabsf(rounded[i] - expected[i]) <= 0x1p-17f * fabsf(expected[i]));
+  for (int terms = 1; terms <= 2; terms++) {
+    const float *rounded = fetch_floats(values_of(planes_of(x, terms, s.rows, s.in)), count);
+    for (size_t i = 0; i < count; i++) assert_split(rounded[i], expected[i], terms);
+  }
 }
 
 WALK_TEST(test_split, for_all_shapes, check_split)
@@ -93,12 +111,52 @@ static void check_pixel_planes(Shape s, uint64_t seed) {
   for (int r = 0; r < s.rows; r++) {
     const uint8_t *pixels = batch.pixels + batch_row(&batch, r) * batch.view.stride;
     for (int c = 0; c <= s.in; c++)
-      if (term(bits[(size_t)r * pitch + (size_t)c]) != (float)(c < s.in ? pixels[c] : 255))
+      if (term(bits[(size_t)r * pitch + (size_t)c]) != (float)(c < s.in ? pixels[c] : 1))
         fail_msg("rows %d, in %d: the pixel of row %d, column %d", s.rows, s.in, r, c);
   }
 }
 
 WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes)
+
+/* Every largest value but zero is from 2^11 to 2^12 when it is scaled, or as near as scales go; a
+   gradient's as if the logits' largest were the bound. */
+KERNEL_TEST(test_scales) {
+  enum { COUNT = 1000, ARRAYS = 5 };
+  static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
+  float values[COUNT] = {0};
+  ScaledArray arrays[ARRAYS];
+  for (int i = 0; i < ARRAYS; i++) {
+    values[77 * i] = -largest[i], values[77 * i + 1] = largest[i] / 2;
+    arrays[i] = (ScaledArray){to_device(values, sizeof values), COUNT, poisoned_floats(1), i >= 3};
+    values[77 * i] = values[77 * i + 1] = 0;
+  }
+  LAUNCH(scales, arrays, ARRAYS, bound, poisoned(ARRAYS * sizeof(uint32_t)));
+  static const float expected[ARRAYS] = {0x1p11f, 0x1p27f, 1, 0x1p-60f, 0x1p17f};
+  for (int i = 0; i < ARRAYS; i++) assert_exact(arrays[i].d_scale, &expected[i], 1);
+  REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
+}
+
+/* A value beyond fp16 is noted by every kernel that writes planes, and one that is not there is
+   not. */
+KERNEL_TEST(test_overflow) {
+  const Shape s = {3, 5, 7};
+  for (int too_large = 0; too_large < 2; too_large++) {
+    float values[15] = {[14] = too_large ? -16.0f : 15.9f};
+    const Planes p = make_planes(2, s.rows, s.in, 1);
+    LAUNCH(split, to_device(values, sizeof values), p);
+    assert_int_equal(*(uint32_t *)fetch(p.d_overflowed, sizeof(uint32_t)), too_large);
+    if (!wide_by()) continue;
+    float weights[35] = {[34] = 1.0f}, bias[7] = {0};
+    const Planes x = make_planes(2, s.rows, s.in, 16), y = make_planes(2, s.rows, s.out, 1);
+    const Planes w = make_planes(2, s.out, s.in, 1);
+    values[14] = -values[14];
+    LAUNCH(split, to_device(values, sizeof values), x);
+    LAUNCH(split, to_device(weights, sizeof weights), w);
+    LAUNCH(wide_forward, x, w, to_device(bias, sizeof bias), y, NULL, 1);
+    assert_int_equal(*(uint32_t *)fetch(x.d_overflowed, sizeof(uint32_t)), 0);
+    assert_int_equal(*(uint32_t *)fetch(y.d_overflowed, sizeof(uint32_t)), too_large);
+  }
+}
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
@@ -131,7 +189,7 @@ static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, 
   const Planes x = input_planes(&f->batch, f->x, pixels, terms, s);
   const Planes weights = planes_of(f->w, terms, s.out, s.in);
   EACH_WAY(ways_of(s)) {
-    const Planes y = make_planes(terms, s.rows, s.out);
+    const Planes y = make_planes(terms, s.rows, s.out, largest_of(expected, count));
     float *d_y = poisoned_floats(count);
     LAUNCH(ones, y);
     LAUNCH(wide_forward, x, weights, f->b.d, y, d_y, relu);
@@ -150,7 +208,7 @@ static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, 
 static void check_forward(Shape s, uint64_t seed) {
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
-    for (int terms = 2; terms <= 3; terms++)
+    for (int terms = 1; terms <= 2; terms++)
       check_forward_by(terms, &f, pixels, s, seed / 1000 % 2);
   }
 }
@@ -164,12 +222,12 @@ static void check_backward(Shape s, uint64_t seed) {
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
   reference_relu_mask(a.host, count, dx);
-  for (int terms = 2; terms <= 3; terms++) {
+  for (int terms = 1; terms <= 2; terms++) {
     const Planes above = planes_of(dz, terms, s.rows, s.out);
     const Planes weights = planes_of(w, terms, s.out, s.in);
     const Planes masks = planes_of(a, terms, s.rows, s.in);
     EACH_WAY(ways_of(s)) {
-      const Planes to = make_planes(terms, s.rows, s.in);
+      const Planes to = make_planes(terms, s.rows, s.in, largest_of(dx, count));
       LAUNCH(wide_backward, above, weights, masks, to);
       assert_near("wide backward", s, values_of(to), dx, count,
                   planes_bound(terms, s.out, GEMM_ROUNDING));
@@ -188,12 +246,12 @@ static void check_head(Shape s, int terms, uint64_t seed) {
   const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
   float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
-  const Planes dz = make_planes(terms, s.rows, s.out), dx = make_planes(terms, s.rows, s.in);
+  const Planes dz = make_planes(terms, s.rows, s.out, 1), dx = make_planes(terms, s.rows, s.in, 1);
   const RowResults floats = poisoned_results(&batch), planes = poisoned_results(&batch);
   LAUNCH(head, batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0}, floats);
   LAUNCH(wide_head, batch.view, x.d, w.d, b.d, dz, dx, planes);
   assert_same_arrays(planes.d_loss, floats.d_loss, batch.state.end * sizeof(float));
-  const Planes to[] = {make_planes(terms, s.rows, s.out), make_planes(terms, s.rows, s.in)};
+  const Planes to[] = {make_planes(terms, s.rows, s.out, 1), make_planes(terms, s.rows, s.in, 1)};
   LAUNCH(split, d_dz, to[0]);
   LAUNCH(split, d_dx, to[1]);
   assert_exact(values_of(dz), fetch_floats(values_of(to[0]), zs), zs);
@@ -204,7 +262,7 @@ KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
   for (size_t i = 0; i < LENGTH(shapes); i++)
-    for (int terms = 2; terms <= 3; terms++) {
+    for (int terms = 1; terms <= 2; terms++) {
       check_head(shapes[i], terms, 50 + i);
       finish();
     }
@@ -222,7 +280,7 @@ typedef struct {
 static void give_parameters(WideLayer *l, uint64_t seed) {
   const Shape s = l->layer.shape;
   l->layer.p = random_parameters(s, seed);
-  l->update.w = make_planes(l->terms, s.out, s.in);
+  l->update.w = make_planes(l->terms, s.out, s.in, 4);
   l->update.at = update_of(&l->layer);
 }
 
@@ -237,17 +295,16 @@ static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pi
 
 static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   const size_t weights = area(l->layer.shape.out, l->layer.shape.in);
-  assert_layer_updated("wide update", &l->layer, rule, l->terms, NULL);
+  assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms), NULL);
   const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes are those of new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
-  for (size_t i = 0; i < weights; i++)
-    assert_true(fabsf(planes[i] - w[i]) <= (l->terms == 3 ? 0 : 0x1p-17f * fabsf(w[i])));
+  for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
 static void check_update(Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
-  for (int terms = 2; terms <= 3; terms++) {
+  for (int terms = 1; terms <= 2; terms++) {
     WideLayer l = make_wide_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
     EACH_WAY(ways_of(s)) {
       give_parameters(&l, seed + 3);
@@ -262,13 +319,14 @@ WALK_TEST(test_update, for_all_wide_shapes, check_update)
 /* The gradient alone is what the update took; nothing else is written. */
 static void check_stored_gradient(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
-  for (int terms = 2; terms <= 3; terms++) {
-    WideLayer l = make_wide_layer(&batch, s, terms, terms == 2, seed + 2);
+  for (int terms = 1; terms <= 2; terms++) {
+    WideLayer l = make_wide_layer(&batch, s, terms, terms == 1, seed + 2);
     EACH_WAY(ways_of(s)) {
       l.update.at = gradient_of(&l.layer);
       LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
-      assert_layer_gradient("wide gradient", &l.layer, &l.update.at,
-                            bf16_bound(terms, s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
+      assert_layer_gradient(
+          "wide gradient", &l.layer, &l.update.at,
+          split_bound(fp16_split(terms), s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
     }
     assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
   }
@@ -281,7 +339,7 @@ static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES
   WideUpdate updates[MAX_UPDATES];
   needs_wide();
   for (int n = 0; n < MAX_UPDATES; n++)
-    layers[n] = make_wide_layer(batch, shapes[n], 3, n == 0, 100 * (uint64_t)n);
+    layers[n] = make_wide_layer(batch, shapes[n], 2, n == 0, 100 * (uint64_t)n);
   EACH_WAY(WAYS) {
     for (int n = 0; n < MAX_UPDATES; n++) {
       give_parameters(&layers[n], 100 * (uint64_t)n + 1);
@@ -299,7 +357,7 @@ KERNEL_TEST(test_update_without_planes) {
   needs_wide();
   const Shape s = {130, 500, 10};
   EACH_WAY(WAYS)
-  for (int terms = 2; terms <= 3; terms++) {
+  for (int terms = 1; terms <= 2; terms++) {
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
     WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;
@@ -317,7 +375,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   needs_wide();
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
-  const WideLayer l = make_wide_layer(&batch, s, 3, false, 9);
+  const WideLayer l = make_wide_layer(&batch, s, 2, false, 9);
   EACH_WAY(WAYS) LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
   assert_layer_untouched(&l.layer);
   assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
@@ -332,8 +390,8 @@ KERNEL_TEST(test_same_bits) {
   const size_t count = area(s.rows, s.out);
   const Values x = random_values(area(s.rows, s.in), 1);
   const Values w = random_values(area(s.out, s.in), 2), b = signed_values((size_t)s.out, 3);
-  const Planes px = planes_of(x, 3, s.rows, s.in), pw = planes_of(w, 3, s.out, s.in);
-  const Planes y = make_planes(3, s.rows, s.out);
+  const Planes px = planes_of(x, 2, s.rows, s.in), pw = planes_of(w, 2, s.out, s.in);
+  const Planes y = make_planes(2, s.rows, s.out, 4096);
   EACH_WAY(WAYS) {
     float *first = NULL;
     for (int run = 0; run < (ON_EMULATOR ? 2 : 20); run++) {
@@ -348,10 +406,10 @@ KERNEL_TEST(test_same_bits) {
 
 KERNEL_TEST(test_refused) {
   needs_wide();
-  const Planes x = make_planes(2, 8, 16), w = make_planes(2, 24, 16), y = make_planes(2, 8, 24);
-  const Planes other = make_planes(3, 8, 16);
+  const Planes x = make_planes(2, 8, 16, 1), w = make_planes(2, 24, 16, 1);
+  const Planes y = make_planes(2, 8, 24, 1), other = make_planes(1, 8, 16, 1);
   float *d_b = poisoned_floats(24);
-  REFUSED(wide_forward, other, w, d_b, y, NULL, 0);
+  REFUSED(wide_forward, x, w, d_b, other, NULL, 0);
   REFUSED(wide_forward, x, w, d_b, x, NULL, 0);
   REFUSED(wide_forward, x, w, NULL, y, NULL, 0);
   REFUSED(wide_forward, x, w, d_b, (Planes){.rows = 8, .columns = 24}, NULL, 0);

@@ -113,9 +113,9 @@ __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, 
 #pragma unroll
       for (int i = 0; i <= order; i++)
         if constexpr (S::BN == 256)
-          multiply_256<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+          multiply_256<BF16, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
         else
-          multiply_128<A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+          multiply_128<BF16, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
   close_group();
 }
 

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float p = expf(z - softmax.largest) / softmax.sum;
   const float dz = exists && r < rows ? (p - target) / all_rows : 0.0f;
   if constexpr (TERMS > 0) {
-    if (writes) store_term<TERMS>(head.dz, r, mine, dz);
+    if (writes) store_term<TERMS>(head.dz, r, mine, dz, scale_of(head.dz));
   } else {
     if (writes) head.d_dz[at] = dz;
   }
@@ -189,11 +189,12 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
 
   /* Epilogue: the ReLU mask of the layer before, and its dropout. */
+  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
     const float masked = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
     if constexpr (TERMS > 0)
-      store_term<TERMS>(head.dx, r, input[v], masked);
+      store_term<TERMS>(head.dx, r, input[v], masked, scale);
     else
       head.d_dx[(size_t)r * in + input[v]] = masked;
   }
@@ -241,12 +242,12 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
 
 cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
                              Planes dz, Planes dx, RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !valid_terms(dx.terms) ||
+  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !valid_fp16_terms(dx.terms) ||
       !valid_planes(dx, dx.terms) || !valid_planes(dz, dx.terms) || dx.rows != batch.rows ||
       dz.rows != batch.rows || !head_takes(dx.columns, dz.columns))
     return cudaErrorInvalidValue;
   const int in = dx.columns, classes = dz.columns;
   const Head head = {d_x,          d_w,          d_b, nullptr, nullptr, nullptr,
                      terms_of(dz), terms_of(dx), in,  classes, 1.0f,    target_of(batch, classes)};
-  return (dx.terms == 3 ? launch<3> : launch<2>)(batch, head, results, stream);
+  return (dx.terms == 2 ? launch<2> : launch<1>)(batch, head, results, stream);
 }

@@ -115,7 +115,7 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
-/* A row-major bf16 matrix, in one or more planes of terms. Rows start on 16 bytes. */
+/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows start on 16 bytes. */
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns that count */
@@ -216,6 +216,9 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
+/* What the tensor cores multiply. */
+enum Number { BF16, FP16 };
+
 /* Operands of the instructions below: the names of 64 or 128 accumulators, and the accumulators
    from `i` on. */
 #define NAMES_10(tens)                                                                             \
@@ -233,24 +236,36 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
 /* d (64, 128) += A B of 16 k, by the four warps of a warpgroup; d begins at FIRST of its array.
    Lane 4 g + t of warp w holds of rows 16 w + g and 16 w + g + 8: d[4 c + 2 r + e] is row g + 8 r,
    column 8 c + 2 t + e. */
-template <Major A_MAJOR, Major B_MAJOR, int FIRST = 0, int COUNT>
+#define MULTIPLY_128(TYPE)                                                                         \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" NAMES_64          \
+               "}, %64, %65, 1, 1, 1, %66, %67;"                                                   \
+               : SUMS_64(FIRST)                                                                    \
+               : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR))
+template <Number NUMBER, Major A_MAJOR, Major B_MAJOR, int FIRST = 0, int COUNT>
 __device__ inline void multiply_128(float (&d)[COUNT], uint64_t a, uint64_t b) {
   static_assert(FIRST + 64 <= COUNT, "64 of them");
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64
-               "}, %64, %65, 1, 1, 1, %66, %67;"
-               : SUMS_64(FIRST)
-               : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
+  if constexpr (NUMBER == FP16)
+    MULTIPLY_128("f16");
+  else
+    MULTIPLY_128("bf16");
 }
 
 /* d (64, 256) += A B of 16 k, in the same layout. */
-template <Major A_MAJOR, Major B_MAJOR>
+#define MULTIPLY_256(TYPE)                                                                         \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {" NAMES_128         \
+               "}, %128, %129, 1, 1, 1, %130, %131;"                                               \
+               : SUMS_64(0), SUMS_64(64)                                                           \
+               : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR))
+template <Number NUMBER, Major A_MAJOR, Major B_MAJOR>
 __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" NAMES_128
-               "}, %128, %129, 1, 1, 1, %130, %131;"
-               : SUMS_64(0), SUMS_64(64)
-               : "l"(a), "l"(b), "n"((int)A_MAJOR), "n"((int)B_MAJOR));
+  if constexpr (NUMBER == FP16)
+    MULTIPLY_256("f16");
+  else
+    MULTIPLY_256("bf16");
 }
 
+#undef MULTIPLY_128
+#undef MULTIPLY_256
 #undef NAMES_10
 #undef NAMES_64
 #undef NAMES_128

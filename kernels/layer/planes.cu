@@ -1,11 +1,12 @@
-/* Planes of bf16 terms (kernels.h) made of pixels, and of floats that no gemm of wide.cu has
-   written. */
-#include "batch.cuh"
+/* Planes of fp16 terms (kernels.h) made of pixels, and of floats that no gemm of wide.cu has
+   written; and their scales. */
 #include "bf16_split.cuh"
+#include "layer/planes.cuh"
 
 namespace {
 
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* of a row, a thread */
+constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
 /* Writes the batch's pixels as one plane, and a one after each row. Thread: 8 neighbours of a row.
    It reads a byte and writes two bytes for each pixel. */
@@ -17,12 +18,15 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const uint8_t *from = batch.d_pixels + dataset_row(batch, row) * batch.stride;
   uint2 bytes = {};
   if (column < in) bytes = *reinterpret_cast<const uint2 *>(from + column);
-  const uint2 near = pixels_to_bf16(bytes.x), far = pixels_to_bf16(bytes.y);
-  uint32_t words[] = {near.x, near.y, far.x, far.y};
+  float near[4], far[4];
+  pixels_to_floats(bytes.x, near);
+  pixels_to_floats(bytes.y, far);
+  uint32_t words[] = {pack_fp16(near[0], near[1]), pack_fp16(near[2], near[3]),
+                      pack_fp16(far[0], far[1]), pack_fp16(far[2], far[3])};
   unrolled (e, PIXELS) {
     const int shift = 16 * (e % 2);
     if (column + e >= in) words[e / 2] &= ~(0xffffu << shift);
-    if (column + e == in) words[e / 2] |= pack_bf16(255.0f, 0.0f) << shift;
+    if (column + e == in) words[e / 2] |= ONE << shift;
   }
   *reinterpret_cast<uint4 *>(d + (size_t)row * pitch + column) = {words[0], words[1], words[2],
                                                                   words[3]};
@@ -30,21 +34,21 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
 
 /* Splits floats (rows, columns) into planes. Thread: two neighbours of a row. It reads 4 bytes and
    writes 2 TERMS bytes for each. */
-template <int TERMS>
-__global__ void split_kernel(const float *d_from, uint16_t *d, size_t plane, int pitch, int columns,
-                             size_t pairs) {
+template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
-  const int across = (columns + 1) / 2;
+  const int across = (of.columns + 1) / 2;
   pdl_wait();
   if (thread >= pairs) return;
   const size_t row = thread / across;
   const int column = (int)(thread % across) * 2;
-  const bool both = column + 1 < columns;
-  const float *from = d_from + row * columns + column;
+  const bool both = column + 1 < of.columns;
+  const float *from = d_from + row * of.columns + column;
+  const float scale = scale_of(of);
   uint32_t terms[TERMS];
-  split_terms(from[0], both ? from[1] : 0.0f, terms);
+  split_fp16(from[0] * scale, both ? from[1] * scale : 0.0f, terms);
+  note_overflow(of, terms[0]);
   unrolled (t, TERMS) {
-    uint16_t *to = d + t * plane + row * pitch + column;
+    uint16_t *to = of.d + t * of.plane + row * of.pitch + column;
     if (both)
       *reinterpret_cast<uint32_t *>(to) = terms[t];
     else
@@ -58,8 +62,42 @@ __global__ void ones_kernel(Planes p, size_t pitch) {
   pdl_wait();
   if (row >= (size_t)p.rows) return;
   for (int t = 0; t < p.terms; t++)
-    p.d[t * p.plane + row * pitch + p.columns] =
-        (uint16_t)(t == 0 ? pack_bf16(p.terms == 1 ? 255.0f : 1.0f, 0.0f) : 0);
+    p.d[t * p.plane + row * pitch + p.columns] = (uint16_t)(t == 0 ? ONE : 0);
+}
+
+struct ScaledArrays {
+  ScaledArray of[MAX_SCALED];
+};
+
+/* Finds the largest magnitude of each array, as the bits of a float: they are in the same order.
+   Grid: some blocks by an array each. Reads 4 bytes for each value. */
+__global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
+  const ScaledArray &a = arrays.of[blockIdx.y];
+  uint32_t largest = 0;
+  pdl_wait();
+  for (size_t i = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x; i < a.count;
+       i += (size_t)gridDim.x * PLANE_THREADS)
+    largest = max(largest, __float_as_uint(fabsf(a.d[i])));
+#pragma unroll
+  for (int bit = 16; bit > 0; bit /= 2)
+    largest = max(largest, __shfl_xor_sync(FULL_WARP, largest, bit));
+  if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
+}
+
+/* Makes scales of them. Thread: an array. The scale of the largest zero is 1, and none is so far
+   from 1 that a product of two has no inverse. */
+__global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
+                              const uint32_t *d_largest) {
+  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */
+  const int i = threadIdx.x;
+  pdl_wait();
+  if (i >= count) return;
+  const float logits = __uint_as_float(d_largest[count - 1]);
+  float largest = __uint_as_float(d_largest[i]);
+  if (arrays.of[i].is_gradient) largest = logits > 0.0f ? largest / logits * bound : bound;
+  const int exponent = LARGEST + BIAS - (int)(__float_as_uint(largest) >> 23);
+  const int scale = largest > 0.0f ? max(-FARTHEST, min(exponent, FARTHEST)) : 0;
+  *arrays.of[i].d_scale = __uint_as_float((uint32_t)(BIAS + scale) << 23);
 }
 
 } // namespace
@@ -74,16 +112,31 @@ cudaError_t launch_pixel_planes(BatchView batch, Planes x, cudaStream_t stream) 
 }
 
 cudaError_t launch_split(const float *d_from, Planes to, cudaStream_t stream) {
-  if (!d_from || !to.d || !valid_terms(to.terms) || to.rows < 1 || to.columns < 1)
+  if (!d_from || !valid_fp16_terms(to.terms) || !valid_planes(to, to.terms))
     return cudaErrorInvalidValue;
   const size_t pairs = (size_t)to.rows * (((size_t)to.columns + 1) / 2);
-  return launch_pdl(to.terms == 3 ? split_kernel<3> : split_kernel<2>,
-                    blocks_for(pairs, PLANE_THREADS), PLANE_THREADS, stream, d_from, to.d, to.plane,
-                    (int)planes_pitch(to.columns), to.columns, pairs);
+  return launch_pdl(to.terms == 2 ? split_kernel<2> : split_kernel<1>,
+                    blocks_for(pairs, PLANE_THREADS), PLANE_THREADS, stream, d_from, terms_of(to),
+                    pairs);
 }
 
 cudaError_t launch_ones(Planes planes, cudaStream_t stream) {
   if (!planes.d || planes.rows < 1 || planes.columns < 1) return cudaErrorInvalidValue;
   return launch_pdl(ones_kernel, blocks_for(planes.rows, PLANE_THREADS), PLANE_THREADS, stream,
                     planes, planes_pitch(planes.columns));
+}
+
+cudaError_t launch_scales(const ScaledArray *arrays, int count, float bound, uint32_t *d_largest,
+                          cudaStream_t stream) {
+  constexpr int BLOCKS = 256;
+  ScaledArrays all = {};
+  if (!arrays || count < 1 || count > MAX_SCALED || !d_largest) return cudaErrorInvalidValue;
+  for (int i = 0; i < count; i++) all.of[i] = arrays[i];
+  const cudaError_t status = cudaMemsetAsync(d_largest, 0, count * sizeof *d_largest, stream);
+  if (status != cudaSuccess) return launched(status);
+  const cudaError_t found =
+      launch_pdl(largest_kernel, dim3(BLOCKS, count), PLANE_THREADS, stream, all, d_largest);
+  return found != cudaSuccess
+             ? found
+             : launch_pdl(scales_kernel, 1, PLANE_THREADS, stream, all, count, bound, d_largest);
 }

@@ -1,8 +1,13 @@
-/* Planes of bf16 terms (kernels.h) as kernels write them. */
+/* Planes of fp16 terms (kernels.h) as kernels write them.
+
+   fp16 keeps 11 bits of a significand, so two of them hold 22 of a float32's 24: x s = hi + lo, s a
+   power of two (Ootomo, Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
+   Three products, hi hi, hi lo and lo hi, added in float32, have about the error of a float32
+   product. lo is not scaled again: the tensor cores read what is below fp16's normal range, too. */
 #pragma once
 
 #include "batch.cuh"
-#include "bf16_split.cuh"
+#include "ptx.cuh"
 
 /* The layout of an operand of C (m, n) = the sum over k of A(m, k) B(n, k): a row is one m or n
    (ALONG_K), or one k (ACROSS_K). wgmma's instructions number them so. */
@@ -13,22 +18,50 @@ struct Terms {
   uint16_t *d;
   size_t plane;
   int pitch, columns;
+  const float *d_scale;
+  uint32_t *d_overflowed;
 };
 
 __host__ __device__ inline Terms terms_of(const Planes &p) {
-  return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns};
+  return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns, p.d_scale, p.d_overflowed};
+}
+
+/* Returns the scale of planes that may not be there. */
+__device__ inline float scale_of(const Terms &t) {
+  return t.d ? *t.d_scale : 1.0f;
+}
+
+/* Returns true for what --precision can ask for: one or two fp16 terms for each float32. */
+static inline bool valid_fp16_terms(int terms) {
+  return terms == 1 || terms == 2;
 }
 
 static inline bool valid_planes(const Planes &p, int terms) {
-  return p.d && p.terms == terms && p.rows > 0 && p.columns > 0 &&
+  return p.d && p.d_scale && p.d_overflowed && p.terms == terms && p.rows > 0 && p.columns > 0 &&
          p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
-/* Stores one value. */
+/* Splits two scaled floats into their first TERMS terms, the first float's in the lower halves. */
 template <int TERMS>
-__device__ inline void store_term(const Terms &t, int row, int column, float value) {
+__device__ inline void split_fp16(float first, float second, uint32_t (&terms)[TERMS]) {
+  terms[0] = pack_fp16(first, second);
+  if constexpr (TERMS == 2) {
+    const float2 hi = unpack_fp16(terms[0]);
+    terms[1] = pack_fp16(first - hi.x, second - hi.y);
+  }
+}
+
+/* Says so if one of two first terms is infinity or none. */
+__device__ inline void note_overflow(const Terms &t, uint32_t pair) {
+  if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
+}
+
+/* Stores one value by scale_of(t). */
+template <int TERMS>
+__device__ inline void store_term(const Terms &t, int row, int column, float value, float scale) {
   uint32_t terms[TERMS];
-  split_terms(value, 0.0f, terms);
+  split_fp16(value * scale, 0.0f, terms);
+  note_overflow(t, terms[0]);
   unrolled (term, TERMS)
     t.d[term * t.plane + (size_t)row * t.pitch + column] = (uint16_t)terms[term];
 }
@@ -49,10 +82,13 @@ __device__ inline void store_quad(float *d, const Quad &q) {
 
 /* Stores the terms of those from `column`, a multiple of 4, on. FULL: all of them are columns. */
 template <int TERMS, bool FULL>
-__device__ inline void store_terms(const Terms &t, int row, int column, const Quad &q) {
+__device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
   uint32_t near[TERMS], far[TERMS];
-  split_terms(q.value[0], q.value[1], near);
-  split_terms(q.value[2], q.value[3], far);
+  unrolled (e, 4) q.value[e] = FULL || column + e < t.columns ? q.value[e] * scale : 0.0f;
+  split_fp16(q.value[0], q.value[1], near);
+  split_fp16(q.value[2], q.value[3], far);
+  note_overflow(t, near[0]);
+  note_overflow(t, far[0]);
   uint16_t *to = t.d + (size_t)row * t.pitch + column;
 #pragma unroll
   for (int term = 0; term < TERMS; term++, to += t.plane) {

@@ -16,10 +16,6 @@ bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
 
-float scale_of(const Planes &input) {
-  return input.terms == 1 ? PIXEL_SCALE : 1.0f;
-}
-
 template <class Kind, int TERMS>
 cudaError_t multiply(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   switch (wide_by()) {
@@ -37,7 +33,7 @@ cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Pl
                     bool relu, cudaStream_t stream) {
   Work<Forward<TERMS>> work = {};
   work.count = 1;
-  work.product[0] = {x, w, x.rows, w.rows, w.columns, scale_of(x), x.terms == 1};
+  work.product[0] = {x, w, x.rows, w.rows, w.columns, x.terms < w.terms};
   work.epilogue[0] = {d_b, d_y, terms_of(y), relu};
   return multiply<Forward<TERMS>, TERMS>(work, {}, stream);
 }
@@ -47,7 +43,7 @@ cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const P
                      cudaStream_t stream) {
   Work<Backward<TERMS>> work = {};
   work.count = 1;
-  work.product[0] = {dz, w, dz.rows, w.columns, w.rows, 1.0f, false};
+  work.product[0] = {dz, w, dz.rows, w.columns, w.rows, false};
   work.epilogue[0] = {a.d, terms_of(dx)};
   return multiply<Backward<TERMS>, TERMS>(work, {}, stream);
 }
@@ -62,8 +58,7 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
     const WideUpdate &l = layers[count - 1 - i];
     const LayerUpdate &at = l.at;
     const bool stores = at.d_gw;
-    work.product[i] = {l.dz,     l.x,           l.w.rows,      l.w.columns + 1,
-                       l.x.rows, scale_of(l.x), l.x.terms == 1};
+    work.product[i] = {l.dz, l.x, l.w.rows, l.w.columns + 1, l.x.rows, l.x.terms < l.w.terms};
     work.epilogue[i] = {stores ? at.d_gw : at.d_w,
                         stores ? at.d_gb : at.d_b,
                         at.d_vw,
@@ -71,7 +66,8 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
                         stores,
                         terms_of(l.w),
                         rule,
-                        batch.d_state};
+                        batch.d_state,
+                        l.x.d_scale};
   }
   return multiply<Update<TERMS>, TERMS>(work, batch, stream);
 }
@@ -97,19 +93,19 @@ void wide_test_mma(int side) {
 
 cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
                                 int relu, cudaStream_t stream) {
-  if (!valid_terms(w.terms) || !valid_input(x, w.terms) || !valid_planes(w, w.terms) ||
+  if (!valid_fp16_terms(w.terms) || !valid_input(x, w.terms) || !valid_planes(w, w.terms) ||
       !(y.d ? valid_planes(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
       y.columns != w.rows || y.rows != x.rows)
     return cudaErrorInvalidValue;
-  return (w.terms == 3 ? forward<3> : forward<2>)(x, w, d_b, y, d_y, relu != 0, stream);
+  return (w.terms == 2 ? forward<2> : forward<1>)(x, w, d_b, y, d_y, relu != 0, stream);
 }
 
 cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
-  if (!valid_terms(w.terms) || !valid_planes(dz, w.terms) || !valid_planes(w, w.terms) ||
+  if (!valid_fp16_terms(w.terms) || !valid_planes(dz, w.terms) || !valid_planes(w, w.terms) ||
       !valid_planes(a, w.terms) || !valid_planes(dx, w.terms) || dz.columns != w.rows ||
       dx.columns != w.columns || a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
     return cudaErrorInvalidValue;
-  return (w.terms == 3 ? backward<3> : backward<2>)(dz, w, a, dx, stream);
+  return (w.terms == 2 ? backward<2> : backward<1>)(dz, w, a, dx, stream);
 }
 
 cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
@@ -119,11 +115,11 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[i];
-    if (!valid_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
+    if (!valid_fp16_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
         !valid_input(l.x, terms) || !valid_update(l.at) || l.at.in != l.w.columns ||
         l.at.out != l.w.rows || l.x.columns != l.w.columns || l.dz.columns != l.w.rows ||
         l.x.rows != l.dz.rows)
       return cudaErrorInvalidValue;
   }
-  return (terms == 3 ? updates<3> : updates<2>)(batch, rule, layers, count, stream);
+  return (terms == 2 ? updates<2> : updates<1>)(batch, rule, layers, count, stream);
 }

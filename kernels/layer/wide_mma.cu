@@ -30,7 +30,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
       return Operand{p.d, p.plane, (int)planes_pitch(p.columns)};
     };
     const int down = ceil_div(f.m, Tile::SIDE);
-    all.product[i] = {operand(f.a), operand(f.b), f.m, f.n, f.k, f.scale, f.pixels, tiles, down};
+    all.product[i] = {operand(f.a), operand(f.b), f.m, f.n, f.k, {f.a.d_scale, f.b.d_scale},
+                      f.pixels,     tiles,        down};
     all.epilogue[i] = work.epilogue[i];
     tiles += down * ceil_div(f.n, Tile::SIDE);
   }

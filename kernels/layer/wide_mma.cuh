@@ -49,7 +49,7 @@ struct Operand {
 struct Product {
   Operand a, b;
   int m, n, k;
-  float scale;                /* of the finished sum */
+  const float *d_scales[2];   /* of a and b */
   bool pixels;                /* the layer's input has one plane */
   int first_tile, tiles_down; /* its tiles are numbered along the columns of C */
 };
@@ -101,7 +101,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     unrolled (i, COUNT) {
       const bool some = line + i * APART < lines && bytes > 0;
       const uint16_t *at = some ? from + (size_t)(i * APART) * o.pitch : o.d;
-      unrolled (term, 3)
+      unrolled (term, 2)
         if (term < terms)
           copy_16_bytes(to + place + term * S::BYTES + i * APART * S::LINE_BYTES,
                         at + term * o.plane, some ? bytes : 0);
@@ -172,7 +172,8 @@ __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
           if (p >= TERMS_A || q >= TERMS_B) continue;
           unrolled (half, 2)
             unrolled (i, DOWN)
-              mma_m16n8k16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
+              mma_m16n8k16_fp16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half],
+                                b[q][2 * half + 1]);
         }
     }
   }
@@ -231,7 +232,7 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
   constexpr int WIDTH = Tile::WARP_SIDE, LANES = WIDTH / 4; /* of a row */
   constexpr int QUADS = 16 * LANES / 32, DOWN = Accumulators<Tile>::DOWN;
   const int lane = threadIdx.x % 32, at = lane % LANES * 4;
-  const float rate = epilogue.rate();
+  const Once once = epilogue.once().of(p);
   column += at;
 #pragma unroll 1
   for (int part = 0; part < DOWN; part++) {
@@ -254,13 +255,14 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
     unrolled (q, QUADS) {
       const float4 v = *reinterpret_cast<const float4 *>(
           piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
-      const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+      const Quad sum = {
+          {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
       if (FULL || (r[q] < p.m && column < p.n))
-        epilogue.template store<FULL>(r[q], column, sum, prefetched[q], rate);
+        epilogue.template store<FULL>(r[q], column, sum, prefetched[q], once);
       last[q] = value_at(sum, p.n - 1 - column);
     }
     if constexpr (!FULL && Epilogue::LAST_APART)
-      if (has_last(p, column)) epilogue.store_last(r, last, p.m, rate);
+      if (has_last(p, column)) epilogue.store_last(r, last, p.m, once);
   }
 }
 

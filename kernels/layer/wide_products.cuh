@@ -1,10 +1,10 @@
 /* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
    capability 9.0, wide_mma.cuh on every other one from 8.0 on.
 
-   C (m, n) = the sum over k of A(m, k) B(n, k). Numbers are bf16 terms in planes (kernels.h), split
+   C (m, n) = the sum over k of A(m, k) B(n, k). Numbers are fp16 terms in planes (kernels.h), split
    by the kernel that wrote them, so that neither kernel converts anything: all terms of A are
-   multiplied with all terms of B, but for products smaller than the last term of either (three
-   products for two terms, six for three; the ones that gemm.cuh takes, too).
+   multiplied with all terms of B, but for the product of two last terms: three products of two
+   terms, one of one.
 
    A kind of product says how A and B lie in their planes (A, B), which of them is a layer's input
    (INPUT_IS_A), whether that may be pixels, which have one term (HAS_PIXELS), whether a step
@@ -13,7 +13,7 @@
    tile that will read it: activations, gradients, and weights beside their float32 masters. It gets
    four neighbours of a row of C at a time, a Quad:
 
-     rate()        what a tile asks for once
+     once()        what a tile asks for once
      is_full()     whether rows of Quads up to a column start on 16 bytes and exist
      prefetch()    loads what store() will need of the layer. FULL: is_full() and the row exists;
                    else it may be called out of bounds, and loads any values
@@ -26,6 +26,18 @@
 constexpr int MAX_PRODUCTS = MAX_UPDATES;
 
 namespace wide {
+
+/* What a tile asks for once. */
+struct Once {
+  float scale; /* of the planes that it writes */
+  float rate;
+  float one; /* what the sums of the last column lack: the one is not scaled as the others are */
+  float unscaled; /* what a finished sum of scaled factors is multiplied by */
+
+  template <class Product> __device__ Once of(const Product &p) const {
+    return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1])};
+  }
+};
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
@@ -66,8 +78,8 @@ template <int TERMS> struct Forward {
     Terms y;    /* or d NULL */
     bool relu;
     using Prefetched = Quad;
-    __device__ float rate() const {
-      return 0.0f;
+    __device__ Once once() const {
+      return {scale_of(y), 0.0f, 0.0f};
     }
     __device__ bool is_full(int columns) const {
       return columns <= y.columns && y.columns % 4 == 0;
@@ -76,12 +88,13 @@ template <int TERMS> struct Forward {
       return load_quad<FULL>(d_b, column, y.columns);
     }
     template <bool FULL>
-    __device__ void store(int row, int column, Quad value, const Prefetched &bias, float) const {
+    __device__ void store(int row, int column, Quad value, const Prefetched &bias,
+                          const Once &once) const {
       unrolled (e, 4) {
         value.value[e] += bias.value[e];
         if (relu) value.value[e] = relu_of(value.value[e]);
       }
-      if (y.d) store_terms<TERMS, FULL>(y, row, column, value);
+      if (y.d) store_terms<TERMS, FULL>(y, row, column, value, once.scale);
       if (d_y) store_quad<FULL>(d_y + (size_t)row * y.columns, column, y.columns, value);
     }
   };
@@ -98,8 +111,8 @@ template <int TERMS> struct Backward {
     const uint16_t *d_a; /* its first plane */
     Terms dx;            /* of the same pitch */
     using Prefetched = uint2;
-    __device__ float rate() const {
-      return 0.0f;
+    __device__ Once once() const {
+      return {scale_of(dx), 0.0f, 0.0f};
     }
     __device__ bool is_full(int columns) const {
       return columns <= dx.columns;
@@ -109,12 +122,13 @@ template <int TERMS> struct Backward {
       return *reinterpret_cast<const uint2 *>(a + (FULL ? column : min(column, dx.pitch - 4)));
     }
     template <bool FULL>
-    __device__ void store(int row, int column, Quad value, Prefetched a, float) const {
-      if (first_of(a.x) <= 0.0f) value.value[0] = 0.0f;
-      if (second_of(a.x) <= 0.0f) value.value[1] = 0.0f;
-      if (first_of(a.y) <= 0.0f) value.value[2] = 0.0f;
-      if (second_of(a.y) <= 0.0f) value.value[3] = 0.0f;
-      store_terms<TERMS, FULL>(dx, row, column, value);
+    __device__ void store(int row, int column, Quad value, Prefetched a, const Once &once) const {
+      const float2 near = unpack_fp16(a.x), far = unpack_fp16(a.y);
+      if (near.x <= 0.0f) value.value[0] = 0.0f;
+      if (near.y <= 0.0f) value.value[1] = 0.0f;
+      if (far.x <= 0.0f) value.value[2] = 0.0f;
+      if (far.y <= 0.0f) value.value[3] = 0.0f;
+      store_terms<TERMS, FULL>(dx, row, column, value, once.scale);
     }
   };
 };
@@ -133,11 +147,12 @@ template <int TERMS> struct Update {
     Terms w;
     UpdateRule rule;
     const StepState *d_state; /* of the learning rate */
+    const float *d_scale;     /* of the input */
     struct Prefetched {
       Quad w, v;
     };
-    __device__ float rate() const {
-      return d_state->learning_rate;
+    __device__ Once once() const {
+      return {scale_of(w), d_state->learning_rate, *d_scale};
     }
     __device__ bool is_full(int columns) const {
       return columns <= w.columns && w.columns % 4 == 0;
@@ -148,21 +163,22 @@ template <int TERMS> struct Update {
       return {load_quad<FULL>(d_w + at, i, w.columns), load_quad<FULL>(d_vw + at, i, w.columns)};
     }
     template <bool FULL>
-    __device__ void store(int o, int i, const Quad &gradient, Prefetched p, float rate) const {
+    __device__ void store(int o, int i, const Quad &gradient, Prefetched p,
+                          const Once &once) const {
       const size_t at = (size_t)o * w.columns;
       if (stores) {
         store_quad<FULL>(d_w + at, i, w.columns, gradient);
         return;
       }
-      unrolled (e, 4) update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, rate);
+      unrolled (e, 4) update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, once.rate);
       store_quad<FULL>(d_w + at, i, w.columns, p.w);
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
-      if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w);
+      if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w, once.scale);
     }
     /* The biases of several rows, those of rows below `out`, at once. */
     template <int COUNT>
     __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
-                               float rate) const {
+                               const Once &once) const {
       float bias[COUNT], v[COUNT];
 #pragma unroll
       for (int i = 0; i < COUNT && !stores; i++) {
@@ -172,9 +188,9 @@ template <int TERMS> struct Update {
       unrolled (i, COUNT) {
         if (o[i] >= out) continue;
         if (stores) {
-          d_b[o[i]] = gradient[i];
+          d_b[o[i]] = gradient[i] * once.one;
         } else {
-          update_value(bias[i], v[i], gradient[i], {rule.momentum, 0.0f}, rate);
+          update_value(bias[i], v[i], gradient[i] * once.one, {rule.momentum, 0.0f}, once.rate);
           d_b[o[i]] = bias[i];
           d_vb[o[i]] = v[i];
         }
@@ -206,7 +222,6 @@ __device__ inline float value_at(const Quad &q, int e) {
 struct Factors {
   Planes a, b;
   int m, n, k;
-  float scale; /* of the finished sum */
   bool pixels; /* the layer's input has one plane */
 };
 
@@ -224,7 +239,7 @@ template <class Kind, int TERMS>
 cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 
 #define FOR_EACH_WIDE_KIND(DO)                                                                     \
-  DO(Forward, 2) DO(Forward, 3) DO(Backward, 2) DO(Backward, 3) DO(Update, 2) DO(Update, 3)
+  DO(Forward, 1) DO(Forward, 2) DO(Backward, 1) DO(Backward, 2) DO(Update, 1) DO(Update, 2)
 
 /* Set by wide_test_mma(). */
 inline std::atomic<int> mma_side{0};

@@ -35,7 +35,7 @@ struct Capacity {
    MARGIN-th part it is not worth it: whole tiles may leave multiprocessors to other streams'
    kernels. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
-  constexpr int START = 6, EXCHANGE = 4, FINISH = 8, MARGIN = 16;
+  constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
   int best = 1, best_time = ceil_div(tiles, capacity.clusters[1]) * blocks + START + FINISH;
   for (int splits = 2; splits <= MAX_CLUSTER && splits <= blocks; splits++) {
@@ -104,7 +104,7 @@ double waves(const Tiles &tiles, int multiprocessors) {
    the next. Times are those of a block of k of a small tile. */
 template <class Epilogue>
 bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
-  constexpr double LARGE_PACE = 0.85, FINISH = 8;
+  constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
   int k = 0;
   for (int i = 0; i < all.count; i++) {
@@ -191,7 +191,7 @@ bool has_wgmma() {
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
       10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
-      cudaFuncGetAttributes(&attributes, wide_kernel<Update<3>, 3, PingPong>) == cudaSuccess;
+      cudaFuncGetAttributes(&attributes, wide_kernel<Update<2>, 2, PingPong>) == cudaSuccess;
   launched(); /* forgets a failure */
   return has;
 }
@@ -207,7 +207,7 @@ cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cu
   for (int i = 0; i < work.count; i++) {
     const Factors &f = work.product[i];
     all.product[i].m = f.m, all.product[i].n = f.n, all.product[i].k = f.k;
-    all.product[i].scale = f.scale;
+    all.product[i].d_scales[0] = f.a.d_scale, all.product[i].d_scales[1] = f.b.d_scale;
     all.product[i].pixels = f.pixels;
     all.epilogue[i] = work.epilogue[i];
   }

@@ -1,11 +1,10 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
    different parts (warp specialisation).
 
-   C (m, n) = the sum over k of A(m, k) B(n, k), in tiles of 128 x COLUMNS. Numbers are bf16 terms
+   C (m, n) = the sum over k of A(m, k) B(n, k), in tiles of 128 x COLUMNS. Numbers are fp16 terms
    in planes (kernels.h), split by the kernel that wrote them, so here nothing is converted: of each
    operand all terms of a side of a tile x 32 values are copied once and multiplied with all terms
-   of the other (three products for two terms, six for three; the products that gemm.cuh leaves out
-   are left out here, too).
+   of the other (three products for two terms, but not that of both last ones; one for one).
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
@@ -56,10 +55,10 @@ struct Cooperative {
 struct Product {
   CUtensorMap a, b; /* maps of planes */
   int m, n, k;
-  float scale;      /* of the finished sum */
-  bool pixels;      /* the layer's input has one plane */
-  int first_unit;   /* up to the next product's */
-  int down, across; /* tiles of a unit: 1 x 1, or of a pair 2 x 1 or 1 x 2 */
+  const float *d_scales[2]; /* of a and b */
+  bool pixels;              /* the layer's input has one plane */
+  int first_unit;           /* up to the next product's */
+  int down, across;         /* tiles of a unit: 1 x 1, or of a pair 2 x 1 or 1 x 2 */
   int units_down;
 };
 
@@ -215,10 +214,10 @@ __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
         const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
         if constexpr (Schedule::TURNS) {
-          multiply_128<Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
-          multiply_128<Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
+          multiply_128<FP16, Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
+          multiply_128<FP16, Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
         } else {
-          multiply_256<Kind::A, Kind::B>(c.sum, term_a, term_b);
+          multiply_256<FP16, Kind::A, Kind::B>(c.sum, term_a, term_b);
         }
       }
     a += NEXT_16_K<Kind::A>;
@@ -321,8 +320,7 @@ __device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int c
    instructions. */
 template <bool FULL, class Schedule, class Epilogue>
 __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
-                            const Unit &u, int group, float *piece) {
-  const float rate = epilogue.rate();
+                            const Unit &u, const Once &once, int group, float *piece) {
 #pragma unroll 1
   for (int part = 0; part < PARTS; part++) {
     const int row = u.row + row_of_part<Schedule>(group, part);
@@ -340,15 +338,16 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
       unrolled (i, 2) {
         const float4 v = *reinterpret_cast<const float4 *>(
             piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
-        const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+        const Quad sum = {
+            {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
         const int n = column + column_of_quad(q);
         r[i] = row + row_of_quad(i);
         if (FULL || (r[i] < p.m && n < p.n))
-          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i], rate);
+          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i], once);
         last[i] = value_at(sum, p.n - 1 - n);
       }
       if constexpr (!FULL && Epilogue::LAST_APART)
-        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m, rate);
+        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m, once);
     }
   }
 }
@@ -371,7 +370,7 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
   static_assert(TILE <= 2 * WARPS * QUADS, "two splits or more");
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
   const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
-  const float rate = epilogue.rate();
+  const Once once = epilogue.once().of(p);
   typename Epilogue::Prefetched prefetched[QUADS];
   unrolled (i, QUADS)
     prefetched[i] = epilogue.template prefetch<false>(u.row + first + i * step, p.m, column);
@@ -390,13 +389,14 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
       const float4 part = load_cluster(address_in(at, split));
       v.x += part.x, v.y += part.y, v.z += part.z, v.w += part.w;
     }
-    const Quad sum = {{v.x * p.scale, v.y * p.scale, v.z * p.scale, v.w * p.scale}};
+    const Quad sum = {
+        {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
     if (FULL || (r[i] < p.m && column < p.n))
-      epilogue.template store<FULL>(r[i], column, sum, prefetched[i], rate);
+      epilogue.template store<FULL>(r[i], column, sum, prefetched[i], once);
     last[i] = value_at(sum, p.n - 1 - column);
   }
   if constexpr (!FULL && Epilogue::LAST_APART)
-    if (has_last(p, column)) epilogue.store_last(r, last, p.m, rate);
+    if (has_last(p, column)) epilogue.store_last(r, last, p.m, once);
 }
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
@@ -414,6 +414,7 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
     if (!TURNS || turn % 2 == group) {
       const auto &epilogue = all.epilogue[u.product];
       const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
+      const Once once = epilogue.once().of(p); /* it arrives while tensor cores multiply */
       Accumulators c;
       if (TURNS) /* the very first is given */
         barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
@@ -422,9 +423,9 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
       if (TURNS && all.splits > 1)
         store_split(c, reinterpret_cast<float *>(ring.stage));
       else if (full)
-        finish_tile<true, Schedule>(c, epilogue, p, u, group, piece);
+        finish_tile<true, Schedule>(c, epilogue, p, u, once, group, piece);
       else
-        finish_tile<false, Schedule>(c, epilogue, p, u, group, piece);
+        finish_tile<false, Schedule>(c, epilogue, p, u, once, group, piece);
     }
     position += u.blocks;
   }

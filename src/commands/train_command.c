@@ -293,6 +293,9 @@ static bool train(Run *run, double began, int *signal, Error *error) {
       run_files_say_wrote(run->report, plot, "");
   }
   say_what_was_written(run);
+  if (run->trainer->engine->replays > 0)
+    report_note(run->report, "again    %d times by level layer: numbers were too large for fp16",
+                run->trainer->engine->replays);
   report_totals(run->report, &totals, seconds_now() - began);
   return is_wanted(run, error);
 }

@@ -39,6 +39,28 @@ inline uint32_t pack_bf16(float first, float second) {
   return emulator_bf16(first) | emulator_bf16(second) << 16;
 }
 
+/* To the nearest fp16, to even where two are. */
+inline uint32_t emulator_fp16(float value) {
+  const uint32_t bits = __float_as_uint(fabsf(value)), sign = std::signbit(value) ? 0x8000 : 0;
+  if (!(fabsf(value) < 65520.0f)) return sign | (std::isnan(value) ? 0x7fff : 0x7c00);
+  if (fabsf(value) < 0x1p-14f) return sign | (uint32_t)nearbyintf(fabsf(value) * 0x1p24f);
+  return sign | (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+}
+inline uint32_t pack_fp16(float first, float second) {
+  return emulator_fp16(first) | emulator_fp16(second) << 16;
+}
+inline float emulator_of_fp16(uint32_t half) {
+  const uint32_t exponent = half >> 10 & 31, fraction = half & 0x3ff;
+  const float magnitude = exponent == 0 ? (float)fraction * 0x1p-24f
+                          : exponent == 31
+                              ? __uint_as_float(0x7f800000 | fraction << 13)
+                              : __uint_as_float((exponent + 112) << 23 | fraction << 13);
+  return half & 0x8000 ? -magnitude : magnitude;
+}
+inline float2 unpack_fp16(uint32_t packed) {
+  return {emulator_of_fp16(packed & 0xffff), emulator_of_fp16(packed >> 16)};
+}
+
 namespace emulated {
 
 template <class Sum> struct Fragment {
@@ -82,6 +104,9 @@ void multiply(void **lanes, unsigned) {
 
 inline double bf16_of(uint32_t packed, int i) {
   return (double)__uint_as_float(packed >> 16 * i << 16);
+}
+inline double fp16_of(uint32_t packed, int i) {
+  return (double)emulator_of_fp16(packed >> 16 * i & 0xffff);
 }
 inline int byte_of(uint32_t packed, int i) {
   return (int)(packed >> 8 * i & 0xff);
@@ -133,6 +158,10 @@ inline const void *at_of(uint32_t row) {
 
 EMULATOR_INLINE void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiplied(d, a, b0, b1, emulated::multiply<2, float, double, emulated::bf16_of>);
+}
+EMULATOR_INLINE void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                                       uint32_t b1) {
+  emulated::multiplied(d, a, b0, b1, emulated::multiply<2, float, double, emulated::fp16_of>);
 }
 EMULATOR_INLINE void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiplied(d, a, b0, b1, emulated::multiply<4, int, int, emulated::byte_of>);

@@ -116,6 +116,7 @@ struct Engine {
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
   bool wide;           /* by the kernels for wide layers, which keep numbers in planes, too */
+  int replays;         /* times that numbers were beyond these and work was done again */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 

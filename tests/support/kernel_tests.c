@@ -128,10 +128,8 @@ static double tensor_bound(int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24;
 }
 
-/* Two bf16 terms are within 2^-18 of a float, and the product of the two second ones, left out, is
-   up to 2^-18 as well. tf32, 2^-11 a factor, would not pass. */
-double bf16_bound(int bf16_terms, int terms, int others) {
-  return tensor_bound(terms, others) + (bf16_terms == 2 ? 3 * 0x1p-18 : 0);
+double split_bound(double split, int terms, int others) {
+  return tensor_bound(terms, others) + split;
 }
 
 void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
@@ -215,8 +213,15 @@ size_t plane_bytes(Planes p) {
   return (size_t)p.terms * p.plane * sizeof *p.d;
 }
 
-Planes make_planes(int terms, int rows, int columns) {
-  Planes p = {NULL, (size_t)rows * planes_pitch(columns), terms, rows, columns};
+Planes make_planes(int terms, int rows, int columns, double largest) {
+  const float scale = (float)exp2(12 - ilogb(largest));
+  const uint32_t overflowed = 0;
+  Planes p = {.plane = (size_t)rows * planes_pitch(columns),
+              .terms = terms,
+              .rows = rows,
+              .columns = columns,
+              .d_scale = to_device(&scale, sizeof scale),
+              .d_overflowed = to_device(&overflowed, sizeof overflowed)};
   p.d = poisoned(plane_bytes(p));
   return p;
 }
@@ -295,12 +300,12 @@ Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
   return l;
 }
 
-void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int terms,
+void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, double split,
                           const double *library) {
   const Shape s = l->shape;
   const UpdateRule bias_rule = {rule.momentum, 0};
-  const double limit = bf16_bound(
-      terms, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const double limit = split_bound(
+      split, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
   const size_t weights = area(s.out, s.in);
   assert_updated(what, s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
   assert_updated("bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);

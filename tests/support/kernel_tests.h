@@ -103,8 +103,17 @@ void for_all_shapes(CheckShape *check_shape);
 /* The relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products that
    meets `others` roundings besides. */
 double bound(int terms, int others);
-/* The same for a kernel that multiplies floats as sums of `bf16_terms` bf16 numbers, 2 or 3. */
-double bf16_bound(int bf16_terms, int terms, int others);
+/* The same for a kernel that multiplies floats as sums of some terms, which leave out `split`. */
+double split_bound(double split, int terms, int others);
+/* What `terms` bf16 terms of each float leave out, 2 or 3, and fp16 terms, 1 or 2: two bf16 are
+   within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11; the product of two last terms,
+   left out, is as much. tf32, 2^-11 a factor, would not pass for float32. */
+static inline double bf16_split(int terms) {
+  return terms == 2 ? 3 * 0x1p-18 : 0;
+}
+static inline double fp16_split(int terms) {
+  return terms == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11;
+}
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
@@ -169,8 +178,9 @@ RowResults poisoned_results(const Batch *b);
 
 /* ---- planes --------------------------------------------------------------------------------- */
 
-/* Poisoned: a value that is read, but was not written, is NaN. */
-Planes make_planes(int terms, int rows, int columns);
+/* Poisoned: a value that is read, but was not written, is NaN. The values may be up to `largest`.
+ */
+Planes make_planes(int terms, int rows, int columns, double largest);
 size_t plane_bytes(Planes p);
 
 /* ---- a layer -------------------------------------------------------------------------------- */
@@ -219,7 +229,7 @@ typedef struct {
 Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed);
 /* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms.
    library: the weights' gradient by cuBLAS, or NULL. */
-void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, int terms,
+void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, double split,
                           const double *library);
 void assert_layer_untouched(const Layer *l);
 /* Checks that the gradient's arrays are the reference's. */

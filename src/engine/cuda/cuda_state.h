@@ -9,6 +9,8 @@
 
 typedef struct CudaEngine CudaEngine;
 
+enum { WIDE_STEPS = 256 }; /* of level wide that have the same scales, at most */
+
 /* A level of fusion: what it launches for each part of a step. engine_cuda_steps.c has the one loop
    that calls these, layer by layer, and everything that is the same at every level. Every function
    queues its kernels on e->compute. */
@@ -37,13 +39,25 @@ typedef struct {
   uint64_t first_row, rows; /* where the staging buffer's rows went last */
 } Staging;
 
-/* The layers of a wide network as planes of bf16 terms: the weights of layer l, its input, and the
+/* The layers of a wide network as planes of fp16 terms: the weights of layer l, its input, and the
    gradient of that input. */
 typedef struct {
   Planes w[NETWORK_MAX_LAYERS];      /* (size[l + 1], size[l]); d NULL: of a head */
   Planes x[NETWORK_MAX_LAYERS];      /* (forward_rows, size[l]); of layer 0 pixels */
   Planes dz[NETWORK_MAX_LAYERS + 1]; /* (batch, size[l]), from 1 on; of the logits too */
+  float *d_scales;                   /* one of each; the first is that of pixels */
+  uint32_t *d_largest;
 } WideNetwork;
+
+/* What was queued since the last look at ResultSums.overflowed, and what was there before it. If a
+   number was too large for fp16, all of it is done again by level layer: replay.c. */
+enum { REPLAY_MOST = 64 };
+typedef struct {
+  TrainRange work[REPLAY_MOST]; /* of 0 steps: its rows were evaluated */
+  int count;
+  float *d_before;    /* parameters and moments */
+  ResultSums *d_sums; /* sums */
+} Replay;
 
 /* The sums of gradients over ranks. */
 typedef struct {
@@ -103,8 +117,8 @@ struct CudaEngine {
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* its gradient: (engine_rows, size[l]) */
-  WideNetwork
-      wide; /* if engine.wide, of both only the last layer is there, and the input of a head */
+  WideNetwork wide;                            /* if engine.wide */
+  Replay replay;
 
   cudaGraphExec_t many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                        /* of the range before this one */
@@ -149,7 +163,8 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Gives all of it back, what came last first. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the number of bf16 terms that a float32 is split into for a gemm. */
+/* Returns the number of bf16 terms that a float32 is split into for a gemm of level layer. Planes
+   have one fp16 term less. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -198,8 +213,22 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
-/* Makes the planes of the weights those of the parameters. */
-cudaError_t wide_split_weights(CudaEngine *e);
+/* Makes the scales of all planes those of the last `rows` rows that level_layer has gone forward
+   with or, if it `trains`, backward too; then the planes of the weights those of the parameters.
+   bound: the largest gradient of a logit that a step may have. */
+cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
+
+/* Notes a range, or with 0 steps its rows to evaluate, that is about to be queued. */
+bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
+/* Waits for all that was noted, does it again if it has to be, and returns the sums. With ranks,
+   all of them call this. */
+bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
+bool replay_settle(CudaEngine *e, Error *error);
+/* As cuda_queue_rows, for logits, after which the right ones are there. */
+cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
+/* Queue the training of a range, and the forward pass over rows: engine_cuda.c. */
+cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);
+cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 
 /* The ranks' sums of gradients: engine_cuda_ranks.c. These do nothing where one process trains. */
 bool sums_open(CudaEngine *e, Error *error);
@@ -220,9 +249,11 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
    that is waited for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queues the steps of a range on e->compute, at the engine's level of fusion. The range covers
-   positions state.position to state.end of e->d_order; e->d_state says the same. */
-cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range);
+/* Queues `steps` steps on e->compute, at the engine's level of fusion. They cover positions
+   state.position to state.end of e->d_order; e->d_state says the same. */
+cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
+/* Finds the scales for these steps of level_wide, by the first rows of the first. */
+cudaError_t steps_rescale(CudaEngine *e, StepState state);
 /* Queues the forward pass over rows first_row to first_row + rows - 1, at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
 

@@ -42,7 +42,9 @@ static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, u
 static bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                         Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (!engine_can_upload(&engine->config, first_row, rows, error)) return false;
+  if (!engine_can_upload(&engine->config, first_row, rows, error) ||
+      (first_row < e->rows_seen && !replay_settle(e, error)))
+    return false;
   nvtxRangePushA("upload");
   const cudaError_t status = upload(e, &e->staging[index], first_row, rows);
   nvtxRangePop();
@@ -80,7 +82,19 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-static cudaError_t train(CudaEngine *e, const TrainRange *range) {
+/* Returns where a part of a range ends that begins with `step`. A wide network's has one set of
+   scales, so it is of few steps, as many rows each: few rows have larger gradients. */
+static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
+  const uint64_t batch = (uint64_t)e->engine.config.training.batch,
+                 end = range->first_step + range->steps;
+  const uint64_t whole = range->rows / batch;
+  uint64_t part = (step / WIDE_STEPS + 1) * WIDE_STEPS;
+  if (e->level != &level_wide) return end;
+  if (step < whole && whole < part && 2 * (range->rows % batch) < batch) part = whole;
+  return part < end ? part : end;
+}
+
+cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
   const uint64_t end = (range->first_step + range->steps) * batch;
@@ -89,9 +103,16 @@ static cudaError_t train(CudaEngine *e, const TrainRange *range) {
   e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
   TRY(order(e, range));
   const uint32_t updates = (uint32_t)(range->updates - range->first_step);
-  const StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
-  TRY(launch_begin(e->d_state, state, e->compute));
-  TRY(steps_train(e, state, range));
+  StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
+  for (uint64_t step = range->first_step, past; step < range->first_step + range->steps;
+       step = past) {
+    past = end_of_part(e, range, step);
+    state.position = (uint32_t)(step * batch);
+    state.end = past * batch < last ? (uint32_t)(past * batch) : last;
+    TRY(launch_begin(e->d_state, state, e->compute));
+    if (e->level == &level_wide) TRY(steps_rescale(e, state));
+    TRY(steps_train(e, state, past - step));
+  }
   TRY(launch_sum(e->d_sums, e->results, position, last, e->share, e->compute));
   return consume(e, range->first_row, range->rows);
 }
@@ -102,15 +123,16 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   if (range->steps == 0) return true;
   if (augment_any(range->augment) && !e->d_augmented)
     return error_set(error, "the engine was not opened for augmented rows");
+  if (!replay_note(e, range, error)) return false;
   nvtxRangePushA("train");
-  const cudaError_t status = train(e, range);
+  const cudaError_t status = cuda_queue_range(e, range);
   nvtxRangePop();
   return cuda_done(status, "training", error);
 }
 
 /* Queues the forward pass and adds to the sums; or, if `logits` is not NULL, waits for the logits.
  */
-static cudaError_t forward(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
+cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
@@ -129,9 +151,13 @@ static cudaError_t forward(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
 
 static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                          Error *error) {
-  if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
+  CudaEngine *e = (CudaEngine *)engine;
+  const TrainRange evaluated = {.first_row = first_row, .rows = rows};
+  if (!engine_has_rows(&engine->config, first_row, rows, error) ||
+      !(logits ? replay_settle(e, error) : replay_note(e, &evaluated, error)))
+    return false;
   nvtxRangePushA(logits ? "predict" : "evaluate");
-  const cudaError_t status = forward((CudaEngine *)engine, first_row, rows, logits);
+  const cudaError_t status = (logits ? replay_logits : cuda_queue_rows)(e, first_row, rows, logits);
   nvtxRangePop();
   return cuda_done(status, logits ? "predicting" : "evaluating", error);
 }
@@ -139,13 +165,9 @@ static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, floa
 static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   ResultSums sums;
-  const char *what = "training or evaluating";
-  if (engine->config.ranks && !sums_wait(e, NULL, what, error)) return false; /* the copy would */
-  if (!cuda_done(cudaMemcpyAsync(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost, e->compute),
-                 "collecting results", error) ||
+  if (!replay_sums(e, &sums, error) ||
       !cuda_done(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->compute), "collecting results",
-                 error) ||
-      !sums_wait(e, NULL, what, error))
+                 error))
     return false;
   *out = (EngineSums){sums.loss, sums.correct, sums.rows};
   return engine_ranks_collect(&engine->config, out, error);
@@ -162,7 +184,7 @@ static float *array_of(const CudaEngine *e, size_t a) {
 static bool cuda_read(Engine *engine, float *arrays, size_t count, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const size_t floats = engine->config.network.floats;
-  bool good = sums_wait(e, NULL, "training or evaluating", error);
+  bool good = replay_settle(e, error) && sums_wait(e, NULL, "training or evaluating", error);
   for (size_t a = 0; good && a < count; a++)
     good = cuda_done(cudaMemcpy(arrays + a * floats, array_of(e, a), floats * sizeof *arrays,
                                 cudaMemcpyDeviceToHost),
@@ -178,13 +200,13 @@ static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count
                         e->compute));
   if (count == 1 && e->d_average)
     TRY(cudaMemcpyAsync(e->d_parameters, arrays, bytes, cudaMemcpyHostToDevice, e->compute));
-  if (e->engine.wide) TRY(wide_split_weights(e));
   return cudaStreamSynchronize(e->compute);
 }
 
 static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error *error) {
-  return cuda_done(write_arrays((CudaEngine *)engine, arrays, count), "writing the parameters",
-                   error);
+  CudaEngine *e = (CudaEngine *)engine;
+  return replay_settle(e, error) &&
+         cuda_done(write_arrays(e, arrays, count), "writing the parameters", error);
 }
 
 static void cuda_close(Engine *engine) {
@@ -226,10 +248,9 @@ static bool allocate(CudaEngine *e, Error *error) {
   size_t widest = 0;
   for (int l = 1; l <= n->layers; l++) {
     const size_t size = (size_t)n->size[l];
-    const bool floats = !e->engine.wide || l >= n->layers - has_head(e);
     if (size > widest) widest = size;
-    if (floats && (!cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
-                   !cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error)))
+    if (!cuda_array(e, &e->d_activation[l], rows * size, sizeof(float), error) ||
+        !cuda_array(e, &e->d_delta[l], batch * size, sizeof(float), error))
       return false;
   }
   const struct {
@@ -255,6 +276,9 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
+      {&e->replay.d_before, e->engine.wide ? (1 + training_moments(t)) * n->floats : 0,
+       sizeof(float), false},
+      {&e->replay.d_sums, 1, sizeof(ResultSums), false},
   };
   bool good = true;
   for (Staging *s = e->staging; good && s < e->staging + 2; s++)
@@ -308,6 +332,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
     return false;
   engine_cuda_choose_wide(engine, &limits);
   if (engine->config.training.fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
+  if (engine->wide) engine->aligned = WIDE_STEPS;
   e->level = engine->wide ? &level_wide : levels[engine->config.training.fusion];
   kernels_start_early(!engine->config.ranks || !engine->wide); /* sums run beside large kernels */
   return true;

@@ -239,10 +239,10 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
 
 /* ---- any level ---------------------------------------------------------------------------- */
 
-cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range) {
+cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
-    return steps_by_epoch(e, state, range->steps);
+    return steps_by_epoch(e, state, steps);
   case FUSION_STEP:
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
        NCCL too, may load its kernels in it, which a capture might refuse. */
@@ -255,14 +255,42 @@ cudaError_t steps_train(CudaEngine *e, StepState state, const TrainRange *range)
     }
     return steps_by_graph(e, state);
   default:
-    return steps_by_kernel(e, range->steps, engine_rows(&e->engine.config), 0);
+    return steps_by_kernel(e, steps, engine_rows(&e->engine.config), 0);
   }
+}
+
+enum { PROBE_ROWS = 64 }; /* of which the scales are found */
+
+/* Goes forward by level layer over the first rows of the view and, if it trains, backward. */
+static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bound) {
+  Precision *precision = &e->engine.config.training.precision, before = *precision;
+  if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;
+  e->level = &level_layer;
+  *precision = PRECISION_TF32; /* is enough for magnitudes */
+  cudaError_t status = forward(e, view, trains);
+  for (int l = e->engine.config.network.layers - 1; trains && status == cudaSuccess && l > 0; l--)
+    status = e->level->backward(e, view, l);
+  e->level = &level_wide;
+  *precision = before;
+  return status != cudaSuccess ? status : wide_rescale(e, view.rows, trains, bound);
+}
+
+cudaError_t steps_rescale(CudaEngine *e, StepState state) {
+  const uint32_t left = state.end - state.position;
+  const uint32_t batch = (uint32_t)e->engine.config.training.batch;
+  BatchView view = batch_view(e, e->d_train_on, engine_rows(&e->engine.config));
+  view.d_order = e->d_order;
+  view.smoothing = e->engine.config.training.label_smoothing;
+  view.share = e->share;
+  TRY(join_all_sums(e));
+  return rescale(e, view, true, 1.0f / (float)(left < batch ? left : batch));
 }
 
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   BatchView view = batch_view(e, e->d_pixels, rows);
   float *d_trained = e->d_parameters;
   view.first_row = first_row;
+  if (e->level == &level_wide) TRY(rescale(e, view, false, 0));
   if (e->d_average) e->d_parameters = e->d_average; /* while the kernels are queued */
   const cudaError_t status = forward(e, view, false);
   e->d_parameters = d_trained;

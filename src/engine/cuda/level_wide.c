@@ -1,39 +1,67 @@
 /* The layers of a wide network, by the kernels of kernels/layer/wide.cu. Layer 0 reads a plane of
-   pixels; between layers there are planes of bf16 terms instead of floats. A last layer that
+   pixels; between layers there are planes of fp16 terms instead of floats. A last layer that
    launch_head takes reads the last hidden activation as floats and leaves planes of gradients. */
 #include "engine/cuda/cuda_state.h"
 
-static bool allocate_planes(CudaEngine *e, Planes *planes, int terms, size_t rows, int columns,
-                            Error *error) {
+/* Where the scales stand: of layer l's input, weights and, from 1 on, its input's gradient. */
+enum {
+  X,
+  W = NETWORK_MAX_LAYERS,
+  DZ = 2 * NETWORK_MAX_LAYERS,
+  SCALES = 3 * NETWORK_MAX_LAYERS + 1
+};
+
+static bool allocate_planes(CudaEngine *e, Planes *planes, int scale, int terms, size_t rows,
+                            int columns, Error *error) {
   const size_t plane = rows * planes_pitch(columns), values = (size_t)terms * plane;
-  *planes = (Planes){NULL, plane, terms, (int)rows, columns};
+  *planes = (Planes){
+      NULL, plane, terms, (int)rows, columns, e->wide.d_scales + scale, &e->d_sums->overflowed};
   return cuda_zeros(e, &planes->d, values, sizeof *planes->d, error);
 }
 
 bool wide_allocate(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
-  const int *size = n->size, terms = bf16_terms(e), multiplied = n->layers - has_head(e);
+  const int *size = n->size, terms = bf16_terms(e) - 1, multiplied = n->layers - has_head(e);
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(&e->engine.config);
-  if (!allocate_planes(e, &e->wide.x[0], 1, rows, size[0], error)) return false;
+  const float of_pixels = 255;
+  if (!cuda_array(e, &e->wide.d_scales, SCALES, sizeof(float), error) ||
+      !cuda_array(e, &e->wide.d_largest, SCALES, sizeof(uint32_t), error) ||
+      !cuda_done(cudaMemcpyAsync(e->wide.d_scales, &of_pixels, sizeof of_pixels,
+                                 cudaMemcpyHostToDevice, e->compute),
+                 "the first copy", error) ||
+      !allocate_planes(e, &e->wide.x[0], X, 1, rows, size[0], error))
+    return false;
   for (int l = 1; l < n->layers; l++)
-    if (!allocate_planes(e, &e->wide.x[l], terms, rows, size[l], error) ||
+    if (!allocate_planes(e, &e->wide.x[l], X + l, terms, rows, size[l], error) ||
         !cuda_done(launch_ones(e->wide.x[l], e->compute), "the first launch", error))
       return false;
   for (int l = 0; l < n->layers; l++) {
     e->wide.w[l] = (Planes){.terms = terms, .rows = size[l + 1], .columns = size[l]};
     if ((l < multiplied &&
-         !allocate_planes(e, &e->wide.w[l], terms, (size_t)size[l + 1], size[l], error)) ||
-        !allocate_planes(e, &e->wide.dz[l + 1], terms, batch, size[l + 1], error))
+         !allocate_planes(e, &e->wide.w[l], W + l, terms, (size_t)size[l + 1], size[l], error)) ||
+        !allocate_planes(e, &e->wide.dz[l + 1], DZ + l, terms, batch, size[l + 1], error))
       return false;
   }
   return true;
 }
 
-cudaError_t wide_split_weights(CudaEngine *e) {
-  for (int l = 0; l < e->engine.config.network.layers; l++)
-    if (e->wide.w[l].d)
-      TRY(launch_split(e->d_parameters + e->engine.config.network.weight[l], e->wide.w[l],
-                       e->compute));
+cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound) {
+  const Network *n = &e->engine.config.network;
+  const size_t r = (size_t)rows;
+  ScaledArray arrays[SCALES];
+  int count = 0;
+  for (int l = 0; l < n->layers; l++) {
+    const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
+    arrays[count++] = (ScaledArray){layer_at(e, l).d_w, in * out, e->wide.d_scales + W + l, false};
+    if (l > 0)
+      arrays[count++] = (ScaledArray){e->d_activation[l], r * in, e->wide.d_scales + X + l, false};
+  }
+  for (int l = 1; trains && l <= n->layers; l++)
+    arrays[count++] =
+        (ScaledArray){e->d_delta[l], r * (size_t)n->size[l], e->wide.d_scales + DZ + l - 1, true};
+  TRY(launch_scales(arrays, count, bound, e->wide.d_largest, e->compute));
+  for (int l = 0; l < n->layers; l++)
+    if (e->wide.w[l].d) TRY(launch_split(layer_at(e, l).d_w, e->wide.w[l], e->compute));
   return cudaSuccess;
 }
 
@@ -59,8 +87,9 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   const bool last = l == e->engine.config.network.layers - 1;
   if (last && has_head(e)) return cudaSuccess; /* part of the loss */
   const Planes y = last ? (Planes){.rows = batch.rows, .columns = at.out} : x_of(e, batch, l + 1);
-  return launch_wide_forward(x_of(e, batch, l), e->wide.w[l], at.d_b, y, e->d_activation[l + 1],
-                             !last, e->compute);
+  const bool wanted = last || (l == e->engine.config.network.layers - 2 && has_head(e));
+  return launch_wide_forward(x_of(e, batch, l), e->wide.w[l], at.d_b, y,
+                             wanted ? e->d_activation[l + 1] : NULL, !last, e->compute);
 }
 
 static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {

@@ -1,0 +1,94 @@
+/* fp16 reaches to 65504. A wide network's scales leave room for a factor of 16, and where a number
+   is larger still, ResultSums.overflowed tells. Then everything since the last look is done again
+   from the parameters that were there, by level layer, whose bf16 terms reach as far as float32
+   does. So nobody sees what came of an infinity, and the results are those of one level or the
+   other. */
+#include "engine/cuda/cuda_state.h"
+
+/* Keeps the parameters, moments and sums, or brings them back. */
+static cudaError_t copy_state(CudaEngine *e, bool back) {
+  const size_t floats = e->engine.config.network.floats,
+               moments = training_moments(&e->engine.config.training) * floats;
+  const struct {
+    void *now, *before;
+    size_t bytes;
+  } copies[] = {{e->d_parameters, e->replay.d_before, floats * sizeof(float)},
+                {e->d_momentum, e->replay.d_before + floats, moments * sizeof(float)},
+                {e->d_sums, e->replay.d_sums, sizeof(ResultSums)}};
+  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+    TRY(cudaMemcpyAsync(back ? copies[i].now : copies[i].before,
+                        back ? copies[i].before : copies[i].now, copies[i].bytes,
+                        cudaMemcpyDeviceToDevice, e->compute));
+  return cudaSuccess;
+}
+
+bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
+  if (!e->engine.wide) return true;
+  if (e->replay.count == REPLAY_MOST && !replay_settle(e, error)) return false;
+  if (e->replay.count == 0 && !cuda_done(copy_state(e, false), "keeping the parameters", error))
+    return false;
+  e->replay.work[e->replay.count++] = *range;
+  return true;
+}
+
+/* Takes level layer from now on, kernel by kernel; returns the fusion that was. */
+static Fusion take_layer(CudaEngine *e) {
+  Fusion *fusion = &e->engine.config.training.fusion, before = *fusion;
+  e->level = &level_layer;
+  *fusion = FUSION_LAYER;
+  return before;
+}
+static void take_wide(CudaEngine *e, Fusion fusion) {
+  e->level = &level_wide;
+  e->engine.config.training.fusion = fusion;
+}
+
+static cudaError_t do_again(CudaEngine *e) {
+  const Fusion fusion = take_layer(e);
+  cudaError_t status = copy_state(e, true);
+  for (int i = 0; i < e->replay.count && status == cudaSuccess; i++) {
+    const TrainRange *work = &e->replay.work[i];
+    status = work->steps > 0 ? cuda_queue_range(e, work)
+                             : cuda_queue_rows(e, work->first_row, work->rows, NULL);
+  }
+  take_wide(e, fusion);
+  return status;
+}
+
+bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
+  const char *what = "training or evaluating";
+  /* the copy would wait for ranks that are gone */
+  if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
+  if (!cuda_done(cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
+                 "collecting results", error) ||
+      !sums_wait(e, NULL, what, error))
+    return false;
+  if (e->replay.count == 0) return true;
+  EngineSums any = {sums->overflowed, 0, 0};
+  if (!engine_ranks_collect(&e->engine.config, &any, error)) return false;
+  const bool again = any.loss > 0;
+  if (again && !cuda_done(do_again(e), "training in another way", error)) return false;
+  e->replay.count = 0;
+  e->engine.replays += again;
+  return !again || replay_sums(e, sums, error);
+}
+
+bool replay_settle(CudaEngine *e, Error *error) {
+  ResultSums sums;
+  return e->replay.count == 0 || replay_sums(e, &sums, error);
+}
+
+cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
+  ResultSums sums;
+  TRY(cuda_queue_rows(e, first_row, rows, logits));
+  if (!e->engine.wide) return cudaSuccess;
+  TRY(cudaMemcpy(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost));
+  if (!sums.overflowed) return cudaSuccess;
+  e->engine.replays++;
+  const Fusion fusion = take_layer(e);
+  cudaError_t status = cuda_queue_rows(e, first_row, rows, logits);
+  take_wide(e, fusion);
+  if (status == cudaSuccess)
+    status = cudaMemsetAsync(&e->d_sums->overflowed, 0, sizeof e->d_sums->overflowed, e->compute);
+  return status;
+}
