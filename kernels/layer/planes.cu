@@ -84,7 +84,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
   if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
 }
 
-/* Makes scales of them. Thread: an array. The scale of the largest zero is 1, and none is so far
+/* Makes scales of them. Thread: an array. Zeros may become 1, or the bound; and no scale is so far
    from 1 that a product of two has no inverse. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
@@ -94,9 +94,13 @@ __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int c
   if (i >= count) return;
   const float logits = __uint_as_float(d_largest[count - 1]);
   float largest = __uint_as_float(d_largest[i]);
-  if (arrays.of[i].is_gradient) largest = logits > 0.0f ? largest / logits * bound : bound;
+  const bool is_gradient = arrays.of[i].is_gradient;
+  if (largest == 0.0f || (is_gradient && logits == 0.0f))
+    largest = is_gradient ? bound : 1.0f;
+  else if (is_gradient)
+    largest = largest / logits * bound;
   const int exponent = LARGEST + BIAS - (int)(__float_as_uint(largest) >> 23);
-  const int scale = largest > 0.0f ? max(-FARTHEST, min(exponent, FARTHEST)) : 0;
+  const int scale = max(-FARTHEST, min(exponent, FARTHEST));
   *arrays.of[i].d_scale = __uint_as_float((uint32_t)(BIAS + scale) << 23);
 }
 
