@@ -219,10 +219,10 @@ TEST(pages_of_every_ground) {
       {"one digit", DIGITS, 1, 10, false, 0, 90, 90, 100},
       {"six digits", DIGITS, 6, 2, false, 0, 90, 90, 100},
       {"tilted digits", DIGITS, 8, 5, true, 0, 95, 85, 101},
-      {"sure digits", DIGITS, 8, 2, true, 0.5, 90, 80, 100},
-      {"pairs", PAIRS, 8, 2, true, 0.5, 0, 0, 75},
-      {"letters", LETTERS, 8, 1, true, 0.5, 0, 0, 95},
-      {"scribbles", SCRIBBLES, 8, 1, true, 0.5, 0, 0, 80},
+      {"sure digits", DIGITS, 8, 2, true, 0.9, 85, 65, 100},
+      {"pairs", PAIRS, 8, 2, true, 0.9, 0, 0, 25},
+      {"letters", LETTERS, 8, 1, true, 0.9, 0, 0, 75},
+      {"scribbles", SCRIBBLES, 8, 1, true, 0.9, 0, 0, 60},
   };
   const char *wanted = getenv("PICTURES");
   bool good = true;

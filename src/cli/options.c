@@ -218,7 +218,7 @@ static const OptionRow table[] = {
       "with --predict: add the probability of every class"),
   ROW(NULL, "classify", NULL, NULL, option_yes_no, classify, ALL, ONE_RUN,
       "predict the digits in each picture named at the end"),
-  ROW(NULL, "confidence", "P", "0.5", option_number, confidence, FOR_CLASSIFY | LEVELS, ONE_RUN,
+  ROW(NULL, "confidence", "P", "0.9", option_number, confidence, FOR_CLASSIFY | LEVELS, ONE_RUN,
       "with --classify: an answer less likely than P is unsure",
       RANGE(0, 1)),
   ROW(NULL, "json", NULL, NULL, option_yes_no, json, (ALL & ~TRAINING & ~FOR_HTML) | LEVELS, ONE_RUN,
