@@ -266,8 +266,8 @@ TEST(test_rungs_on_other_gpus) {
       {GPU(90, 132, 227), {NULL}, false},
       {GPU(120, 170, 99), {NULL}, true},
   };
-  static const char *const hopper[9] = {"tma",       "wgmma",       "specialised", "clusters",
-                                        "two-terms", "three-terms", "no-wait",     "no-swizzle"};
+  static const char *const hopper[9] = {"tma",      "wgmma",     "specialised", "clusters",
+                                        "one-term", "two-terms", "no-wait",     "no-swizzle"};
   static const GpuLimits h100 = GPU(90, 132, 227);
   foreach (c, cases)
     for (const LabTopic *const *t = lab_topics; *t; t++)

@@ -13,8 +13,9 @@
 
    Rungs 1 to 9 and cuBLAS are fused multiply-add in float32; matmul_mma.cu and matmul_hopper.cu
    have those on tensor cores, which multiply bf16 numbers. So there are three problems. `float32`:
-   the product to float32's accuracy, in the end as six products of bf16 terms. `bf16`: A and B are
-   bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as tf32 keeps.
+   the product to float32's accuracy, in the end as three products of fp16 terms. `bf16`: A and B
+   are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as tf32
+   keeps.
    */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
@@ -54,9 +55,9 @@ const char *refuse(int problem, LabSize size) {
    Tensor cores: one step adds 16 exact products to a sum; the 17 numbers are aligned to the largest
    and cut off one bit behind float32's last (measured on A100 by Fasi, Higham, Mikaitis and
    Pranesh, Numerical behavior of NVIDIA tensor cores, 2021), so each is off by at most u. K
-   products that are exact take at most 2 K + 2 u. Of three bf16 terms six products are added one
-   after the other, 6 (K + K / 16) u, and three are left out that together have hardly more than u:
-   at most (7 K + 8) u.
+   products that are exact take at most 2 K + 2 u. Of two fp16 terms three products are added one
+   after the other, 3 (K + K / 16) u; each factor is off by 2^-22, and so is lo lo, which is left
+   out: at most (4 K + 13) u.
 
    tf32 keeps 11 bits of each factor: 2^-10 if the rest is cut off, twice, beside the sum.
 
@@ -86,8 +87,8 @@ template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   }
 }
 
-/* The bound of three-terms, in place of float32's; what is expected is made again. */
-constexpr auto terms_allowed = reference<float, 7, 8>;
+/* The bound of two-terms, in place of float32's; what is expected is made again. */
+constexpr auto terms_allowed = reference<float, 4, 13>;
 
 /* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
 template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
@@ -336,14 +337,15 @@ const LabRung rungs[] = {
                   "less; with few tiles they share one tile's k",
                   launch_hopper<CLUSTERS>, lab_value<80, 8192>}),
     hopper(TF32,
-           {"two-terms",
-            "A float32 as the sum of two bf16: three products of bf16 are more exact than tf32",
-            launch_hopper<TWO_TERMS>, lab_value<48, 4096>, .work = matmul_terms_bytes<2>}),
+           {"one-term",
+            "A float32 times a power of two, as one fp16: as many bits as tf32 keeps, on tensor "
+            "cores at twice its rate",
+            launch_hopper<ONE_TERM>, lab_value<80, 8192>, .work = matmul_terms_bytes<1>}),
     hopper(FLOAT32,
-           {"three-terms",
-            "A float32 is the sum of three bf16 exactly: six products of bf16 are a float32 "
-            "product, on tensor cores",
-            launch_hopper<THREE_TERMS>, lab_value<48, 4096>, .work = matmul_terms_bytes<3>,
+           {"two-terms",
+            "The sum of two fp16 has 22 of a float32's 24 bits: three products of fp16 are as good "
+            "as a float32 product",
+            launch_hopper<TWO_TERMS>, lab_value<80, 8192>, .work = matmul_terms_bytes<2>,
             .allowed = terms_allowed}),
     {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>,
      .kind = LAB_LIBRARY, .problems = FLOAT32},

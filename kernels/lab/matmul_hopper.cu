@@ -21,10 +21,11 @@ constexpr int GROUP = 128;                             /* threads of a warpgroup
 constexpr int BM = 2 * PATCH;                          /* rows of C per block, in all rungs here */
 constexpr int ALIGNMENT = 1024;                        /* of patches in shared memory */
 
-/* A product. A (m, k) and B (k, n) as one or more planes of terms. */
+/* A product. A (m, k) and B (k, n) as one or two planes of terms, times d_scales[0] and [1]. */
 struct Job {
   CUtensorMap a, b;
   float *c;
+  const float *d_scales; /* NULL: 1 */
   int m, n, k;
   int down, across; /* specialised: units of C */
 };
@@ -78,15 +79,16 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
    k each. */
 enum Sharing { ALONE, SHARE_B, SPLIT_K };
 
-/* Terms per number, columns of a tile, k of a slab. */
-template <int TERMS_, int BN_, int DEPTH_> struct Slabs {
+/* Terms per number, their type, columns of a tile, k of a slab. */
+template <Number TYPE_, int TERMS_, int BN_, int DEPTH_> struct Slabs {
+  static constexpr Number TYPE = TYPE_;
   static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
   static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
 };
 
 /* The tuned sizes, and the sharing above. There are as many stages as shared memory has room. */
-template <int TERMS_, int BN_, int DEPTH_, Sharing SHARING_>
-struct Shape : Slabs<TERMS_, BN_, DEPTH_> {
+template <Number TYPE_, int TERMS_, int BN_, int DEPTH_, Sharing SHARING_>
+struct Shape : Slabs<TYPE_, TERMS_, BN_, DEPTH_> {
   static constexpr Sharing SHARING = SHARING_;
   static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
   static constexpr int A_PATCHES = 2 * TERMS_, B_PATCHES = BN_ / PATCH * TERMS_;
@@ -98,8 +100,8 @@ struct Shape : Slabs<TERMS_, BN_, DEPTH_> {
   static_assert(STAGES >= 2, "one is filled while one is multiplied");
 };
 
-/* One slab: 64 rows of A by all of B. Term by term, the smallest products first, without those that
-   float32 would not show: of three terms six of the nine products are made. */
+/* One slab: 64 rows of A by all of B. Term by term, the smallest products first: of two terms lo hi
+   and hi lo, then hi hi; float32 would not show lo lo. */
 template <class S, class Ring>
 __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, int group) {
   constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
@@ -113,9 +115,9 @@ __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, 
 #pragma unroll
       for (int i = 0; i <= order; i++)
         if constexpr (S::BN == 256)
-          multiply_256<BF16, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+          multiply_256<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
         else
-          multiply_128<BF16, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+          multiply_128<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
   close_group();
 }
 
@@ -167,7 +169,7 @@ struct FromShared {
   float sum[64] = {};
 
   __device__ void multiply(const Stages &stages, int s) {
-    multiply_slab<Slabs<1, BN, PATCH>>(sum, stages, s, threadIdx.x / GROUP);
+    multiply_slab<Slabs<BF16, 1, BN, PATCH>>(sum, stages, s, threadIdx.x / GROUP);
     finish_multiplying(sum);
   }
   __device__ void store(const Job &p, const Corner &corner) const {
@@ -336,12 +338,14 @@ template <class S> __device__ void add_halves(float (&sum)[S::BN / 2], Ring<S> &
 
 /* A consumer multiplies its 64 rows of every tile of this block. */
 template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int group) {
+  const float unscaled = p.d_scales ? 1 / (p.d_scales[0] * p.d_scales[1]) : 1.0f; /* exact */
   unsigned position = 0;
   each_part<S>(p, [&](const Part &part) {
     float sum[S::BN / 2];
     multiply_part<S>(sum, ring, position, part.slabs, group);
     position += part.slabs;
     if (S::SHARING == SPLIT_K) add_halves<S>(sum, ring, group);
+    unrolled (i, S::BN / 2) sum[i] *= unscaled;
     if (S::SHARING != SPLIT_K || group == rank_in_pair())
       store_sums(p, sum, part.row + group * PATCH, part.column);
   });
@@ -396,12 +400,14 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
 struct Operands {
   MatrixPlanes a, b;
   float *c;
+  const float *d_scales; /* of a and b; NULL: 1 */
 };
 
 /* The job in slabs of `depth` k. */
 cudaError_t make_job(const Operands &of, int depth, Job *job) {
   *job = {};
   job->c = of.c, job->m = of.a.rows, job->n = of.b.columns, job->k = of.b.rows;
+  job->d_scales = of.d_scales;
   TRY(describe_planes(of.a, PATCH, depth, 1, &job->a));
   return describe_planes(of.b, depth, PATCH, 1, &job->b);
 }
@@ -410,7 +416,8 @@ Operands bf16_operands(const LabCall *call) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
   return {{p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k},
           {p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n},
-          p.c};
+          p.c,
+          nullptr};
 }
 
 template <class Multiplier, bool WAITS = true> cudaError_t launch_tma(const LabCall *call) {
@@ -442,27 +449,31 @@ template <class Many, class Few = Many> cudaError_t launch_bf16(const LabCall *c
   return launch_fitting<Many, Few>(call, bf16_operands(call));
 }
 
-/* C = A B in float32, by TERMS bf16 terms per number (docs/lab/matmul.md): six products of three
-   terms, three of two. Three terms leave out 2^-24 of the result at most. Two leave an error of
-   2^-17 in each factor, where tf32 leaves 2^-11. Tensor cores have 15 times the rate of fused
-   multiply-adds: six products are at best 2.5 times their pace.
+/* C = A B in float32, by TERMS fp16 terms per number (layer/planes.cuh; docs/lab/matmul.md). Two
+   leave an error of 2^-22 in each factor, and three products; one leaves 2^-11, as tf32 does, and
+   one product. Tensor cores have 15 times the rate of fused multiply-adds: three products are at
+   best 5 times their pace.
 
-   A and B are split first, once for all the tiles that read them, some 0.1 ms at 4096. Of three
-   terms a slab of 64 k would be 144 KB, a ring of one stage; slabs of 32 k make it three. */
-template <int TERMS> cudaError_t launch_terms(const LabCall *call) {
+   The largest of A and of B give their scales, then both are split, once for all the tiles that
+   read them: some 0.15 ms at 4096. */
+template <int TERMS, int DEPTH> cudaError_t launch_terms(const LabCall *call) {
   const Matrices p = matrices_of(call);
-  uint16_t *d_free = (uint16_t *)call->d_work;
-  Operands of = {{}, {}, p.c};
-  const auto split = [&](const float *x, int rows, int columns, MatrixPlanes *to) {
-    const size_t pitch = planes_pitch(columns), plane = rows * pitch;
-    uint16_t *d_terms = d_free;
-    *to = {d_terms, TERMS, rows, columns, pitch, plane};
-    d_free += TERMS * plane;
-    return launch_split(x, {d_terms, plane, TERMS, rows, columns}, call->stream);
-  };
-  TRY(split(p.a, p.m, p.k, &of.a));
-  TRY(split(p.b, p.k, p.n, &of.b));
-  return launch_fitting<Shape<TERMS, 256, 32, SHARE_B>, Shape<TERMS, 128, 32, SPLIT_K>>(call, of);
+  const size_t pitch_a = planes_pitch(p.k), pitch_b = planes_pitch(p.n);
+  const size_t plane_a = p.m * pitch_a, plane_b = p.k * pitch_b;
+  uint16_t *d_a = (uint16_t *)call->d_work, *d_b = d_a + TERMS * plane_a;
+  float *d_scales = (float *)(d_b + TERMS * plane_b);
+  uint32_t *d_largest = (uint32_t *)(d_scales + 2), *d_overflowed = d_largest + 2;
+  const ScaledArray arrays[] = {{p.a, (size_t)p.m * p.k, &d_scales[0], 0},
+                                {p.b, (size_t)p.k * p.n, &d_scales[1], 0}};
+  TRY(launch_scales(arrays, 2, 1.0f, d_largest, call->stream));
+  TRY(launch_split(p.a, {d_a, plane_a, TERMS, p.m, p.k, &d_scales[0], d_overflowed}, call->stream));
+  TRY(launch_split(p.b, {d_b, plane_b, TERMS, p.k, p.n, &d_scales[1], d_overflowed}, call->stream));
+  const Operands of = {{d_a, TERMS, p.m, p.k, pitch_a, plane_a},
+                       {d_b, TERMS, p.k, p.n, pitch_b, plane_b},
+                       p.c,
+                       d_scales};
+  return launch_fitting<Shape<FP16, TERMS, 256, DEPTH, SHARE_B>,
+                        Shape<FP16, TERMS, 128, DEPTH, SPLIT_K>>(call, of);
 }
 
 } // namespace
@@ -475,10 +486,10 @@ const char *matmul_hopper_refuses(const LabCall *call) {
 HopperLaunch *const matmul_hopper[] = {
     launch_tma<FromRegisters<true>>,
     launch_tma<FromShared>,
-    launch_bf16<Shape<1, 256, 64, ALONE>>,
-    launch_bf16<Shape<1, 256, 64, SHARE_B>, Shape<1, 128, 64, SPLIT_K>>,
-    launch_terms<2>,
-    launch_terms<3>,
+    launch_bf16<Shape<BF16, 1, 256, 64, ALONE>>,
+    launch_bf16<Shape<BF16, 1, 256, 64, SHARE_B>, Shape<BF16, 1, 128, 64, SPLIT_K>>,
+    launch_terms<1, 64>,
+    launch_terms<2, 32>,
     launch_tma<FromRegisters<true>, false>,
     launch_tma<FromRegisters<false>>};
 

@@ -71,15 +71,17 @@ cudaError_t launch_matmul_stages(const LabCall *call);
 
 /* matmul_hopper.cu. The last two are mistakes: NO_WAIT multiplies before the copies have arrived,
    NO_SWIZZLE takes words from where they would lie without the swizzle. */
-enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, TWO_TERMS, THREE_TERMS, NO_WAIT, NO_SWIZZLE };
+enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, ONE_TERM, TWO_TERMS, NO_WAIT, NO_SWIZZLE };
 using HopperLaunch = cudaError_t(const LabCall *call);
 extern HopperLaunch *const matmul_hopper[];
 
 /* Returns why a GPU cannot run those (one clause), or NULL. */
 const char *matmul_hopper_refuses(const LabCall *call);
 
-/* LabRung.work of products of float32 matrices, as TERMS bf16 terms per number. */
+/* LabRung.work of products of float32 matrices as TERMS fp16 terms per number: the terms, then two
+   scales, and three words that they are made with. */
 template <int TERMS> size_t matmul_terms_bytes(const LabCall *call) {
   const size_t m = call->size.dim[0], n = call->size.dim[1], k = call->size.dim[2];
-  return TERMS * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n));
+  return TERMS * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n)) +
+         5 * sizeof(uint32_t);
 }
