@@ -64,18 +64,16 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
 /* Nothing is moved, by no map and by no strength; whole pixels, until nothing is left; parts of
    them; a quarter of a turn; half the size, twice the size. */
 TEST(test_maps) {
-  static const AugmentMap maps[] = {
-      {1, 0, 0, 1, {0, 0}},          {1, 0, 0, 1, {2, -3}},   {1, 0, 0, 1, {-1, 1}},
-      {1, 0, 0, 1, {-100, 0}},       {0, 1, -1, 0, {0, 0}},   {2, 0, 0, 2, {0, 0}},
-      {1, 0, 0, 1, {-0.25f, -0.5f}}, {0.5f, 0, 0, 1, {0, 1}},
-  };
   foreach (each_side, sides) {
     const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
     fill(pixels, side, 1);
     augment_row(none, 5, 6, pixels, copy, side);
     assert_memory_equal(copy, pixels, (size_t)(side * side));
-    foreach (map, maps) {
+    foreach (map,
+             VALUES(AugmentMap, {1, 0, 0, 1, {0, 0}}, {1, 0, 0, 1, {2, -3}}, {1, 0, 0, 1, {-1, 1}},
+                    {1, 0, 0, 1, {-100, 0}}, {0, 1, -1, 0, {0, 0}}, {2, 0, 0, 2, {0, 0}},
+                    {1, 0, 0, 1, {-0.25f, -0.5f}}, {0.5f, 0, 0, 1, {0, 1}})) {
       augment_picture(map, no_control, pixels, copy, side);
       for (int y = 0; y < side; y++)
         for (int x = 0; x < side; x++)

@@ -25,9 +25,7 @@ static void assert_near(double value, double expected) {
 /* ---- lines -------------------------------------------------------------------------------- */
 
 TEST(test_lines) {
-  static const char *const bad[] = {"{'case': 5}", "{'batch': 5}",
-                                    "{'case': 'epoch', 'batch': '64'}"};
-  foreach (line, bad) {
+  foreach (line, TEXTS("{'case': 5}", "{'batch': 5}", "{'case': 'epoch', 'batch': '64'}")) {
     folder_write_json(path, *line);
     FAILS(bench_read(&record, path, &error), "lines.json is no record of mlp-bench, line 1");
     close_record();

@@ -247,8 +247,7 @@ TEST(long_titles_fit) {
 }
 
 TEST(values_without_a_logarithm) {
-  static const double bad[] = {0, -1, (double)NAN, (double)INFINITY};
-  foreach (value, bad) {
+  foreach (value, VALUES(double, 0, -1, (double)NAN, (double)INFINITY)) {
     dots.count = 0;
     dot_chart_add(&dots, "a row", *value, BLUE);
     FAILS(dot_chart_draw(&dots, path, &error), "'a row'");

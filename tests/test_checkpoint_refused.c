@@ -246,14 +246,13 @@ IN_FOLDER(truncated_files_are_refused) {
 
 /* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
 IN_FOLDER(damaged_headers_do_no_harm) {
-  static const uint8_t changes[] = {0x01, 0x02, 0x10, 0x80};
   save_sample();
   const size_t data = 4 * 148;
   int refused = 0, count = 0;
   const int file = open(model, O_WRONLY);
   assert_true(file >= 0);
   for (size_t i = 0; i < saved.size - data; i++)
-    foreach (change, changes) {
+    foreach (change, VALUES(uint8_t, 0x01, 0x02, 0x10, 0x80)) {
       const uint8_t byte = saved.bytes[i] ^ *change;
       Checkpoint loaded;
       error.text[0] = '\0';

@@ -176,8 +176,7 @@ TEST(test_look_ahead) {
   assert_int_equal(settled_position(size), size); /* no bound: all of it */
   dataset_close(reader);
 
-  static const size_t aheads[] = {1, 10000};
-  foreach (each, aheads) {
+  foreach (each, VALUES(size_t, 1, 10000)) {
     reader = open_from_start(2, *each);
     const long ahead = (long)((double)size / 40000.0 * (double)*each);
     assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);

@@ -25,11 +25,10 @@ static EngineConfig usual_config(const Case *c) {
 
 ENGINE_TEST(threads_and_runs_do_not_matter) {
   static const int threads[] = {1, 2, 3, 7, 40};
-  static const Optimizer optimizers[] = {OPTIMIZER_SGD, OPTIMIZER_ADAM};
   const Case c = {"threads", 200, {90, 33}, 2, 10, 64, 330, STEPS(0), 1};
   const Data data = make_data(&c, c.rows);
   EngineConfig config = usual_config(&c);
-  foreach (kind, optimizers) {
+  foreach (kind, VALUES(Optimizer, OPTIMIZER_SGD, OPTIMIZER_ADAM)) {
     config.training.rule = (OptimizerRule){*kind, 0.9f, 1e-3f, 0.9f, 0.999f, 1e-8f};
     config.training.threads = 1;
     const Outcome first = run(&c, config, &data, 3);
@@ -111,8 +110,7 @@ ENGINE_TEST(losses_of_logits) {
 
 /* The loss must not be finite, or the failure would stay hidden. */
 ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
-  static const float rates[] = {1e30f, FLT_MAX, INFINITY, NAN};
-  foreach (rate, rates)
+  foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
     for (int batch = 1; batch <= 8; batch += 7) {
       const Case c = {"limits", 5, {6, 4}, 2, 3, batch, 24, *rate, 0.9f, 0, 0, 1, false, false, 7};
       const Data data = make_data(&c, c.rows);

@@ -334,13 +334,13 @@ static int open_folders(void **state) {
   folder_write("more.conf", "[training]\nbatch = 8\n");
   folder_write("digit.pgm", "P5 8 8 255\n"
                             "                   ~~      ~~      ~~      ~~                   ");
-  static const Run saved[] = {{SMALL "--epochs 1 --batch 8 --save net", NULL, 0},
-                              {ASK "--evaluate --test test.csv --weights w.png", NULL, 0}};
-  foreach (r, saved) assert_int_equal(run(r, 0, false, ""), 0);
+  foreach (r, VALUES(Run, {SMALL "--epochs 1 --batch 8 --save net", NULL, 0},
+                     {ASK "--evaluate --test test.csv --weights w.png", NULL, 0}))
+    assert_int_equal(run(r, 0, false, ""), 0);
   assert_int_equal(unlink("out"), 0);
   assert_int_equal(unlink("err"), 0);
-  static const char *const olds[] = {"log.jsonl", "out.csv", "c.png", "m.png", "s.png"};
-  foreach (old, olds) folder_write(*old, "an old file\n");
+  foreach (old, TEXTS("log.jsonl", "out.csv", "c.png", "m.png", "s.png"))
+    folder_write(*old, "an old file\n");
   return 0;
 }
 

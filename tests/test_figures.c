@@ -315,9 +315,8 @@ TEST(confusion) {
 /* Large counts fit into their cells, the largest matrix on a page. */
 TEST(many_classes) {
   static char wanted[NETWORK_MAX_CLASSES * NETWORK_MAX_CLASSES];
-  static const int sizes[] = {2, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1, 100,
-                              NETWORK_MAX_CLASSES};
-  foreach (classes, sizes) {
+  foreach (classes,
+           VALUES(int, 2, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES)) {
     make_scores(*classes);
     memset(wanted, 'w', sizeof wanted);
     draw_confusion(wanted); /* of no rows */

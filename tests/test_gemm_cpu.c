@@ -125,11 +125,10 @@ static Operands operands __attribute__((aligned(64)));
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
 static void every_shape(Check *check) {
-  static const size_t terms[] = {0, 1, 2, 37, MOST_TERMS};
   EACH_KERNELS() {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
     for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN) {
-      foreach (count, terms)
+      foreach (count, VALUES(size_t, 0, 1, 2, 37, MOST_TERMS))
         for (int packed = 0; packed < 2; packed++) {
           const GemmTerms of = prepare(&operands, *count, packed);
           check(&operands, &of, columns);

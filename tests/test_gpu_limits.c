@@ -178,7 +178,7 @@ static void check_epoch(const Wish *wish, const GpuLimits *limits) {
   few.multiprocessors = 1;
   assert_true(limits->capability >= 80);
   assert_int_equal(wish->layers, 3);
-  foreach (less, ((const GpuLimits[]){small, few})) {
+  foreach (less, VALUES(GpuLimits, small, few)) {
     const Engine engine = choose(wish, FUSION_AUTO, PRECISION_FP32, less);
     assert_int_equal(engine.config.training.fusion, FUSION_STEP);
   }
@@ -187,7 +187,6 @@ static void check_epoch(const Wish *wish, const GpuLimits *limits) {
 /* A card on which auto does not take it refuses --fusion epoch with auto's reason; every other
    level is never refused. */
 static void check_wish(const Card *card, const Wish *wish) {
-  static const Fusion levels[] = {FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE};
   EpochPlan plan;
   const Engine engine = choose(wish, FUSION_AUTO, PRECISION_FP32, &card->limits);
   Engine asked = engine_for(wish, FUSION_EPOCH, PRECISION_FP32);
@@ -204,7 +203,7 @@ static void check_wish(const Card *card, const Wish *wish) {
   }
   if (wish == wishes && strcmp(card->takes, name) != 0)
     fail_msg("docs/gpus.md: on %s auto takes `%s`", card->name, name);
-  foreach (one, levels) {
+  foreach (one, VALUES(Fusion, FUSION_NONE, FUSION_LAYER, FUSION_STEP, FUSION_EXERCISE)) {
     const Engine level = choose(wish, *one, PRECISION_FP32, &card->limits);
     assert_int_equal(level.config.training.fusion, *one);
     assert_string_equal(level.reason, "as asked");
@@ -312,8 +311,7 @@ TEST(test_wide_where_faster) {
 TEST(test_precision_on_every_card) {
   EACH_CARD(card) {
     const bool bf16 = card->limits.capability >= 80;
-    static const Fusion fusions[] = {FUSION_STEP, FUSION_LAYER, FUSION_NONE};
-    foreach (fusion, fusions) {
+    foreach (fusion, VALUES(Fusion, FUSION_STEP, FUSION_LAYER, FUSION_NONE)) {
       const bool has_terms = *fusion != FUSION_NONE;
       const Engine engine = choose(&wishes[0], *fusion, PRECISION_TF32, &card->limits);
       assert_int_equal(engine.config.training.precision,

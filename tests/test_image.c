@@ -101,17 +101,16 @@ TEST(test_comes_back) {
 }
 
 TEST(test_other_sides) {
-  static const int sides[] = {2, 3, 20, 29, 64};
   Grey g = digit(3, 3, true);
   write_png(&g);
-  foreach (each, sides) {
-    const int side = *each, count = side * side;
+  foreach (side, VALUES(int, 2, 3, 20, 29, 64)) {
+    const int count = *side * *side;
     uint8_t row[64 * 64 + 1];
     row[count] = 77;
-    assert_true(read_picture(picture, side, row, &error));
+    assert_true(read_picture(picture, *side, row, &error));
     int lit = 0;
     for (int p = 0; p < count; p++) lit += row[p] > 0;
-    assert_in_range(lit, 1, side > 3 ? count / 2 : count);
+    assert_in_range(lit, 1, *side > 3 ? count / 2 : count);
     assert_int_equal(row[count], 77);
   }
 }
@@ -120,12 +119,9 @@ TEST(test_other_sides) {
 
 /* Dark on light, light on dark, strong or pale: the same to a rounding. */
 TEST(test_colours_do_not_matter) {
-  static const Colours cases[] = {
-      {{255, 255, 255}, {0, 0, 0}},    {{250, 240, 200}, {20, 30, 120}},
-      {{10, 10, 80}, {250, 240, 60}},  {{255, 255, 255}, {255, 0, 0}},
-      {{200, 200, 200}, {90, 90, 90}}, {{30, 30, 30}, {160, 150, 140}},
-  };
-  foreach (colours, cases)
+  foreach (colours, VALUES(Colours, {{255, 255, 255}, {0, 0, 0}}, {{250, 240, 200}, {20, 30, 120}},
+                           {{10, 10, 80}, {250, 240, 60}}, {{255, 255, 255}, {255, 0, 0}},
+                           {{200, 200, 200}, {90, 90, 90}}, {{30, 30, 30}, {160, 150, 140}}))
     for (uint64_t row = 0; row < 10; row++) {
       Grey g = digit(row, 3, false);
       write_coloured(picture, &g, *colours);

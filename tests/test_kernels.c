@@ -159,14 +159,12 @@ static void check_scale_pixels(Shape s, uint64_t seed) {
 }
 
 KERNEL_TEST(test_scale_pixels) {
-  static const Shape shapes[] = {{1, 1, 0}, {7, 50, 0}, {65, 784, 0}, {64, 785, 0}, {13, 4096, 0}};
-  foreach (s, shapes)
+  foreach (s, VALUES(Shape, {1, 1, 0}, {7, 50, 0}, {65, 784, 0}, {64, 785, 0}, {13, 4096, 0}))
     for (uint64_t seed = 0; seed < 2; seed++) assert_same_bits_twice(check_scale_pixels, *s, seed);
 }
 
 KERNEL_TEST(test_add_bias) {
-  static const Shape shapes[] = {{1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096}};
-  foreach (shape, shapes) {
+  foreach (shape, VALUES(Shape, {1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096})) {
     const Shape s = *shape;
     const size_t count = area(s.rows, s.out);
     const Values z = random_values(count, 1), b = random_values((size_t)s.out, 2);
@@ -180,8 +178,7 @@ KERNEL_TEST(test_add_bias) {
 }
 
 KERNEL_TEST(test_relu_and_mask) {
-  static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
-  foreach (of, counts) {
+  foreach (of, VALUES(size_t, 1, 31, 255, 256, 257, 10007)) {
     const size_t count = *of;
     const Values z = signed_values(count, 3), da = random_values(count, 4);
     float *d_a = poisoned_floats(count);
@@ -237,11 +234,10 @@ static void check_augment(int side, uint32_t rows, size_t stride, AugmentStrengt
 }
 
 KERNEL_TEST(test_augment) {
-  static const int sides[] = {1, 5, 28, 31, 64}, kinds[] = {0, 1, 2, 4, 8, 16, 13, 31};
   static const uint32_t rows[] = {1, 3, 150};
-  foreach (side, sides)
+  foreach (side, VALUES(int, 1, 5, 28, 31, 64))
     for (size_t r = 0; r < LENGTH(rows); r++)
-      foreach (each, kinds) {
+      foreach (each, VALUES(int, 0, 1, 2, 4, 8, 16, 13, 31)) {
         AugmentStrengths strengths = AUGMENT_USUAL;
         for (int k = 0; k < AUGMENT_KINDS; k++)
           if (!(*each >> k & 1)) strengths.most[k] = 0;
@@ -251,7 +247,6 @@ KERNEL_TEST(test_augment) {
 }
 
 KERNEL_TEST(test_augment_refuses) {
-  static const float bad[] = {-1, NAN, 1e6f};
   uint8_t *d = poisoned(2 * 784), *d_to = d + 784;
   const AugmentStrengths usual = AUGMENT_USUAL;
   REFUSED(augment, NULL, d, 1, 784, 28, usual, 1);
@@ -263,7 +258,8 @@ KERNEL_TEST(test_augment_refuses) {
   REFUSED(augment, d, d_to, 1, 784, 0, usual, 1);
   REFUSED(augment, d, d_to, 1, 65 * 80, 65, usual, 1);
   for (int k = 0; k < AUGMENT_KINDS; k++)
-    foreach (each, bad) REFUSED(augment, d, d_to, 1, 784, 28, only(k, *each), 1);
+    foreach (each, VALUES(float, -1, NAN, 1e6f))
+      REFUSED(augment, d, d_to, 1, 784, 28, only(k, *each), 1);
   assert_unwritten(d, 2 * 784);
   CUDA_OK(cudaGetLastError());
 }

@@ -118,10 +118,9 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers)
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {
-  static const int lefts[] = {0, -1, -100};
   const Shape s = {64, 50, 33};
   const size_t weights = area(s.out, s.in);
-  foreach (left, lefts)
+  foreach (left, VALUES(int, 0, -1, -100))
     for (int pixels = 0; pixels < 2; pixels++) {
       const Batch batch = make_batch(s.rows, s.in, 10, *left, true, 8);
       const Layer l = make_layer(&batch, s, pixels, 9);
@@ -138,8 +137,7 @@ static Values part_of(Values v, size_t first) {
 }
 
 KERNEL_TEST(test_update) {
-  static const size_t counts[] = {1, 31, 255, 256, 257, 10007};
-  foreach (one, counts)
+  foreach (one, VALUES(size_t, 1, 31, 255, 256, 257, 10007))
     foreach (rule, rules) {
       const size_t count = *one, decayed = count - count / 3;
       const Batch batch = make_batch(7, 5, 10, 1, false, 1);

@@ -255,8 +255,8 @@ static void check_variants(const SoftmaxCase *s, const float *z) {
 TESTS_WITH(kernels_open, kernels_close);
 
 KERNEL_TEST(test_softmax) {
-  static const int all_classes[] = {2, 10, 16, 33, 1000, 1024}, all_rows[] = {1, 7, 65, 200};
-  foreach (classes, all_classes)
+  static const int all_rows[] = {1, 7, 65, 200};
+  foreach (classes, VALUES(int, 2, 10, 16, 33, 1000, 1024))
     for (size_t n = 0; n < LENGTH(all_rows); n++)
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
@@ -305,8 +305,7 @@ static void check_ranks(int left) {
 }
 
 KERNEL_TEST(test_ranks_share_a_step) {
-  static const int lefts[] = {95, 65, 60, 43, 30, 1, 0}; /* of ranks, some have no row */
-  foreach (left, lefts) check_ranks(*left);
+  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) check_ranks(*left); /* some have no row */
 }
 
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found

@@ -146,11 +146,9 @@ TEST(test_sizes) {
   assert_true(lab_parse_size(&copy_topic, "4096x37", &size, &error));
   assert_true(size.dim[0] == 4096 && size.dim[1] == 37 && size.dim[2] == 1);
   assert_string_equal(lab_size_text(&copy_topic, size).text, "4096x37");
-  static const char *const bad[] = {"",     "5",    "5x",   "5x6x7", "x6",  "0x6", "5x0",
-                                    "-5x6", "5 x6", "5x6 ", "5y6",   "axb", "5x-1"},
-                           *const large[] = {"99999999999999999999x1", "1048577x1048577"};
-  foreach (text, bad) FAILS(lab_parse_size(&copy_topic, *text, &size, &error), "--size");
-  foreach (text, large) FAILS(lab_parse_size(&copy_topic, *text, &size, &error), "--size");
+  foreach (text, TEXTS("", "5", "5x", "5x6x7", "x6", "0x6", "5x0", "-5x6", "5 x6", "5x6 ", "5y6",
+                       "axb", "5x-1", "99999999999999999999x1", "1048577x1048577"))
+    FAILS(lab_parse_size(&copy_topic, *text, &size, &error), "--size");
   assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));
 }
 

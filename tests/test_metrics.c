@@ -153,8 +153,8 @@ TEST(test_confusions_of_many_classes) {
   for (int c = 0; c < 17; c++)
     fprintf(file, "%5d        %s\n", c, figures[c < 12 ? c % 3 : c < 16 ? 3 : 4]);
   fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
-  static const int most[] = {2, 5, 8, 11, 1, 4, 7, 10, 0, 3};
-  foreach (c, most) fprintf(file, "%5d       16        %d\n", *c, 1 + *c % 3);
+  foreach (c, VALUES(int, 2, 5, 8, 11, 1, 4, 7, 10, 0, 3))
+    fprintf(file, "%5d       16        %d\n", *c, 1 + *c % 3);
   assert_prints(&scores, text_close(file));
   metrics_close(&scores);
 }

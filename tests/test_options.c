@@ -258,9 +258,9 @@ TEST(wrong_usage_is_named) {
 
 /* The CPU has level layer; --device auto may find a GPU for the others. */
 TEST(the_cpu_has_one_level) {
-  static const char *const lines[] = {"--device cpu --fusion auto", "--device cpu --fusion layer",
-                                      "--fusion epoch"};
-  foreach (line, lines) accept(*line, NULL);
+  foreach (line,
+           TEXTS("--device cpu --fusion auto", "--device cpu --fusion layer", "--fusion epoch"))
+    accept(*line, NULL);
 }
 
 /* A saved run holds all options but those that say what one run writes. */
@@ -296,8 +296,7 @@ TEST(a_name_that_no_file_can_hold_is_refused) {
 
 TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");
-  static const char *const lines[] = {"--config a.conf --batch 5", "--batch 5 --config a.conf"};
-  foreach (line, lines) {
+  foreach (line, TEXTS("--config a.conf --batch 5", "--batch 5 --config a.conf")) {
     accept(*line, NULL);
     assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
     assert_true(options.training.schedule.rate == 0.05f);
@@ -336,9 +335,8 @@ TEST(a_number_may_be_a_bound_of_its_range) {
 
 /* The smallest numbers, too, which strtof calls out of range. */
 TEST(every_number_reads_back) {
-  static const char *const numbers[] = {"0x1p-149",      "1e-45", "1e-38",   "0x1.fffffep-127",
-                                        "1.1754944e-38", "0.1",   "99.99999"};
-  foreach (text_of, numbers) {
+  foreach (text_of, TEXTS("0x1p-149", "1e-45", "1e-38", "0x1.fffffep-127", "1.1754944e-38", "0.1",
+                          "99.99999")) {
     const OptionRow *row = row_of("lr");
     char text[64], again[64];
     OK(row->kind->set(row, *text_of, &options, &error));

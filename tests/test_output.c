@@ -151,11 +151,10 @@ IN_FOLDER(long_names) {
 /* The mode is kept; while it is written, nobody else reads what they may not read of the old one.
  */
 IN_FOLDER(mode_is_kept) {
-  static const mode_t modes[] = {0600, 0640, 0755, 0666};
   AtomicFile output;
   struct stat status;
   folder_write("a", "old");
-  foreach (mode, modes) {
+  foreach (mode, VALUES(mode_t, 0600, 0640, 0755, 0666)) {
     set_mode("a", *mode);
     start(&output, "a", "new");
     assert_int_equal(fstat(fileno(output.file), &status), 0);
@@ -405,9 +404,8 @@ IN_FOLDER(names_of_a_file) {
                (const char *const[]){"new", "sub/newer", "a.csv", NULL});
   assert_int_not_equal(access("sub/new", F_OK), 0);
   /* whoever opens these says what is wrong with them */
-  static const char *const nowhere[] = {"circle",       "a.csv/new", "none/new",
-                                        "/dev/fd/9999", "",          NULL};
-  foreach (path, nowhere) assert_false(same(*path, *path, "ww"));
+  foreach (path, TEXTS("circle", "a.csv/new", "none/new", "/dev/fd/9999", "", NULL))
+    assert_false(same(*path, *path, "ww"));
 }
 
 IN_FOLDER(devices_and_pipes) {

@@ -27,14 +27,13 @@ static float part(int rank, size_t i) {
 
 static int work_as_rank(void) {
   enum { MOST = 1000 };
-  static const size_t counts[] = {1, 2, 3, 4, 5, MOST};
   CHECK(ranks_launched());
   Ranks *ranks = ranks_open(NULL, &error);
   CHECK(ranks != NULL);
   const int number = ranks_number(ranks), count = ranks_count(ranks);
   CHECK(ranks_number_on_host(ranks) == number);
   CHECK(ranks_hosts(ranks) == 1);
-  foreach (floats, counts) {
+  foreach (floats, VALUES(size_t, 1, 2, 3, 4, 5, MOST)) {
     float values[MOST];
     for (size_t i = 0; i < *floats; i++) values[i] = part(number, i);
     CHECK(ranks_sum_floats(ranks, values, *floats, &error));

@@ -82,9 +82,8 @@ TEST(records_are_kept) {
 }
 
 TEST(what_is_no_record_is_refused) {
-  static const char *const bad[] = {"case", "{'case': 'epoch'", "{'case': 'epoch'} x",
-                                    "{'case': 'a\\q'}", "[]"};
-  foreach (line, bad) {
+  foreach (line,
+           TEXTS("case", "{'case': 'epoch'", "{'case': 'epoch'} x", "{'case': 'a\\q'}", "[]")) {
     folder_write_json(path, text_printf("{'case':'epoch'}\n\n%s\n", *line));
     FAILS(record_read(&record, path, "a program", NULL, &error),
           "lines.json is no record of a program, line 3: it is no");

@@ -65,8 +65,7 @@ TEST(a_reader_that_has_stopped) {
   assert_int_equal(mkfifo("fifo", 0600), 0);
   const int reader = open("fifo", O_RDWR);
   assert_int_equal(fcntl(reader, F_SETPIPE_SZ, CAPACITY), CAPACITY);
-  static const int numbers[] = {SIGINT, SIGTERM};
-  foreach (number, numbers) {
+  foreach (number, VALUES(int, SIGINT, SIGTERM)) {
     const pid_t process = start(TRAIN "4 --train few.csv --epochs 1000000 --save unread.st >fifo");
     for (int before, now = 0; now < CAPACITY / 4 || now != before;) {
       before = now;

@@ -27,9 +27,8 @@ static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS])
 }
 
 TEST(every_class_gives_its_share) {
-  static const double shares[] = {1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9};
   draw_labels(MOST_CLASSES);
-  foreach (each, shares)
+  foreach (each, VALUES(double, 1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9))
     for (uint64_t seed = 0; seed < 3; seed++) {
       bool held[ROWS], trained[ROWS];
       int rows[MOST_CLASSES] = {0}, of[MOST_CLASSES] = {0};
@@ -98,8 +97,7 @@ TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
 /* Every row is one rank's, that of its position in the order of its window. */
 TEST(ranks_have_rows_of_their_own) {
   enum { RANKS = 4 };
-  static const StreamedEpoch epochs[] = {{100, 40, 8, 7}, {80, 40, 8, 8}, {3, 64, 64, 9}};
-  foreach (epoch, epochs)
+  foreach (epoch, VALUES(StreamedEpoch, {100, 40, 8, 7}, {80, 40, 8, 8}, {3, 64, 64, 9}))
     for (int ranks = 1; ranks <= RANKS; ranks++) {
       int owners[100] = {0}, rank_of[100];
       for (int rank = 0; rank < ranks; rank++) {

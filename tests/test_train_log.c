@@ -297,12 +297,11 @@ static void refuse(const char *name, const char *says) {
 /* A log that could not be written later is refused at once; test_output.c has who may write what.
  */
 IN_FOLDER(test_refused) {
-  static const char *const bad[] = {"run", "run.json",   "run.txt",
-                                    "csv", "run.csv.gz", "run.jsonl/"};
   assert_int_equal(mkdir("folder.csv", 0700), 0);
   refuse("folder.csv", "Is a directory");
   refuse("no-such-folder/run.csv", "its folder does not exist");
-  foreach (b, bad) refuse(*b, "must end in .jsonl or .csv");
+  foreach (b, TEXTS("run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))
+    refuse(*b, "must end in .jsonl or .csv");
   char shorter[] = "l"; /* than an ending: nothing before it is read */
   assert_null(train_log_open(shorter, false, &error));
 }

@@ -22,8 +22,13 @@
 
 /* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
 #define foreach(row, table)                                                                        \
-  for (const __typeof__(*(table)) *row = (table); row < (table) + sizeof(table) / sizeof *(table); \
-       row++)
+  for (const __typeof__(*(table)) *row = (table),                                                  \
+                                  *row##_end = row + sizeof(table) / sizeof *(table);              \
+       row < row##_end; row++)
+
+/* A table of values: foreach(side, VALUES(int, 1, 28, 64)) draw(*side); */
+#define VALUES(type, ...) ((type const[]){__VA_ARGS__})
+#define TEXTS(...) VALUES(const char *, __VA_ARGS__)
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
