@@ -115,7 +115,7 @@ TEST(test_tables) {
 }
 
 TEST(test_nothing_measured) {
-  assert_non_null(strstr(tables(false), "An epoch"));
+  assert_in(tables(false), "An epoch");
   FAILS(bench_plot(&record, path, &error), "no epoch was measured");
 }
 

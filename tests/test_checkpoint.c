@@ -110,7 +110,7 @@ static void assert_tensor(const char *header, const uint8_t *data, const char *p
   const char *entry =
       text_printf("\"%s.%d.%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
                   prefix, layer, name, shape, *next, *next + 4 * count);
-  if (!strstr(header, entry)) fail_msg("%s is not in %s", entry, header);
+  assert_in(header, entry);
   assert_memory_equal(data + *next, values, 4 * count); /* the lowest byte first, as here */
   *next += 4 * count;
 }

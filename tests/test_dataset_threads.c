@@ -327,8 +327,8 @@ TEST(test_short_memory) {
     atomic_store(&good_allocations, INT32_MAX);
     if (good < READER_CHUNK_WORKER) {
       assert_null(reader);
-      assert_non_null(strstr(got.error.text, path));
-      assert_non_null(strstr(got.error.text, "memory"));
+      assert_in(got.error.text, path);
+      assert_in(got.error.text, "memory");
     } else {
       assert_string_equal(got.error.text, "");
       assert_true(read);

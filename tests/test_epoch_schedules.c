@@ -362,7 +362,7 @@ static void assert_found(const char *fault, const EpochCase *of, Emulator how, u
   for (uint32_t i = 0; i < schedules; i++, how.seed++) {
     const char *wrong = run_trial(how);
     if (!*wrong) continue;
-    if (!strstr(wrong, as)) fail_msg("%s: \"%s\" is not in: %s", fault, as, wrong);
+    assert_in(wrong, as);
     return;
   }
   fail_msg("%s: %u schedules did not show it", fault, schedules);

@@ -82,7 +82,7 @@ static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step,
       got[i] += off;
   }
   assert_false(exercise_judge(&p, text, sizeof text));
-  if (!strstr(text, as)) fail_msg("'%s' is not in '%s'", as, text);
+  assert_in(text, as);
   exercise_free(&p);
 }
 
@@ -109,7 +109,7 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
   const char *as = text_printf("it moved %.0f bytes, fewer than it can; rows ", --call.moved_bytes);
   exercise_judge_call(&p, &call, true, &score);
   assert_memory_equal(score.wrong, as, strlen(as));
-  assert_non_null(strstr(score.wrong, "; as it was measured"));
+  assert_in(score.wrong, "; as it was measured");
   exercise_free(&p);
 }
 
@@ -166,13 +166,13 @@ TEST_WITH(counters_are_joined, folder_enter, folder_close) {
                       "Nsight Compute (ncu) was not found");
 
   folder_write("counters.csv", HEAD ONE);
-  assert_non_null(strstr(exercise_counters("counters.csv", scores), "other kernels"));
+  assert_in(exercise_counters("counters.csv", scores), "other kernels");
   assert_true(isnan(scores[0].dram_bytes));
 
   folder_write("counters.csv", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n");
-  assert_non_null(strstr(exercise_counters("counters.csv", scores), "only root"));
+  assert_in(exercise_counters("counters.csv", scores), "only root");
   folder_write("counters.csv", "==ERROR== something\n");
-  assert_non_null(strstr(exercise_counters("counters.csv", scores), "measured nothing"));
+  assert_in(exercise_counters("counters.csv", scores), "measured nothing");
 
   folder_write("counters.csv",
                HEAD ONE LINE("1", "dram__bytes_write.sum", "3") LINE("1", "lts__t_bytes.sum", "6")

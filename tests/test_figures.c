@@ -74,7 +74,7 @@ TEST(curves) {
   assert_null(strstr(chart, "logarithm"));
   make_results(MOST, JUDGED_BY_TEST);
   OK(plot_curves(results, 1, MOST, path, &error));
-  assert_non_null(strstr(chart, " 1000,79.99"));
+  assert_in(chart, " 1000,79.99");
 }
 
 /* Without rows to judge by there is one curve; without a finite loss, one panel. */

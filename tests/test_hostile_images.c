@@ -17,7 +17,7 @@ static void expect(const char *wanted, long megabytes) {
   unsigned seconds = 20;
   const Ended ended = process_do(read_here, &seconds);
   const char *text = ended.error.text;
-  if (!strstr(text, wanted)) fail_msg("\"%s\" does not say \"%s\"", text, wanted);
+  assert_in(text, wanted);
   assert_in_range(ended.status, 0, !*wanted);
   if (!SANITIZED && ended.kilobytes > megabytes * 1024)
     fail_msg("%ld kB for: %s", ended.kilobytes, text);

@@ -266,14 +266,20 @@ KERNEL_TEST(test_augment_refuses) {
 
 /* ---- refused -------------------------------------------------------------------------------- */
 
-typedef struct {
-  Batch batch;
-  float *d; /* stands for every float array; poisoned, and so it stays */
-  RowResults results;
-} Fixture;
+/* What is wrong: the batch, a pointer or a size, in so many ways. */
+enum { BATCH, POINTER, SIZE, KINDS };
+static const int ways[KINDS] = {8, 6, 3 * 2};
+static int kind, way;
 
-static void refuse_bookkeeping(const Fixture *a) {
-  float *d = a->d;
+/* Arguments of launchers, of which one is wrong. */
+static BatchView view;
+static RowResults results;
+static float *d;    /* stands for every float array; poisoned, and so it stays */
+static float *p[6]; /* pointers that must not be NULL */
+static int n[3];    /* sizes: 0 and -1 are wrong */
+static const Dropout none;
+
+static void refuse_bookkeeping(void) {
   uint32_t *d_order = (uint32_t *)d;
   StepState *d_state = (StepState *)d;
   ResultSums *d_sums = (ResultSums *)d;
@@ -283,47 +289,28 @@ static void refuse_bookkeeping(const Fixture *a) {
   REFUSED(begin, d_state, (StepState){.end = 0});
   REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
   REFUSED(advance, NULL, 5);
-  REFUSED(sum, NULL, a->results, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){NULL, a->results.d_correct}, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){a->results.d_loss, NULL}, 0, 5, one);
-  REFUSED(sum, d_sums, a->results, 6, 5, one);
+  REFUSED(sum, NULL, results, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, one);
+  REFUSED(sum, d_sums, results, 6, 5, one);
 }
 
-/* What is wrong: the batch, a pointer or a size, in so many ways. */
-enum { BATCH, POINTER, SIZE, KINDS };
-static const int ways[KINDS] = {8, 6, 3 * 2};
-
-/* Arguments of launchers, of which one is wrong. */
-typedef struct {
-  BatchView view;
-  float *p[6]; /* pointers that must not be NULL */
-  int n[3];    /* sizes: 0 and -1 are wrong */
-  int kind, way;
-} Arguments;
-
-static void make_wrong(BatchView *view, int way) {
-  static const int rows[] = {0, -1};
-  static const RowShare shares[] = {{0, 0, 2}, {5, 2, 2}};
-  if (way == 0) view->d_pixels = NULL;
-  if (way == 1) view->d_labels = NULL;
-  if (way == 2) view->d_state = NULL;
-  if (way == 3) view->stride = 17;
-  if (way / 2 == 2) view->rows = rows[way % 2];
-  if (way / 2 == 3) view->share = shares[way % 2];
+static void make_batch_wrong(void) {
+  if (way == 0) view.d_pixels = NULL;
+  if (way == 1) view.d_labels = NULL;
+  if (way == 2) view.d_state = NULL;
+  if (way == 3) view.stride = 17;
+  if (way / 2 == 2) view.rows = -(way % 2);
+  if (way / 2 == 3) view.share = way % 2 ? (RowShare){5, 2, 2} : (RowShare){0, 0, 2};
 }
 
 /* Checks that every launcher refuses the wrong argument if it takes it. A row says if it takes the
    batch, how many of the pointers and sizes it takes, and the call. */
-static void refuse(const Arguments *a, const Fixture *f) {
+static void refuse(void) {
 #define TAKES(takes_batch, pointers, sizes, ...)                                                   \
-  if (a->way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[a->kind])             \
+  if (way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[kind])                   \
   REFUSED(__VA_ARGS__)
-  const BatchView view = a->view;
-  const LayerInput pixels = {NULL, view}, floats = {f->d, view};
-  const Dropout none = {0};
-  const RowResults results = f->results;
-  float *const *p = a->p, *d = f->d;
-  const int *n = a->n;
+  const LayerInput pixels = {NULL, view}, floats = {d, view};
   const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
                                 {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
   const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
@@ -349,94 +336,94 @@ static void refuse(const Arguments *a, const Fixture *f) {
 #undef TAKES
 }
 
-static void refuse_everything_wrong(const Fixture *f) {
-  float *d = f->d;
-  for (int kind = 0; kind < KINDS; kind++)
-    for (int way = 0; way < ways[kind]; way++) {
-      Arguments a = {f->batch.view, {d, d, d, d, d, d}, {5, 5, 5}, kind, way};
-      if (kind == BATCH) make_wrong(&a.view, way);
-      if (kind == POINTER) a.p[way] = NULL;
-      if (kind == SIZE) a.n[way / 2] = -(way % 2);
-      refuse(&a, f);
+static void refuse_everything_wrong(void) {
+  const BatchView good = view;
+  for (kind = 0; kind < KINDS; kind++)
+    for (way = 0; way < ways[kind]; way++) {
+      view = good;
+      for (int i = 0; i < 6; i++) p[i] = d;
+      for (int i = 0; i < 3; i++) n[i] = 5;
+      if (kind == BATCH) make_batch_wrong();
+      if (kind == POINTER) p[way] = NULL;
+      if (kind == SIZE) n[way / 2] = -(way % 2);
+      refuse();
     }
+  view = good;
 }
 
-static void refuse_epochs(const Fixture *a) {
-  const EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
-                          .groups = 1,
-                          .tiles = 2,
-                          .depth = 1,
-                          .sets = 1,
-                          .splits = 5,
-                          .row_blocks = 16,
-                          .blocks = 21};
-  const BatchView view = a->batch.view;
+static void refuse_epochs(void) {
+  EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
+                    .groups = 1,
+                    .tiles = 2,
+                    .depth = 1,
+                    .sets = 1,
+                    .splits = 5,
+                    .row_blocks = 16,
+                    .blocks = 21};
   const EpochJob good = {.d_pixels = view.d_pixels,
                          .d_labels = view.d_labels,
-                         .d_order = (uint32_t *)a->d,
+                         .d_order = (uint32_t *)d,
                          .stride = view.stride,
                          .end = 5,
-                         .d_parameters = a->d,
-                         .d_momentum = a->d,
-                         .results = a->results,
-                         .d_gram = a->d,
-                         .d_mail = a->d,
+                         .d_parameters = d,
+                         .d_momentum = d,
+                         .results = results,
+                         .d_gram = d,
+                         .d_mail = d,
                          .first_stamp = 1};
-  enum { WAYS = 12 };
-  EpochJob jobs[WAYS];
-  for (int i = 0; i < WAYS; i++) jobs[i] = good;
-  jobs[0].d_pixels = NULL;
-  jobs[1].d_labels = NULL;
-  jobs[2].d_order = NULL;
-  jobs[3].d_parameters = NULL;
-  jobs[4].d_momentum = NULL;
-  jobs[5].results.d_loss = NULL;
-  jobs[6].results.d_correct = NULL;
-  jobs[7].d_mail = NULL;
-  jobs[8].stride = 17;
-  jobs[9].position = good.end;
-  jobs[10].first_stamp = 0;
-  jobs[11].d_gram = NULL;
+  EpochJob job;
+#define BAD(field, value)                                                                          \
+  job = good, job.field = value;                                                                   \
+  REFUSED(epoch, &plan, &job)
+#define BAD_FOR_BOTH(field, value)                                                                 \
+  BAD(field, value);                                                                               \
+  REFUSED(gram, &plan, &job)
+  BAD_FOR_BOTH(d_pixels, NULL);
+  BAD_FOR_BOTH(d_order, NULL);
+  BAD_FOR_BOTH(stride, 17);
+  BAD_FOR_BOTH(position, good.end);
+  BAD_FOR_BOTH(d_gram, NULL);
+  BAD(d_labels, NULL);
+  BAD(d_parameters, NULL);
+  BAD(d_momentum, NULL);
+  BAD(results.d_loss, NULL);
+  BAD(results.d_correct, NULL);
+  BAD(d_mail, NULL);
+  BAD(first_stamp, 0);
   REFUSED(gram, NULL, &good);
   REFUSED(gram, &plan, NULL);
-  static const int of_gram[] = {0, 2, 8, 9, 11};
-  for (int i = 0; i < 5; i++) REFUSED(gram, &plan, &jobs[of_gram[i]]);
   REFUSED(epoch, NULL, &good);
   REFUSED(epoch, &plan, NULL);
-  for (int i = 0; i < WAYS; i++) REFUSED(epoch, &plan, &jobs[i]);
-  EpochPlan unplanned = plan;
-  unplanned.row_blocks = 12;
-  REFUSED(epoch, &unplanned, &good);
+  plan.row_blocks = 12;
+  REFUSED(epoch, &plan, &good);
 
   /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
-  EpochPlan vast;
+  EpochPlan planned;
   GpuLimits gpu;
   const char *why_not;
   OK(gpu_limits_read(&gpu, &error));
   gpu.multiprocessors = 132;
-  plan_epoch(plan.shape, &gpu, &vast, &why_not);
+  plan_epoch(plan.shape, &gpu, &planned, &why_not);
   if (why_not) {
     print_message("level epoch on this GPU: %s\n", why_not);
     return;
   }
-  vast = plan;
-  vast.blocks = 1 << 20;
-  assert_int_equal(launch_epoch(&vast, &good, stream), cudaErrorCooperativeLaunchTooLarge);
+  plan.row_blocks = 16;
+  plan.blocks = 1 << 20;
+  assert_int_equal(launch_epoch(&plan, &good, stream), cudaErrorCooperativeLaunchTooLarge);
   assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
 }
 
 KERNEL_TEST(test_wrong_arguments_are_refused) {
   enum { COUNT = 1000 };
   const Batch batch = make_batch(7, 5, 2, 7, false, 30);
-  const Fixture f = {batch, poisoned_floats(COUNT), poisoned_results(&batch)};
-  refuse_bookkeeping(&f);
-  refuse_everything_wrong(&f);
-  refuse_epochs(&f);
-  const BatchView view = batch.view;
-  const LayerInput input = {f.d, view};
-  const RowResults results = f.results;
-  const Dropout none = {0};
-  float *d = f.d;
+  d = poisoned_floats(COUNT);
+  view = batch.view;
+  results = poisoned_results(&batch);
+  refuse_bookkeeping();
+  refuse_everything_wrong();
+  refuse_epochs();
+  const LayerInput input = {d, view};
   REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
   REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});
   const LayerUpdate layers[MAX_UPDATES + 1] = {{d, d, d, d, d, d, 5, 5, NULL, NULL}};

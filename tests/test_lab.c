@@ -290,7 +290,7 @@ TEST(test_refused_for_shared_memory) {
   const GpuLimits h100 = GPU(90, 132, 227), ada = GPU(89, 128, 99);
   const LabCall on_h100 = {.size = many, .gpu = &h100}, on_ada = {.size = many, .gpu = &ada};
   assert_string_equal(lab_refusal(wide, &on_h100).text, "");
-  assert_non_null(strstr(lab_refusal(wide, &on_ada).text, "do not fit into shared memory"));
+  assert_in(lab_refusal(wide, &on_ada).text, "do not fit into shared memory");
   const LabRung newer = {.name = "newer", .capability = 90};
   assert_string_equal(lab_refusal(&newer, &on_ada).text,
                       "it needs compute capability 9.0, this GPU or the code for it has 8.9");

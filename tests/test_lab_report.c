@@ -107,8 +107,7 @@ TEST(reports_say_what_was_measured) {
       lab_print(&record, "shown", "exact", file, form);
       text = text_close(file);
     }
-    for (const char *const *part = says[form]; *part; part++)
-      if (!strstr(text, *part)) fail_msg("'%s' is not in:\n%s", *part, text);
+    for (const char *const *part = says[form]; *part; part++) assert_in(text, *part);
     for (const char *line = text; form == 0 && *line; line += strcspn(line, "\n") + 1)
       assert_in_range(strcspn(line, "\n"), 0, 110);
   }

@@ -117,10 +117,6 @@ static char *cut(const char *text, const char *start, const char *end) {
   return text_printf("%.*s%s", (int)(behind - at), at, end);
 }
 
-static void assert_in(const char *text, const char *expected) {
-  if (!strstr(text, expected)) fail_msg("'%s' is not in: %s", expected, text);
-}
-
 static void assert_choices(const char *entry, const char *before, const OptionRow *row) {
   for (int c = 0; row->choices && row->choices[c]; c++)
     assert_in(entry, text_printf("%s%s", before, row->choices[c]));

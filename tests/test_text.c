@@ -54,7 +54,7 @@ TEST(test_texts) {
     if (known)
       assert_string_equal(json_string_value(value), text);
     else
-      assert_non_null(strstr(json_string_value(value), "\xef\xbf\xbd"));
+      assert_in(json_string_value(value), "\xef\xbf\xbd");
     json_decref(known);
     json_decref(value);
   }

@@ -113,7 +113,7 @@ TEST(files_that_are_no_trace) {
   foreach (row, cases) {
     folder_write_json(path, row->text);
     const bool loaded = trace_load(&trace, path, &error);
-    assert_non_null(strstr(error.text, path));
+    assert_in(error.text, path);
     FAILS(loaded, row->says);
     trace_close(&trace);
   }
@@ -152,7 +152,7 @@ TEST(costs_are_printed) {
       "GPU 1, driver 580.1", "Not recorded: epoch (it is too old).", "2 arrows",
       "none            14.0       15.0    +7.1%         3          3\n",
       "step            14.0       15.0    +7.1%         3          0\n"};
-  foreach (words, says) assert_non_null(strstr(text, *words));
+  foreach (words, says) assert_in(text, *words);
   trace_close(&trace);
 }
 

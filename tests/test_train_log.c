@@ -168,7 +168,7 @@ IN_FOLDER(test_replaces) {
   assert_int_equal(read_lines(), 5);
   epoch(log, &first);
   assert_int_equal(read_lines(), 3);
-  assert_non_null(strstr(lines[0], "\"version\""));
+  assert_in(lines[0], "\"version\"");
   assert_string_equal(lines[1], "{\"kind\": \"run\"}");
   header(log, NULL, 0); /* and once more: this is our own log */
   assert_int_equal(read_lines(), 4);
@@ -255,9 +255,9 @@ IN_FOLDER(test_validation) {
   assert_true(train_log_test(log, &judged, &error));
   end(log);
   read_lines();
-  assert_non_null(strstr(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, "));
-  assert_non_null(strstr(lines[0], "\"test_accuracy\": 0.875, "));
-  assert_non_null(strstr(lines[0], "\"val_accuracy\": null, "));
+  assert_in(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, ");
+  assert_in(lines[0], "\"test_accuracy\": 0.875, ");
+  assert_in(lines[0], "\"val_accuracy\": null, ");
 }
 
 /* A link stays one, and so does a pipe. */
@@ -289,7 +289,7 @@ static void refuse(const char *name, const char *says) {
   path = name;
   const int files = files_in_folder();
   const bool opened = train_log_open(path, false, &error) != NULL;
-  assert_non_null(strstr(error.text, path));
+  assert_in(error.text, path);
   FAILS(opened, says);
   assert_int_equal(files_in_folder(), files);
 }

@@ -145,7 +145,7 @@ ENGINE_TEST(test_level_epoch_declines) {
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
     assert_int_equal(engine->config.training.fusion, FUSION_STEP);
-    assert_non_null(strstr(engine->reason, "not epoch: level epoch takes "));
+    assert_in(engine->reason, "not epoch: level epoch takes ");
     engine->call->close(engine);
     config.training.fusion = FUSION_EPOCH;
     FAILS(engine_cuda_open(&config, &error) != NULL, "level epoch takes ");

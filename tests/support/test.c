@@ -103,10 +103,13 @@ void test_done(bool done, const char *call, const Error *why, int line) {
   if (!done) fail_msg("line %d: %s: %s", line, call, why->text);
 }
 
+void test_in(const char *text, const char *part, int line) {
+  if (!strstr(text, part)) fail_msg("line %d: '%s' is not in: %.8000s", line, part, text);
+}
+
 void test_fails(bool done, const char *call, Error *why, const char *said, int line) {
   if (done) fail_msg("line %d: %s does not fail: %s", line, call, said);
-  if (!strstr(why->text, said))
-    fail_msg("line %d: %s: '%s' says nothing of '%s'", line, call, why->text, said);
+  test_in(why->text, said, line);
   why->text[0] = '\0';
 }
 

@@ -56,6 +56,10 @@ __attribute__((unused)) static Error error;
 /* The call returns false, with an `error` that has `said` in its text; the text becomes empty. */
 #define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
 
+/* The part stands in the text. */
+#define assert_in(text, part) test_in((text), (part), __LINE__)
+
+void test_in(const char *text, const char *part, int line);
 void test_done(bool done, const char *call, const Error *why, int line);
 void test_fails(bool done, const char *call, Error *why, const char *said, int line);
 
