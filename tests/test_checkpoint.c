@@ -228,16 +228,16 @@ IN_FOLDER(save_reaches_the_disk) {
 /* Saving and the probe before it say the same; other places are of test_output.c. */
 IN_FOLDER(places_where_nothing_can_be_saved) {
   static const char no_file[] = "it is not a regular file", none[] = "its folder does not exist";
-  static const char *const places[][2] = {
+  static const Pair places[] = {
       {".", no_file}, {"pipe", no_file}, {"none/model.safetensors", none}};
   assert_true(checkpoint_probe(model, NULL));
   assert_int_equal(files_in_folder(), 0);
   assert_int_equal(mkfifo("pipe", 0600), 0);
   foreach (place, places) {
     Error saving, probing;
-    assert_refuses_to_save("write", (*place)[0], (*place)[1]);
-    assert_false(checkpoint_save(&sample, (*place)[0], &saving));
-    assert_false(checkpoint_probe((*place)[0], &probing));
+    assert_refuses_to_save("write", place->given, place->wanted);
+    assert_false(checkpoint_save(&sample, place->given, &saving));
+    assert_false(checkpoint_probe(place->given, &probing));
     assert_string_equal(probing.text, saving.text);
   }
   struct stat status;

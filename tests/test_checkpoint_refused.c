@@ -10,10 +10,14 @@
 #define WEIGHT "<0.weight 2,3 0,24>"
 #define BIAS "<0.bias 2 24,32>"
 
+/* A file of that header and data, as of forge. */
+static void refuse(const char *header, size_t data, const char *message) {
+  forge(model, header, data);
+  assert_refuses_to_load(model, message);
+}
+
 IN_FOLDER(bad_tensors_are_refused) {
-  static const struct {
-    const char *header, *message;
-  } cases[] = {
+  static const Pair cases[] = {
       /* JSON */
       {"{" WEIGHT "," BIAS, "its header is not the JSON of a safetensors file: '}' expected"},
       {"{" WEIGHT "," BIAS "} x", "end of file expected"},
@@ -91,29 +95,16 @@ IN_FOLDER(bad_tensors_are_refused) {
       {WEIGHT BIAS "<momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>",
        "its momentum has other shapes than its parameters"},
   };
-  static const struct {
-    const char *header, *message;
-    size_t data; /* more or less of it than the tensors have */
-  } sizes[] = {
-      {WEIGHT BIAS,
-       "tensor 0.bias ends at byte 32 of the data, of which there are only 31: the file was cut "
-       "off or damaged",
-       31},
-      {"<0.weight 16384,16384 0,1073741824>" BIAS, "ends at byte 1073", 32},
-      {"<0.weight 16384,16384 0,32>" BIAS,
-       "tensor 0.weight has 32 bytes, its shape wants 1073741824", 32},
-      {WEIGHT "<0.bias 2 9223372036854775800,9223372036854775807>",
-       "0.bias ends at byte 9223372036854775807", 32},
-      {WEIGHT BIAS, "byte 32 of its data belongs to no tensor", 33},
-  };
-  foreach (row, cases) {
-    forge(model, row->header, 0);
-    assert_refuses_to_load(model, row->message);
-  }
-  foreach (row, sizes) {
-    forge(model, row->header, row->data);
-    assert_refuses_to_load(model, row->message);
-  }
+  foreach (row, cases) refuse(row->given, 0, row->wanted);
+  refuse(WEIGHT BIAS, 31,
+         "tensor 0.bias ends at byte 32 of the data, of which there are only 31: the file was cut "
+         "off or damaged");
+  refuse("<0.weight 16384,16384 0,1073741824>" BIAS, 32, "ends at byte 1073");
+  refuse("<0.weight 16384,16384 0,32>" BIAS, 32,
+         "tensor 0.weight has 32 bytes, its shape wants 1073741824");
+  refuse(WEIGHT "<0.bias 2 9223372036854775800,9223372036854775807>", 32,
+         "0.bias ends at byte 9223372036854775807");
+  refuse(WEIGHT BIAS, 33, "byte 32 of its data belongs to no tensor");
 }
 
 IN_FOLDER(too_many_layers_are_refused) {
@@ -121,8 +112,7 @@ IN_FOLDER(too_many_layers_are_refused) {
   for (int l = 0; l < 9; l++)
     sprintf(header + strlen(header), "<%d.weight 2,2 %d,%d><%d.bias 2 %d,%d>", l, 24 * l,
             24 * l + 16, l, 24 * l + 16, 24 * l + 24);
-  forge(model, header, 0);
-  assert_refuses_to_load(model, "it has more than 8 layers");
+  refuse(header, 0, "it has more than 8 layers");
 }
 
 IN_FOLDER(bad_files_are_refused) {
@@ -166,8 +156,8 @@ IN_FOLDER(header_has_a_bound) {
   forge(model, text_printf("%-*s", most, entries), 32);
   Checkpoint checkpoint = must_load(model);
   checkpoint_free(&checkpoint);
-  forge(model, text_printf("%-*s", most + 1, entries), 32);
-  assert_refuses_to_load(model, "its header would have 1048577 bytes, at most 1048576");
+  refuse(text_printf("%-*s", most + 1, entries), 32,
+         "its header would have 1048577 bytes, at most 1048576");
 }
 
 IN_FOLDER(values_that_are_not_finite_are_refused) {

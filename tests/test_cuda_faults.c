@@ -31,6 +31,14 @@ static bool try_epoch(Engine *engine) {
   return true;
 }
 
+/* The engine trains an epoch; it is closed. */
+static void assert_works(Engine *engine) {
+  OK(engine != NULL);
+  send(engine);
+  OK(try_epoch(engine));
+  engine->call->close(engine);
+}
+
 static void assert_failed(bool done, const char *said) {
   FAILS(done, said);
   assert_true(error.of_gpu);
@@ -48,14 +56,9 @@ ENGINE_TEST(test_device_memory) {
     engine->call->close(engine);
     assert_true(taken > ROWS * INPUTS);
     config.training.device_memory = taken - 1;
-    engine = engine_cuda_open(&config, &error);
-    assert_failed(engine != NULL, "--device-memory leaves less than");
+    assert_failed(engine_cuda_open(&config, &error) != NULL, "--device-memory leaves less than");
     config.training.device_memory = taken;
-    engine = engine_cuda_open(&config, &error);
-    OK(engine != NULL);
-    send(engine);
-    OK(try_epoch(engine));
-    engine->call->close(engine);
+    assert_works(engine_cuda_open(&config, &error));
   }
 }
 
@@ -96,11 +99,6 @@ ENGINE_TEST(test_failure_that_sticks) {
   assert_failed(engine->call->read(engine, parameters, 1, &error), "no more");
   engine->call->close(engine);
   assert_failed(engine_cuda_available(&error), "no more");
-  engine = engine_cuda_open(&config, &error);
-  assert_failed(engine != NULL, "no more");
-  engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-  send(engine);
-  OK(try_epoch(engine));
-  engine->call->close(engine);
+  assert_failed(engine_cuda_open(&config, &error) != NULL, "no more");
+  assert_works(engine_cpu_open(&config, &error));
 }

@@ -26,8 +26,7 @@ static int wait_for_rows(void *unused, Error *why) {
   (void)unused;
   const struct rlimit limit = {MEMORY, MEMORY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 9;
-  DatasetReader *reader =
-      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 1}, why);
+  DatasetReader *reader = try_reader(1, 0, why);
   const uint64_t most = (uint64_t)MEMBERS * ROWS;
   return !reader || dataset_max_rows(reader, most) != most + 1;
 }

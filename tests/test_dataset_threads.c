@@ -38,10 +38,10 @@ ssize_t read(int file, void *bytes, size_t count) {
   return length;
 }
 
-#if !SANITIZED
 /* Large allocations that succeed before all others fail. */
 static atomic_int good_allocations = INT32_MAX;
 
+#if !SANITIZED
 static bool refuse(size_t size) {
   return size > 100000 && atomic_fetch_sub(&good_allocations, 1) <= 0;
 }
@@ -291,29 +291,25 @@ TEST(test_read_error) {
 }
 
 TEST(test_no_threads) {
-#if !SANITIZED
+  if (SANITIZED) skip_because("a sanitizer starts threads its own way");
   pthread_attr_t before, none;
   write_file("1,2\n", 4);
   assert_int_equal(pthread_getattr_default_np(&before), 0);
   assert_int_equal(pthread_getattr_default_np(&none), 0);
   assert_int_equal(pthread_attr_setstacksize(&none, (size_t)1 << 60), 0);
   assert_int_equal(pthread_setattr_default_np(&none), 0);
-  DatasetReader *reader =
-      dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &error);
+  DatasetReader *reader = try_reader(4, 0, &error);
   assert_int_equal(pthread_setattr_default_np(&before), 0);
   assert_null(reader);
   assert_string_equal(error.text, "cannot start a thread to read x.csv: Resource temporarily "
                                   "unavailable");
   pthread_attr_destroy(&before);
   pthread_attr_destroy(&none);
-#else
-  skip_because("a sanitizer starts threads its own way");
-#endif
 }
 
 /* Fewer workers and no look-ahead will do: with one of each, every row arrives. */
 TEST(test_short_memory) {
-#if !SANITIZED
+  if (SANITIZED) skip_because("a sanitizer has its own malloc");
   enum { READER_CHUNK_WORKER = 3, ENOUGH = 100 };
   draw_csv(7, 10000, 60);
   got = new_table(10000, 60);
@@ -321,8 +317,7 @@ TEST(test_short_memory) {
     got.rows = 0;
     got.error.text[0] = '\0';
     atomic_store(&good_allocations, good);
-    DatasetReader *reader =
-        dataset_open(&(DatasetConfig){.path = path, .classes = 10, .threads = 4}, &got.error);
+    DatasetReader *reader = try_reader(4, 0, &got.error);
     const bool read = reader && read_on(reader, &got, 10000);
     atomic_store(&good_allocations, INT32_MAX);
     if (good < READER_CHUNK_WORKER) {
@@ -336,9 +331,6 @@ TEST(test_short_memory) {
     }
     dataset_close(reader);
   }
-#else
-  skip_because("a sanitizer has its own malloc");
-#endif
 }
 
 /* ---- files that change ------------------------------------------------------------------- */

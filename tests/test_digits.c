@@ -31,19 +31,6 @@ TEST(test_arguments_decide_the_picture) {
   foreach (other, others) assert_false(same_pixels(&digit, other));
 }
 
-/* FNV-1a (Fowler, Noll, Vo) over labels and pixels: other compilers, other machines and other
-   optimisation give the same. Drawing differently is a change for users: then, and only then,
-   write the new value here. */
-TEST(test_same_bytes_on_every_machine) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (uint64_t row = 0; row < 2000; row++) {
-    const Digit digit = draw(1, row % 2 ? DIGITS_TEST : DIGITS_TRAIN, row);
-    hash = (hash ^ (uint64_t)digit.label) * 0x100000001b3u;
-    for (int i = 0; i < DIGITS_PIXELS; i++) hash = (hash ^ digit.pixels[i]) * 0x100000001b3u;
-  }
-  assert_int_equal(hash, 0x4569e5d96b6f4850);
-}
-
 /* Labels are equally likely. Ink lies within 20 x 20 pixels and its centre of mass in pixel 14, as
    in MNIST. */
 TEST(test_labels_size_and_place) {

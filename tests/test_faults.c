@@ -283,9 +283,7 @@ TEST(every_failure) {
 #ifdef HAVE_STAND_IN
 /* A sentence and exit code 1; --device auto takes the CPU, and says why. */
 TEST(useless_gpus) {
-  static const struct {
-    const char *gpu, *said;
-  } cases[] = {
+  static const Pair cases[] = {
       {"none", "no GPU is visible"},
       {"no-driver", "no driver of an NVIDIA GPU is installed"},
       {"old-driver", "the GPU's driver serves CUDA 11.8, and this program was built with "},
@@ -298,16 +296,16 @@ TEST(useless_gpus) {
   enter("../after");
   foreach (c, cases) {
     restore();
-    assert_int_equal(run(&cuda, 0, false, c->gpu), 1);
+    assert_int_equal(run(&cuda, 0, false, c->given), 1);
     const char *said = folder_read("err");
-    assert_in(said, c->said);
+    assert_in(said, c->wanted);
     assert_true(are_sentences(said, 1));
     assert_in(said, "; --device cpu does without a GPU\n");
     restore();
-    assert_int_equal(run(&automatic, 0, false, c->gpu), 0);
+    assert_int_equal(run(&automatic, 0, false, c->given), 0);
     said = folder_read("out");
     assert_int_equal(strncmp(said, "device   CPU", 12), 0);
-    assert_in(said, c->said);
+    assert_in(said, c->wanted);
   }
 }
 #endif

@@ -124,29 +124,17 @@ static void update(Operands *o, const GemmTerms *terms, size_t columns) {
 static Operands operands __attribute__((aligned(64)));
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
-static void every_shape(Check *check) {
+TEST(every_shape_against_reference) {
   EACH_KERNELS() {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
-    for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN) {
-      foreach (count, VALUES(size_t, 0, 1, 2, 37, MOST_TERMS))
-        for (int packed = 0; packed < 2; packed++) {
-          const GemmTerms of = prepare(&operands, *count, packed);
-          check(&operands, &of, columns);
-        }
-    }
+    for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN)
+      foreach (check, VALUES(Check *, forward, backward, update))
+        foreach (count, VALUES(size_t, 0, 1, 2, 37, MOST_TERMS))
+          for (int packed = 0; packed < 2; packed++) {
+            const GemmTerms of = prepare(&operands, *count, packed);
+            (*check)(&operands, &of, columns);
+          }
   }
-}
-
-TEST(forward_against_reference) {
-  every_shape(forward);
-}
-
-TEST(backward_against_reference) {
-  every_shape(backward);
-}
-
-TEST(update_against_reference) {
-  every_shape(update);
 }
 
 /* The same bits from one wide tile as from narrow ones beside each other. */

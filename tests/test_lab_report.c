@@ -161,9 +161,7 @@ TEST(outcomes_are_good_or_bad) {
   "'check':'right','point':" point ",'ms':2,'predicted':7}\n"
 
 TEST(what_is_no_record_is_refused) {
-  static const struct {
-    const char *text, *says;
-  } cases[] = {
+  static const Pair cases[] = {
       {"", "it has no results"},
       {MACHINE, "it has no results"},
       {MACHINE "[1]\n", "line 2: it is no JSON object"},
@@ -177,8 +175,8 @@ TEST(what_is_no_record_is_refused) {
   };
   foreach (c, cases) {
     Record r = {.lines = NULL};
-    folder_write_json("r.json", c->text);
-    FAILS(lab_read(&r, "r.json", &error), c->says);
+    folder_write_json("r.json", c->given);
+    FAILS(lab_read(&r, "r.json", &error), c->wanted);
     record_close(&r, true, &error);
   }
 }

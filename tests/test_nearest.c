@@ -16,14 +16,14 @@ static void assert_nearest(const char *given, const char *expected) {
 }
 
 TEST(test_words) {
-  static const char *const cases[][2] = {
+  static const Pair cases[] = {
       {"epohcs", "epochs"}, /* a swap is one edit */
       {"epochss", "epochs"}, {"bach", "batch"},
       {"nune", "none"},      {"stp", "step"},
       {"epoc", "epoch"},     {"epochx", "epoch"}, /* as near as epochs, and before it */
       {"l", "lr"},           {"bxxch", ""},       /* two of five letters */
       {"quiet", ""},         {"", ""}};
-  foreach (word, cases) assert_nearest((*word)[0], (*word)[1]);
+  foreach (word, cases) assert_nearest(word->given, word->wanted);
   char longest[200] = "";
   memset(longest, 'e', sizeof longest - 1);
   assert_nearest(longest, "");

@@ -195,9 +195,7 @@ TEST(a_name_too_long_for_a_file_is_refused) {
 }
 
 TEST(wrong_usage_is_named) {
-  static const struct {
-    const char *line, *says;
-  } bad[] = {
+  static const Pair bad[] = {
       {"--bogus", "unknown option '--bogus'"},
       {"--bogus=3", "unknown option '--bogus=3'"},
       {"--sead", "unknown option '--sead': did you mean '--seed'?"},
@@ -249,7 +247,7 @@ TEST(wrong_usage_is_named) {
       {"--augment elastic=nan", "the strength of elastic must be a number from 0 to 14"},
       {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
   };
-  foreach (b, bad) refuse(OPTIONS_USAGE, b->line, NULL, b->says);
+  foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
 }
 
 /* The CPU has level layer; --device auto may find a GPU for the others. */

@@ -222,21 +222,19 @@ IN_FOLDER(sticky_folder) {
 
 IN_FOLDER(no_place) {
   static const char none[] = "its folder does not exist";
-  const struct {
-    const char *path, *reason;
-  } places[] = {{"none/new", none},
-                {"link", none},
-                {"new/", none},
-                {"", none},
-                {"a/new", "Not a directory"},
-                {"a/", "Not a directory"},
-                {".", "Is a directory"},
-                {folder, "Is a directory"},
-                {text_printf("%0299d", 0), "File name too long"},
-                {"/dev/fd/9999", "Bad file descriptor"}};
+  const Pair places[] = {{"none/new", none},
+                         {"link", none},
+                         {"new/", none},
+                         {"", none},
+                         {"a/new", "Not a directory"},
+                         {"a/", "Not a directory"},
+                         {".", "Is a directory"},
+                         {folder, "Is a directory"},
+                         {text_printf("%0299d", 0), "File name too long"},
+                         {"/dev/fd/9999", "Bad file descriptor"}};
   folder_write("a", "old");
   link_to("none/new", "link");
-  foreach (place, places) assert_refused(place->path, place->reason);
+  foreach (place, places) assert_refused(place->given, place->wanted);
   assert_int_equal(files_in_folder(), 2);
 }
 

@@ -12,6 +12,10 @@ static void near(const double *out, const double *expected, size_t count) {
       fail_msg("value %zu is %.17g, expected %.17g", i, out[i], expected[i]);
 }
 
+/* The values that `out` begins with. */
+#define NEAR(out, ...)                                                                             \
+  near(out, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
+
 /* ---- one layer, by hand ------------------------------------------------------------------ */
 
 /* Two rows, three inputs, two outputs: no two dimensions are the same. */
@@ -22,41 +26,41 @@ static const double dy22[] = {1, -2, 0.5, 4};
 TEST(linear) {
   double y[4];
   reference_linear(x23, w23, (const double[]){10, 20}, 2, 3, 2, y);
-  near(y, (const double[]){8, 25.5, 4, 20.5}, 4);
+  NEAR(y, 8, 25.5, 4, 20.5);
   reference_linear(x23, w23, NULL, 2, 3, 2, y);
-  near(y, (const double[]){-2, 5.5, -6, 0.5}, 4);
+  NEAR(y, -2, 5.5, -6, 0.5);
 }
 
 TEST(gradients) {
   double dx[6], dw[6], db[2];
   reference_input_gradient(dy22, w23, 2, 3, 2, dx);
-  near(dx, (const double[]){-3, -2, -2, 8.5, 4, 1.5}, 6);
+  NEAR(dx, -3, -2, -2, 8.5, 4, 1.5);
   reference_weight_gradient(dy22, x23, 2, 3, 2, dw);
-  near(dw, (const double[]){0.5, 2, 5.5, -6, -4, 14}, 6);
+  NEAR(dw, 0.5, 2, 5.5, -6, -4, 14);
   reference_bias_gradient(dy22, 2, 2, db);
-  near(db, (const double[]){1.5, 2}, 2);
+  NEAR(db, 1.5, 2);
 }
 
 TEST(relu) {
   double y[] = {-1, 0, 2, -1e-300, 3}, gradient[] = {5, 6, 7, 8, 9};
   reference_relu(y, 5);
-  near(y, (const double[]){0, 0, 2, 0, 3}, 5);
+  NEAR(y, 0, 0, 2, 0, 3);
   reference_relu_mask(y, 5, gradient);
-  near(gradient, (const double[]){0, 0, 7, 0, 9}, 5);
+  NEAR(gradient, 0, 0, 7, 0, 9);
 }
 
 TEST(scale) {
   const uint8_t pixels[] = {0, 255, 9, 51, 102, 9};
   double x[4];
   reference_scale(pixels, 3, 2, 2, x);
-  near(x, (const double[]){0, 1, 0.2, 0.4}, 4);
+  NEAR(x, 0, 1, 0.2, 0.4);
 }
 
 TEST(update) {
   double w[] = {1, -2}, v[] = {0.5, 4};
   reference_update(w, v, (const double[]){3, -1}, 2, 0.9, 0.1, 0.5);
-  near(v, (const double[]){0.45 + 3 + 0.1, 3.6 - 1 - 0.2}, 2);
-  near(w, (const double[]){1 - 0.5 * 3.55, -2 - 0.5 * 2.4}, 2);
+  NEAR(v, 0.45 + 3 + 0.1, 3.6 - 1 - 0.2);
+  NEAR(w, 1 - 0.5 * 3.55, -2 - 0.5 * 2.4);
 }
 
 /* ---- the loss ---------------------------------------------------------------------------- */
@@ -89,11 +93,11 @@ TEST(loss_by_hand) {
   const uint16_t labels[] = {2, 1};
   double loss[2], gradient[8], p[8];
   reference_cross_entropy(logits, labels, 2, 4, loss);
-  near(loss, (const double[]){log(4), log(5)}, 2);
+  NEAR(loss, log(4), log(5));
   reference_softmax(logits, 2, 4, p);
-  near(p, (const double[]){.25, .25, .25, .25, .1, .2, .3, .4}, 8);
+  NEAR(p, .25, .25, .25, .25, .1, .2, .3, .4);
   reference_cross_entropy_gradient(logits, labels, 2, 4, 0.5, gradient);
-  near(gradient, (const double[]){.125, .125, -.375, .125, .05, -.4, .15, .2}, 8);
+  NEAR(gradient, .125, .125, -.375, .125, .05, -.4, .15, .2);
 }
 
 /* Neither overflow nor a saturated loss, whatever the logits. */
@@ -103,9 +107,9 @@ TEST(loss_of_extreme_logits) {
   double loss[3], gradient[9];
   const double tail = log(1 + exp(-1) + exp(-2));
   reference_cross_entropy(logits, labels, 3, 3, loss);
-  near(loss, (const double[]){2e4, tail, 2 + tail}, 3);
+  NEAR(loss, 2e4, tail, 2 + tail);
   reference_cross_entropy_gradient(logits, labels, 3, 3, 1, gradient);
-  near(gradient, (const double[]){1, -1, 0}, 3);
+  NEAR(gradient, 1, -1, 0);
   for (int r = 0; r < 3; r++) /* a gradient of the logits sums to 0 over the classes */
     near((const double[]){gradient[3 * r] + gradient[3 * r + 1] + gradient[3 * r + 2]},
          (const double[]){0}, 1);
@@ -269,7 +273,7 @@ TEST(fills) {
 TEST(errors_are_measured) {
   const double ref[] = {3, 4, 0}, zero[] = {0, 0, 0};
   const float out[] = {3, 4, 1}, nan[] = {3, NAN, 0}, inf[] = {3, 4, INFINITY};
-  near((const double[]){reference_relative_error(out, ref, 3)}, (const double[]){0.2}, 1);
+  NEAR((const double[]){reference_relative_error(out, ref, 3)}, 0.2);
   assert_true(reference_relative_error(out, ref, 2) == 0);
   assert_true(reference_relative_error(nan, ref, 3) == INFINITY);
   assert_true(reference_relative_error(inf, ref, 3) == INFINITY);

@@ -6,9 +6,7 @@
 
 #include "support/test.h"
 
-static const struct {
-  const char *text, *printable;
-} cases[] = {
+static const Pair cases[] = {
     {"", ""},
     {"data/mnist_train.csv", "data/mnist_train.csv"},
     {"\x1b]0;title\a\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J"},
@@ -43,10 +41,10 @@ static json_t *through_json(const char *text) {
 /* The text for a terminal, for JSON, and whether it is UTF-8, as jansson judges it. */
 TEST(test_texts) {
   foreach (c, cases) {
-    const char *text = c->text;
+    const char *text = c->given;
     char target[256];
     const size_t length = text_printable(target, sizeof target, text);
-    assert_string_equal(target, c->printable);
+    assert_string_equal(target, c->wanted);
     assert_int_equal(length, strlen(target));
     assert_int_equal(text_printable(NULL, 0, text), length);
     json_t *known = json_string(text), *value = through_json(text);
@@ -88,15 +86,15 @@ TEST(test_errors_are_printable) {
 }
 
 TEST(test_shell_words) {
-  static const char *const words[][2] = {{"./a-b_1.st", "./a-b_1.st"},
-                                         {"a b", "'a b'"},
-                                         {"", "''"},
-                                         {"it's", "'it'\\''s'"},
-                                         {"$HOME", "'$HOME'"}};
+  static const Pair words[] = {{"./a-b_1.st", "./a-b_1.st"},
+                               {"a b", "'a b'"},
+                               {"", "''"},
+                               {"it's", "'it'\\''s'"},
+                               {"$HOME", "'$HOME'"}};
   char word[32];
   foreach (pair, words) {
-    text_shell_word(word, sizeof word, (*pair)[0]);
-    assert_string_equal(word, (*pair)[1]);
+    text_shell_word(word, sizeof word, pair->given);
+    assert_string_equal(word, pair->wanted);
   }
   text_shell_word(word, 4, "a b c d");
   assert_string_equal(word, "'a ");

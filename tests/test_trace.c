@@ -93,9 +93,7 @@ TEST(a_trace_comes_back) {
       "event 1"
 
 TEST(files_that_are_no_trace) {
-  static const struct {
-    const char *text, *says;
-  } cases[] = {
+  static const Pair cases[] = {
       {"", "line 1"},
       {"{'case':'epoch'}\n{}", "line 2"},
       {"[]", "not a trace"},
@@ -111,10 +109,10 @@ TEST(files_that_are_no_trace) {
   char *output;
   Trace trace = {0};
   foreach (row, cases) {
-    folder_write_json(path, row->text);
+    folder_write_json(path, row->given);
     const bool loaded = trace_load(&trace, path, &error);
     assert_in(error.text, path);
-    FAILS(loaded, row->says);
+    FAILS(loaded, row->wanted);
     trace_close(&trace);
   }
   assert_int_equal(process_run("echo '[]' | gzip | head -c 20 >trace.json", &output), 0);
@@ -124,7 +122,7 @@ TEST(files_that_are_no_trace) {
 }
 
 TEST(kernels_have_short_names) {
-  static const char *const names[][2] = {
+  static const Pair names[] = {
       {"(anonymous namespace)::scale_pixels(BatchView, float*, int)", "scale pixels"},
       {"void (anonymous namespace)::forward_kernel<(anonymous namespace)::Pixels<0>, "
        "Matrix<(bool)1> >(BatchView, int)",
@@ -136,8 +134,8 @@ TEST(kernels_have_short_names) {
   };
   foreach (row, names) {
     char name[48];
-    trace_kernel_name((*row)[0], name, sizeof name);
-    assert_string_equal(name, (*row)[1]);
+    trace_kernel_name(row->given, name, sizeof name);
+    assert_string_equal(name, row->wanted);
   }
 }
 

@@ -260,17 +260,17 @@ IN_FOLDER(test_validation) {
   assert_in(lines[0], "\"val_accuracy\": null, ");
 }
 
-/* A link stays one, and so does a pipe. */
+/* A link stays one, and so does a pipe, which has a line once it is logged. */
 IN_FOLDER(test_links) {
-  static const char *const links[] = {"to-new.jsonl", "to-old.jsonl"};
   folder_write("old", "old\n");
-  for (int i = 0; i < 2; i++) {
-    assert_int_equal(symlink(i ? "old" : "new", links[i]), 0);
-    assert_int_equal(log_run(links[i], false, NULL, 0, 1), 2);
+  foreach (target, TEXTS("new", "old")) {
+    const char *link = text_printf("to-%s.jsonl", *target);
     struct stat status;
-    assert_int_equal(lstat(path, &status), 0);
+    assert_int_equal(symlink(*target, link), 0);
+    assert_int_equal(log_run(link, false, NULL, 0, 1), 2);
+    assert_int_equal(lstat(link, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
-    path = i ? "old" : "new";
+    path = *target;
     assert_int_equal(read_lines(), 2);
   }
   char got[64] = "";

@@ -22,14 +22,12 @@ case_ 'a record shows what was measured'
   skip_ 'mlp-bench is not built'
   exit
 }
-ok --from "$results/fusion-h200.json" --markdown tables.md --plot it.png
-printed 4 '^ .* fusion step .* fp32 '
+prints 4 '^ .* fusion step .* fp32 ' --from "$results/fusion-h200.json" --markdown tables.md --plot it.png
 same tables.md "$results/fusion-h200.md"
 is_png it.png
 
 case_ 'a recorded trace is drawn'
-ok --from "$results/trace-h200.json.gz" --timeline it.png
-printed 1 '^none +169 '
+prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
 is_png it.png
 cp "$results/trace-h200.json.gz" trace
 refuses 2 'are the same file' --from trace --timeline trace

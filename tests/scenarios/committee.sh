@@ -22,8 +22,7 @@ paste -d , all.csv a.csv b.csv c.csv | tail -n +2 | awk -F , '
 
 case_ 'it is evaluated'
 right=$(paste -d , test.csv <(tail -n +2 all.csv) | awk -F , '$1 == $5' | wc -l)
-ok $all --device cpu --evaluate --test test.csv
-printed 1 "^loss .* $((2 * right))\.00%"
+prints 1 "^loss .* $((2 * right))\.00%" $all --device cpu --evaluate --test test.csv
 
 case_ 'what does not fit is refused'
 printf '0,1,2,3\n1,200,3,4\n2,5,6,7\n' >three.csv

@@ -206,8 +206,7 @@ ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise
 
 case_ 'wrong usage is named'
-ok --help
-printed 1 '^Usage: mlp-exercise '
+prints 1 '^Usage: mlp-exercise ' --help
 printed 0 '^.{81}'
 refusals 2 <<'END'
 unknown option '--cpu'|--cpu

@@ -7,8 +7,7 @@ printed 1 '^wrote    digit.html$'
 
 case_ 'a saved network has the same page'
 [ "$(wc -c <digit.html)" -le 2000000 ] # the default network's
-ok $A --html later.html --test digits_test.csv
-printed 0 accuracy
+prints 0 accuracy $A --html later.html --test digits_test.csv
 same later.html digit.html
 ok $A --html later.html --evaluate --test digits_test.csv
 same later.html digit.html

@@ -53,20 +53,17 @@ export XDG_CACHE_HOME=$PWD/cache
 unset HOME
 cd any || exit
 MLP=$root/usr/bin/mlp-train
-ok -c literature.conf --dry-run
-printed 1 '^lr = 0.03$'
+prints 1 '^lr = 0.03$' -c literature.conf --dry-run
 fails 1 literature.conf -c ./literature.conf
 MLP=$root/usr/bin/mlp-train-fetch
 export MNIST_SOURCE=/nowhere
 fails 1 'there is no train-images-idx3-ubyte'
 MLP=$root/usr/bin/mlp-train
 rows 20 | tee ../cache/mlp-train/mnist_{train,test}.csv >out # as mlp-train-fetch leaves them
-ok --device cpu --epochs 1 --classes 2
-printed 1 '^data .*/cache/mlp-train/mnist_train.csv and '
+prints 1 '^data .*/cache/mlp-train/mnist_train.csv and ' --device cpu --epochs 1 --classes 2
 mkdir data
 rows 20 | tee data/mnist_{train,test}.csv >out
-ok --device cpu --epochs 1 --classes 2
-printed 1 '^data     data/mnist_train.csv and '
+prints 1 '^data     data/mnist_train.csv and ' --device cpu --epochs 1 --classes 2
 cd .. || exit
 
 case_ 'nothing is left after make uninstall'

@@ -16,14 +16,11 @@ matmul lab-h200-matmul 1
 END
 
 case_ 'one topic or problem is shown'
-ok softmax --from "$record"
-printed 1 '^softmax: '
+prints 1 '^softmax: ' softmax --from "$record"
 printed 0 '^reduce, '
-ok reduce --problem int32 --from "$record"
-printed 1 '^reduce, int32: '
+prints 1 '^reduce, int32: ' reduce --problem int32 --from "$record"
 printed 0 '^reduce, float32: '
-ok list --from "$record"
-printed 1 '^transfers '
+prints 1 '^transfers ' list --from "$record"
 
 case_ 'what is no record, or would be overwritten, is refused'
 cp "$record" r-softmax.png
@@ -47,8 +44,7 @@ if [ ! -s out ]; then
   fails 1 'this program was built without CUDA' device
 else
   printed 1 '^softmax '
-  ok list reduce
-  printed 1 '^topic reduce: '
+  prints 1 '^topic reduce: ' list reduce
   refusals 2 <<'END'
 unknown topic 'nonsense'|nonsense
 unknown topic 'nonsense'|list nonsense
@@ -69,8 +65,7 @@ if [ ! -x "$MLP-emulator" ]; then
   skip_ 'mlp-lab-emulator was not built'
 else
   while IFS='|' read -r words row; do
-    ok $words --on emulator
-    printed 1 "$row"
+    prints 1 "$row" $words --on emulator
     printed 0 ' WRONG$'
   done <<'END'
 vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +- +32.0  right$
@@ -85,8 +80,7 @@ copy_patterns --size 1024|^4  stride-4 +3 .* 11.64 .* 12.0  right$
 divergence --size 64|^3  lane .* right$
 constant --size 96|^2  read-only +32 .* right$
 END
-  ok list --on emulator
-  printed 1 '^constant '
+  prints 1 '^constant ' list --on emulator
   refuses 2 "unknown topic 'math': 'mlp-lab list --on emulator' lists" math --on emulator
   refuses 2 'or --on emulator: they measure no times' vector --on emulator --plot x.png
 fi

@@ -10,8 +10,7 @@ case_ 'names are kept with the network, and come back'
 same_network model.st plain.st
 [ "$(value names model.st)" = "${NAMES//,/\\n}" ]
 if grep -q '"names"' plain.st; then die 'numbers are names'; fi
-ok $A --evaluate --test digits_test.csv --confusion c.png --mistakes m.png
-printed 1 '^ +9 .*%  Ankle boot$'
+prints 1 '^ +9 .*%  Ankle boot$' $A --evaluate --test digits_test.csv --confusion c.png --mistakes m.png
 same c.png named.png
 same m.png ones.png
 if cmp -s c.png plain.png || cmp -s m.png many.png; then die 'a picture has no names'; fi
@@ -20,15 +19,12 @@ case_ 'predictions keep their numbers, and JSON has names'
 ok $A --predict digits_test.csv --output named.csv
 ok --device cpu --load plain.st --predict digits_test.csv --output plain.csv
 same named.csv plain.csv
-ok $A --predict digits_test.csv --json
-printed 100 '"label": [0-9], "name": "[A-Z][^"]+", "likeliest": '
-ok $A --evaluate --test digits_test.csv --json
-printed 1 '"names": \["T-shirt", .*, "Ankle boot"\], "counts"'
+prints 100 '"label": [0-9], "name": "[A-Z][^"]+", "likeliest": ' $A --predict digits_test.csv --json
+prints 1 '"names": \["T-shirt", .*, "Ankle boot"\], "counts"' $A --evaluate --test digits_test.csv --json
 
 case_ 'names that are given anew replace them'
 printf '%s\r\n' '</script>' B C D E F G H I J >letters.txt
-ok $A --names letters.txt --html page.html --evaluate --test digits_test.csv
-printed 1 '%  J$'
+prints 1 '%  J$' $A --names letters.txt --html page.html --evaluate --test digits_test.csv
 grep -q '^"names": \["\\u003c/script>", "B", ' page.html
 ok $D --resume model.st --epochs 2 --save later.st
 [ "$(value names later.st)" = "$(value names model.st)" ]

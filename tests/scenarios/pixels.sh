@@ -8,21 +8,17 @@ pixels 16 100 >dim_test.csv
 dim="$T --train dim.csv --test dim_test.csv"
 
 case_ 'auto is the largest pixel'
-ok $dim --epochs 12 --pixel-max auto --save auto.st
-printed 1 '^pixels   0 to 16: --pixel-max 16$'
-ok $dim --epochs 12 --pixel-max 16 --save 16.st
-printed 0 '^pixels'
+prints 1 '^pixels   0 to 16: --pixel-max 16$' $dim --epochs 12 --pixel-max auto --save auto.st
+prints 0 '^pixels' $dim --epochs 12 --pixel-max 16 --save 16.st
 same auto.st 16.st
-ok $dim --epochs 12 --save 255.st
-printed 1 '^pixels   the largest is 16: --pixel-max auto$'
+prints 1 '^pixels   the largest is 16: --pixel-max auto$' $dim --epochs 12 --save 255.st
 awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
 awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
 
 case_ 'auto says nothing of 255, nor of rows that are all black'
 for largest in 255 0; do
   pixels $largest 300 >bare.csv
-  ok $T --train bare.csv --epochs 2 --pixel-max auto
-  printed 0 '^pixels'
+  prints 0 '^pixels' $T --train bare.csv --epochs 2 --pixel-max auto
 done
 
 case_ 'auto takes no pipe' # it reads twice
@@ -47,8 +43,7 @@ if cmp -s out kept; then die 'the scale makes no difference'; fi
 case_ 'auto may be resumed' # with the number, not another look at the rows
 ok $dim --epochs 3 --pixel-max auto --save whole.st
 ok $dim --epochs 1 --pixel-max auto --save part.st
-ok --resume part.st --epochs 3 --pixel-max auto
-printed 0 '^pixels'
+prints 0 '^pixels' --resume part.st --epochs 3 --pixel-max auto
 same part.st whole.st
 fails 1 'part.st was trained with another --pixel-max: continue with that' --resume part.st \
   --epochs 4 --pixel-max 255

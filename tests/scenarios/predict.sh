@@ -81,20 +81,16 @@ awk -F, '
   }' digits_test.csv >page.pgm
 
 case_ 'digits of a page are answered one by one'
-ok $A --classify page.pgm
-printed 2 '^page.pgm  [0-9]+x[0-9]+[+][0-9]+[+][0-9]+ +[0-9] .*%'
-ok $A --classify page.pgm --confidence 1
-printed 2 '%  unsure$'
-ok $A --classify page.pgm --confidence 0
-printed 0 unsure
+prints 2 '^page.pgm  [0-9]+x[0-9]+[+][0-9]+[+][0-9]+ +[0-9] .*%' $A --classify page.pgm
+prints 2 '%  unsure$' $A --classify page.pgm --confidence 1
+prints 0 unsure $A --classify page.pgm --confidence 0
 
 case_ 'digits of a page are a line of text'
 line=$(awk '/%/ { printf "%s", $3 }' out)
 printed 1 "^page.pgm  line 1 +$line$"
 ok $A --classify page.pgm --confidence 0 --json
 printed 1 "\"rows\": \[\"$line\"\]\}$"
-ok $A --classify page.pgm --confidence 1
-printed 1 '^page.pgm  line 1 +[?]{2}$'
+prints 1 '^page.pgm  line 1 +[?]{2}$' $A --classify page.pgm --confidence 1
 ok $A --classify page.pgm --confidence 0 --names a,b,c,d,e,f,g,h,i,'"j'
 printed 1 "^page.pgm  line 1 +$(tr 0-9 a-j <<<"${line:0:1} ${line:1}")$"
 ok $A --classify page.pgm --confidence 0 --json --names a,b,c,d,e,f,g,h,i,'"j'
@@ -134,8 +130,7 @@ paste -d , digits_test.csv <(tail -n +2 shares.csv) |
   awk 'NR > 64 { print $2, $3 }' >wrong
 awk 'NR == FNR { label[$1] = $2; next } FNR in label { sub(/^./, label[FNR]) } { print }' \
   wrong digits_test.csv >left.csv
-ok $A --evaluate --test left.csv --mistakes left.png
-printed 1 '  wrong 64 of 400 rows$'
+prints 1 '  wrong 64 of 400 rows$' $A --evaluate --test left.csv --mistakes left.png
 same left.png mistakes.png
 
 case_ 'pictures that cannot be drawn'

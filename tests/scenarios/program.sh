@@ -16,8 +16,7 @@ printed 18 ''
 printed 0 $'\r|\033' # no progress bar in a file
 
 case_ 'quiet prints the last epoch alone'
-ok $T --epochs 3 --quiet
-printed 2 ''
+prints 2 '' $T --epochs 3 --quiet
 printed 1 "$heading"
 printed 1 '^epoch 3/3 '
 
@@ -68,8 +67,7 @@ ok $predict
 [ "$(<out)" = 'wrote    p.csv' ]
 ok $predict --quiet
 [ ! -s out ]
-ok $T --epochs 2 --plot /dev/null
-printed 0 '^wrote '
+prints 0 '^wrote ' $T --epochs 2 --plot /dev/null
 
 case_ 'a name that promises another format is refused before training'
 refusals 2 $T <<'END'

@@ -70,8 +70,7 @@ if with_gpus $D; then
     same_network once again
     near once alone 1e-3
   done
-  RANKS=2 ok $D --device cuda --epochs 1
-  printed 1 '^fusion   step: not epoch: .*one alone is faster'
+  RANKS=2 prints 1 '^fusion   step: not epoch: .*one alone is faster' $D --device cuda --epochs 1
   RANKS=2 run $D --device cuda --fusion epoch
   said 'level epoch takes one rank'
 fi

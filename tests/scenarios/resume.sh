@@ -11,8 +11,7 @@ while read -r options; do
   ok $T $options --epochs 5 --save whole.st
   ok $T $options --epochs 2 --save part.st
   [ "$(value epoch part.st) $(value step part.st)" = '2 0' ]
-  ok --resume part.st --epochs 5
-  printed 1 '^resumed  after epoch 2$'
+  prints 1 '^resumed  after epoch 2$' --resume part.st --epochs 5
   printed 3 '^epoch [345]/5 '
   printed 3 '^epoch '
   same part.st whole.st
@@ -110,8 +109,7 @@ fails 1 'the saved run stands at step 1000000 of an epoch, but train.csv has onl
 case_ 'the rest of an epoch stays where auto had its rows'
 for rows in 1,resident 2,streamed; do
   edit "$(in_epoch 1 8); s/\"step\"/\"resident\":\"${rows%,*}\",&/" two.st middle.st
-  ok --resume middle.st --epochs 3
-  printed 1 "^data .* ${rows#*,}"
+  prints 1 "^data .* ${rows#*,}" --resume middle.st --epochs 3
 done
 
 case_ "another program's file is read and not written over"

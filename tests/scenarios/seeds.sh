@@ -24,8 +24,7 @@ ok $S --threads 1 --seed 5 --seeds 4
 diff <(grep -E '^(network  seed|epoch|test)' alone) <(grep -E '^(network  seed|epoch|test)' out)
 
 case_ 'validation rows judge them'
-ok $S --validation 0.2 --seeds 2
-printed 1 '^val-acc [0-9.]+% ± [0-9.]+ \(s.d. of 2 seeds\)$'
+prints 1 '^val-acc [0-9.]+% ± [0-9.]+ \(s.d. of 2 seeds\)$' $S --validation 0.2 --seeds 2
 
 case_ 'ranks share them out'
 if with_ranks; then RANKS=2 ok $S --seed 5 --seeds 4 && grep -qF "$(cat line)" out; fi

@@ -28,8 +28,7 @@ ok $S $sweep --validation test.csv --threads 1
 cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' | diff two -
 
 case_ 'a trial that diverges is the last'
-ok $S --sweep lr=100,0.01 --epochs 2 --weight-decay 1
-printed 1 '^ +2  diverged +[01]  --lr 100$'
+prints 1 '^ +2  diverged +[01]  --lr 100$' $S --sweep lr=100,0.01 --epochs 2 --weight-decay 1
 
 case_ 'what it cannot do is refused'
 refusals 1 $S --sweep <<'END'

@@ -7,8 +7,7 @@ printed_rate() { grep -o -- '--lr [^ ]*' out | tail -n 1 | cut -d ' ' -f 2; }
 case_ 'a rate is found' # with it the network learns much better than at the lowest
 rows 6000 >many.csv # 750 steps
 M="$T --train many.csv"
-ok $M --tune tune.png
-printed 1 '^tune +[0-9]+ steps at [0-9]+ rates from 1e-05 to [0-9.]+'
+prints 1 '^tune +[0-9]+ steps at [0-9]+ rates from 1e-05 to [0-9.]+' $M --tune tune.png
 printed 1 '^wrote +tune.png$'
 is_png tune.png
 rate=$(printed_rate)
@@ -29,8 +28,7 @@ case_ 'a loss that diverges ends it' # labels that the pixels do not tell: no ra
 awk 'BEGIN {
   for (row = 0; row < 1000; row++) print (row * 7919 % 13 < 6) ",255," row % 256
 }' >noise.csv
-ok $S --hidden 32,32 --train noise.csv --tune noise.png
-printed 1 '^tune .*, where the loss diverged$'
+prints 1 '^tune .*, where the loss diverged$' $S --hidden 32,32 --train noise.csv --tune noise.png
 
 case_ 'what it cannot do is refused'
 for output in '--save x.st' '--log x.csv' '--plot x.png' '--weights x.png' '--mistakes x.png' \

@@ -47,11 +47,9 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench mlp-scaling; do
     continue
   }
   sanitized || (ulimit -s 1000 && refuses 1 'a stack of 1000 KiB is too small: ')
-  ok --version
-  printed 1 "^$program [0-9]+\.[0-9]+\.[0-9]+$"
+  prints 1 "^$program [0-9]+\.[0-9]+\.[0-9]+$" --version
   printed 1 ''
-  ok --help
-  printed 1 "^Usage: $program "
+  prints 1 "^Usage: $program " --help
   printed 0 '^.{81}' # of a width that any terminal has
   STDOUT=/dev/full fails 1 'No space left' --help
   refusals 2 < <(sed -n "s/^$program|//p" wrong)
@@ -61,8 +59,7 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench mlp-scaling; do
     sanitized || (ulimit -s 1024 && ok $T --epochs 1 --threads 2)
     ;;
   mlp-lab)
-    ok softmax --help
-    printed 1 '^Usage: mlp-lab TOPIC'
+    prints 1 '^Usage: mlp-lab TOPIC' softmax --help
     { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # as `| head` does
     [ "$(cat err out)" = 141 ]
     ;;

@@ -16,8 +16,7 @@ for resident in yes no; do
 done
 
 case_ 'test rows speak once' # epochs say val-acc, the last line the accuracy of the saved network
-ok $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --quiet
-printed 1 '^epoch '
+prints 1 '^epoch ' $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --quiet
 printed 1 '^test     loss [0-9.]+  acc [0-9.]+%  of 50 rows$'
 printed 1 ' val-loss   val-acc '
 grep '"kind": "test"' run.jsonl >tested
@@ -103,8 +102,7 @@ fails 1 'unlabelled.csv has no label column' $N --test unlabelled.csv
 said '--validation 0.1'
 # There is nothing in data/.
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of train.csv' $N
-ok $N --validation 0.1 --epochs 20 --save k.st
-printed 0 '^test '
+prints 0 '^test ' $N --validation 0.1 --epochs 20 --save k.st
 ok --load k.st --device cpu --predict unlabelled.csv --output k.csv
 printf 'ImageId,Label\n1,0\n2,1\n' | cmp - k.csv
 

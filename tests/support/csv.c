@@ -91,10 +91,14 @@ void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
+DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
+  return dataset_open(
+      &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
+}
+
 DatasetReader *open_reader(int threads, size_t ahead) {
-  DatasetReader *reader = dataset_open(
-      &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, &error);
-  if (!reader) fail_msg("%s", error.text);
+  DatasetReader *reader = try_reader(threads, ahead, &error);
+  OK(reader != NULL);
   return reader;
 }
 

@@ -52,7 +52,8 @@ typedef struct {
 void expect(CsvCase row);
 void expect_bytes(size_t length, CsvCase row); /* of the text, which may hold zeros */
 
-/* Opens the file for 10 classes; must not fail. */
+/* Opens the file for 10 classes; open_reader must not fail. */
+DatasetReader *try_reader(int threads, size_t ahead, Error *why);
 DatasetReader *open_reader(int threads, size_t ahead);
 
 /* Returns `rows` rows of text, "1,2\n" each. */

@@ -9,6 +9,7 @@
 #   run ARGUMENT...            runs mlp-train; $status, and the files out, or $STDOUT, and err, are what
 #                              it left
 #   ok ARGUMENT...             run, which succeeds and complains of nothing
+#   prints COUNT REGEX ARG...  ok, and so many lines that it printed match
 #   fails STATUS TEXT ARG...   run, which ends so; all that it said is one printable line with TEXT in it,
 #                              and where to look for help after wrong usage, which is STATUS 2
 #   refuses STATUS TEXT ARG... fails, and nothing was printed before
@@ -76,6 +77,10 @@ run() {
 ok() {
   run "$@"
   if [ "$status" != 0 ] || [ -s err ]; then die "$*: exit code $status, $(cat err)"; fi
+}
+prints() {
+  ok "${@:3}"
+  printed "$1" "$2"
 }
 said() { grep -qF -e "$1" err || die "'$(cat err)' does not say '$1'"; }
 failed() { # STATUS TEXT: what fails and interrupt say of the last run

@@ -30,6 +30,11 @@
 #define VALUES(type, ...) ((type const[]){__VA_ARGS__})
 #define TEXTS(...) VALUES(const char *, __VA_ARGS__)
 
+/* A row of two texts: what is given, and what is said or made of it. */
+typedef struct {
+  const char *given, *wanted;
+} Pair;
+
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
 /* The same between two fixtures of its own; either may be NULL. */
