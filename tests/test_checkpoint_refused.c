@@ -141,17 +141,11 @@ IN_FOLDER(bad_files_are_refused) {
   }
 }
 
-static size_t file_size(const char *path) {
-  struct stat status;
-  assert_int_equal(stat(path, &status), 0);
-  return (size_t)status.st_size;
-}
-
 /* A header of exactly the bound is read; a byte more is not, though the file has it. */
 IN_FOLDER(header_has_a_bound) {
   static const char entries[] = "{" WEIGHT "," BIAS "}";
   forge(model, entries, 0); /* eight bytes, the header and 32 of data */
-  const size_t given = sizeof entries - 1, length = file_size(model) - 40, bound = 1 << 20;
+  const size_t given = sizeof entries - 1, length = read_content(model).size - 40, bound = 1 << 20;
   const int most = (int)(given + bound - length);
   forge(model, text_printf("%-*s", most, entries), 32);
   Checkpoint checkpoint = must_load(model);

@@ -14,15 +14,26 @@
 
 typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;
 
-static void add(EngineSums *sums, EngineSums some) {
-  sums->loss += some.loss;
-  sums->correct += some.correct;
-  sums->rows += some.rows;
+/* The sums that were collected while an engine trained, until its end. */
+static EngineSums collected;
+
+static void add(EngineSums some) {
+  collected.loss += some.loss;
+  collected.correct += some.correct;
+  collected.rows += some.rows;
 }
 
-static void pace_host(Engine *engine, Pace pace, EngineSums *sums) {
+static void pace_host(Engine *engine, Pace pace) {
   if (pace == SLOW_HOST) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-  if (pace == WAITING) add(sums, collect(engine));
+  if (pace == WAITING) add(collect(engine));
+}
+
+static Outcome end(Engine *engine) {
+  Outcome o = close_with_outcome(engine);
+  add(o.sums);
+  o.sums = collected;
+  collected = (EngineSums){0};
+  return o;
 }
 
 /* The data streams through two buffers of the dataset in turn; RESIDENT, each window has a place of
@@ -30,7 +41,6 @@ static void pace_host(Engine *engine, Pace pace, EngineSums *sums) {
    then evaluated. */
 static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace) {
   const uint64_t window = engine->config.staging_rows;
-  EngineSums sums = {0};
   uint64_t turn = 0;
   for (uint64_t from = 0; from < c->rows; from += window, turn++) {
     const uint64_t rows = c->rows - from < window ? c->rows - from : window;
@@ -41,15 +51,13 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
                               .key = 5,
                               .steps = whole_batches(c, rows) / (uint64_t)c->batch,
                               .learning_rate = 0.001f};
-    pace_host(engine, pace, &sums);
+    pace_host(engine, pace);
     send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
     for (int again = 0; again < (quick() ? 2 : 40); again++) train(engine, range);
-    pace_host(engine, pace, &sums);
+    pace_host(engine, pace);
     OK(engine_evaluate(engine, first_row, rows, &error));
   }
-  Outcome o = close_with_outcome(engine);
-  add(&o.sums, sums);
-  return o;
+  return end(engine);
 }
 
 CONTRACT(test_streaming, tested_levels()) {
@@ -78,7 +86,6 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
       {0, 0, rows}, {1, 0, rows},           {0, 0, rows}, {0, 0, rows},
       {0, 0, half}, {1, half, rows - half}, {0, 0, rows}, {1, half, half / 2},
   };
-  EngineSums sums = {0};
   for (int u = 0; u < UPLOADS; u++) {
     send_rows(engine, uploads[u].buffer, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
     for (uint64_t again = 0; again < (quick() ? 2 : 40); again++)
@@ -87,11 +94,9 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
                                  .key = again,
                                  .steps = whole_batches(c, rows) / (uint64_t)c->batch,
                                  .learning_rate = 0.001f});
-    pace_host(engine, pace, &sums);
+    pace_host(engine, pace);
   }
-  Outcome o = close_with_outcome(engine);
-  add(&o.sums, sums);
-  return o;
+  return end(engine);
 }
 
 CONTRACT(test_upload_over_rows_in_use_waits, tested_levels()) {

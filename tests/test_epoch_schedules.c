@@ -35,25 +35,25 @@ typedef struct {
   uint8_t *correct;
 } Outcome;
 
-/* Some training steps on a random network and random rows, under one schedule after the other, each
-   judged against float64 and, bit by bit, against the first one. */
-static struct {
-  EpochCase of;
-  EpochPlan plan;
-  EngineConfig config;
-  TrainRange range;
-  uint32_t end_step;
-  size_t stride, outcome_bytes;
-  uint8_t *pixels;
-  uint16_t *labels;
-  uint32_t *order;
-  float *gram;
-  void *mail;
-  Outcome start, first, now;
-  double *parameters, *momentum; /* the reference's */
-  EngineSums first_step;         /* what the reference counts in it */
-  bool has_first;
-} trial;
+/* A trial: some training steps on a random network and random rows, under one schedule after the
+   other, each judged against float64 and, bit by bit, against the first one. */
+static EpochCase trial;
+static const UpdateRule rule = {0.9F, 1e-3F};
+static const float learning_rate = 0.05F;
+static EpochPlan plan;
+static EngineConfig config;
+static const Network *const network = &config.network;
+static uint32_t end_step;
+static size_t stride, outcome_bytes;
+static uint8_t *pixels;
+static uint16_t *labels;
+static uint32_t *order;
+static float *gram;
+static void *mail;
+static Outcome start, now;
+static void *first_outcome;           /* all of it; NULL: there was none yet */
+static double *parameters, *momentum; /* the reference's */
+static EngineSums first_step;         /* what the reference counts in it */
 
 /* Returns zeros on a boundary that mail may begin at. */
 static void *aligned(size_t count, size_t size) {
@@ -63,48 +63,50 @@ static void *aligned(size_t count, size_t size) {
 }
 
 static Outcome new_outcome(void) {
-  const size_t floats = trial.config.network.floats;
-  float *block = aligned(trial.outcome_bytes, 1), *loss = block + 2 * floats;
-  return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.of.rows)};
+  const size_t floats = network->floats;
+  float *block = aligned(outcome_bytes, 1), *loss = block + 2 * floats;
+  return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
 /* The network, its momentum, and rows of which four pixels in five are 0, as in a picture. */
 static void draw_rows(void) {
-  const Network *network = &trial.config.network;
-  const EpochCase *of = &trial.of;
-  network_initialise(network, of->seed, trial.start.parameters);
+  network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
-  reference_fill(values, network->floats, -0.01, 0.01, of->seed + 1);
+  reference_fill(values, network->floats, -0.01, 0.01, trial.seed + 1);
   for (int l = 0; l < network->layers; l++) { /* the padding stays 0 */
     const size_t out = (size_t)network->size[l + 1], in = (size_t)network->size[l];
     const size_t weight = network->weight[l], bias = network->bias[l];
-    reference_to_float(values + weight, out * in, trial.start.momentum + weight);
-    reference_to_float(values + bias, out, trial.start.momentum + bias);
-    reference_to_float(values + bias, out, trial.start.parameters + bias);
+    reference_to_float(values + weight, out * in, start.momentum + weight);
+    reference_to_float(values + bias, out, start.momentum + bias);
+    reference_to_float(values + bias, out, start.parameters + bias);
   }
-  trial.pixels = aligned(of->rows, trial.stride);
-  trial.labels = aligned(of->rows, sizeof *trial.labels);
-  trial.order = aligned(of->rows, sizeof *trial.order);
-  reference_fill_pixels(trial.pixels, of->rows * trial.stride, of->seed);
-  for (size_t i = 0; i < of->rows * trial.stride; i++)
-    if (random_words(of->seed, 1, i).word[0] % 5 != 0) trial.pixels[i] = 0;
-  reference_fill_labels(trial.labels, of->rows, of->shape.classes, of->seed);
-  for (uint32_t p = 0; p < of->rows; p++) trial.order[p] = random_permute(p, of->rows, of->seed);
+  pixels = aligned(trial.rows, stride);
+  labels = aligned(trial.rows, sizeof *labels);
+  order = aligned(trial.rows, sizeof *order);
+  reference_fill_pixels(pixels, trial.rows * stride, trial.seed);
+  for (size_t i = 0; i < trial.rows * stride; i++)
+    if (random_words(trial.seed, 1, i).word[0] % 5 != 0) pixels[i] = 0;
+  reference_fill_labels(labels, trial.rows, trial.shape.classes, trial.seed);
+  for (uint32_t p = 0; p < trial.rows; p++) order[p] = random_permute(p, trial.rows, trial.seed);
 }
 
-/* Steps of the range, the first of which it counts. */
+/* Trains the steps, the first of which it counts. */
 static void train_reference(void) {
-  const size_t floats = trial.config.network.floats;
+  const size_t floats = network->floats;
   EngineSums others = {0};
-  TrainRange range = trial.range;
-  trial.parameters = allocate(floats, sizeof(double));
-  trial.momentum = allocate(floats, sizeof(double));
-  reference_to_double(trial.start.parameters, floats, trial.parameters);
-  reference_to_double(trial.start.momentum, floats, trial.momentum);
-  for (range.steps = 1; range.first_step < trial.end_step; range.first_step++)
-    reference_train(&trial.config, trial.parameters, trial.momentum, trial.pixels, trial.stride,
-                    trial.labels, &range,
-                    range.first_step == trial.of.first_step ? &trial.first_step : &others);
+  TrainRange range = {.rows = trial.rows,
+                      .shuffled = true,
+                      .key = trial.seed,
+                      .first_step = trial.first_step,
+                      .steps = 1,
+                      .learning_rate = learning_rate};
+  parameters = allocate(floats, sizeof(double));
+  momentum = allocate(floats, sizeof(double));
+  reference_to_double(start.parameters, floats, parameters);
+  reference_to_double(start.momentum, floats, momentum);
+  for (; range.first_step < end_step; range.first_step++)
+    reference_train(&config, parameters, momentum, pixels, stride, labels, &range,
+                    range.first_step == trial.first_step ? &first_step : &others);
 }
 
 /* Returns why the plan refuses the case, or NULL. */
@@ -114,27 +116,22 @@ static const char *begin_trial(const EpochCase *of) {
   const EpochShape shape = of->shape;
   const char *why_not;
   free_kept();
-  memset(&trial, 0, sizeof trial);
-  plan_epoch(shape, &limits, &trial.plan, &why_not);
+  plan_epoch(shape, &limits, &plan, &why_not);
   if (why_not) return why_not;
-  trial.of = *of;
-  trial.stride = round_up((size_t)shape.inputs, 16);
-  trial.end_step = (uint32_t)ceil_div(of->rows, (uint32_t)shape.batch);
-  trial.config = (EngineConfig){
-      .training = {.batch = shape.batch, .rule.momentum = 0.9F, .rule.weight_decay = 1e-3F}};
-  OK(network_init(&trial.config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
+  trial = *of;
+  first_outcome = NULL;
+  first_step = (EngineSums){0};
+  stride = round_up((size_t)shape.inputs, 16);
+  end_step = (uint32_t)ceil_div(of->rows, (uint32_t)shape.batch);
+  config.training = (Training){
+      .batch = shape.batch, .rule.momentum = rule.momentum, .rule.weight_decay = rule.weight_decay};
+  OK(network_init(&config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
                   shape.classes, &error));
-  trial.range = (TrainRange){.rows = of->rows,
-                             .shuffled = true,
-                             .key = of->seed,
-                             .first_step = of->first_step,
-                             .learning_rate = 0.05F};
-  trial.outcome_bytes = (2 * trial.config.network.floats + of->rows) * sizeof(float) + of->rows;
-  trial.start = new_outcome();
-  trial.first = new_outcome();
-  trial.now = new_outcome();
-  trial.gram = aligned((size_t)trial.end_step * EPOCH_GRAM, sizeof *trial.gram);
-  trial.mail = aligned(trial.plan.mail_bytes, 1);
+  outcome_bytes = (2 * network->floats + of->rows) * sizeof(float) + of->rows;
+  start = new_outcome();
+  now = new_outcome();
+  gram = aligned((size_t)end_step * EPOCH_GRAM, sizeof *gram);
+  mail = aligned(plan.mail_bytes, 1);
   draw_rows();
   train_reference();
   return NULL;
@@ -148,42 +145,39 @@ static void must_begin_trial(const EpochCase *of) {
 /* Steps first to last - 1; their stamps are one more than their numbers. Returns false if they were
    not trained. */
 static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
-  const Network *network = &trial.config.network;
-  const UpdateRule rule = {trial.config.training.rule.momentum,
-                           trial.config.training.rule.weight_decay};
-  const uint32_t batch = (uint32_t)trial.of.shape.batch, end = last * batch;
-  EpochJob job = {.d_pixels = trial.pixels,
-                  .d_labels = trial.labels,
-                  .d_order = trial.order,
-                  .stride = trial.stride,
+  const uint32_t batch = (uint32_t)trial.shape.batch, end = last * batch;
+  EpochJob job = {.d_pixels = pixels,
+                  .d_labels = labels,
+                  .d_order = order,
+                  .stride = stride,
                   .position = first * batch,
-                  .end = end < trial.of.rows ? end : trial.of.rows,
-                  .learning_rate = trial.range.learning_rate,
+                  .end = end < trial.rows ? end : trial.rows,
+                  .learning_rate = learning_rate,
                   .rule = rule,
-                  .d_parameters = trial.now.parameters,
-                  .d_momentum = trial.now.momentum,
-                  .results = {trial.now.loss, trial.now.correct},
-                  .d_gram = trial.gram,
-                  .d_mail = trial.mail,
+                  .d_parameters = now.parameters,
+                  .d_momentum = now.momentum,
+                  .results = {now.loss, now.correct},
+                  .d_gram = gram,
+                  .d_mail = mail,
                   .first_stamp = first + 1};
   for (int l = 0; l < 3; l++) {
     job.layout.weight[l] = network->weight[l];
     job.layout.bias[l] = network->bias[l];
   }
-  cudaError_t status = launch_gram(&trial.plan, &job, NULL);
-  if (status == cudaSuccess) status = launch_epoch(&trial.plan, &job, NULL);
+  cudaError_t status = launch_gram(&plan, &job, NULL);
+  if (status == cudaSuccess) status = launch_epoch(&plan, &job, NULL);
   if (status == cudaErrorLaunchFailure) fputs(emulator_report(), said);
   if (status == cudaErrorInvalidValue) fputs("the launcher refuses the job\n", said);
   return status == cudaSuccess;
 }
 
-/* ||out - ref|| in parts of ||ref - start||, the way that training went; what storing a weight as
+/* ||out - ref|| in parts of ||ref - from||, the way that training went; what storing a weight as
    float32 takes is added to it, for a way may be short. */
-static double way_error(const float *out, const double *ref, const float *start, size_t count) {
+static double way_error(const float *out, const double *ref, const float *from, size_t count) {
   double difference = 0, way = 0, size = 0;
   for (size_t i = 0; i < count; i++) {
     difference += ((double)out[i] - ref[i]) * ((double)out[i] - ref[i]);
-    way += (ref[i] - (double)start[i]) * (ref[i] - (double)start[i]);
+    way += (ref[i] - (double)from[i]) * (ref[i] - (double)from[i]);
     size += ref[i] * ref[i];
   }
   return isfinite(difference) ? sqrt(difference) / (sqrt(way) + sqrt(size) / 100) : INFINITY;
@@ -196,53 +190,50 @@ static void judge(FILE *said, const char *of, const char *what, double off, doub
 
 static void judge_tensor(FILE *said, const char *what, size_t at, size_t count) {
   judge(said, "", what,
-        way_error(trial.now.parameters + at, trial.parameters + at, trial.start.parameters + at,
-                  count),
-        WAY_BOUND);
+        way_error(now.parameters + at, parameters + at, start.parameters + at, count), WAY_BOUND);
   judge(said, "momentum of ", what,
-        reference_relative_error(trial.now.momentum + at, trial.momentum + at, count), WAY_BOUND);
+        reference_relative_error(now.momentum + at, momentum + at, count), WAY_BOUND);
 }
 
 /* The loss of the first step's rows, which every parameter has a part in. */
 static void judge_loss(FILE *said) {
-  const uint32_t first = trial.of.first_step * (uint32_t)trial.of.shape.batch;
+  const uint32_t first = trial.first_step * (uint32_t)trial.shape.batch;
   double loss = 0;
   uint64_t correct = 0;
-  for (uint32_t p = first; p < first + (uint32_t)trial.first_step.rows; p++) {
-    loss += (double)trial.now.loss[p];
-    correct += trial.now.correct[p];
+  for (uint32_t p = first; p < first + (uint32_t)first_step.rows; p++) {
+    loss += (double)now.loss[p];
+    correct += now.correct[p];
   }
-  judge(said, "", "loss", fabs(loss / trial.first_step.loss - 1), LOSS_BOUND);
-  if (correct != trial.first_step.correct) fputs("rows that are right are others\n", said);
+  judge(said, "", "loss", fabs(loss / first_step.loss - 1), LOSS_BOUND);
+  if (correct != first_step.correct) fputs("rows that are right are others\n", said);
 }
 
 static void judge_outcome(FILE *said) {
   static const char *const names[] = {"W1", "W2", "W3", "b1", "b2", "b3"};
-  const Network *network = &trial.config.network;
   for (int l = 0; l < network->layers; l++) {
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     judge_tensor(said, names[l], network->weight[l], out * in);
     judge_tensor(said, names[3 + l], network->bias[l], out);
   }
   judge_loss(said);
-  if (!trial.has_first) memcpy(trial.first.parameters, trial.now.parameters, trial.outcome_bytes);
-  if (memcmp(trial.now.parameters, trial.first.parameters, trial.outcome_bytes) != 0)
+  if (!first_outcome)
+    first_outcome = memcpy(allocate(outcome_bytes, 1), now.parameters, outcome_bytes);
+  if (memcmp(now.parameters, first_outcome, outcome_bytes) != 0)
     fputs("other bits than under the first schedule\n", said);
-  trial.has_first = true;
 }
 
 /* Trains as `how` says (its mail is the trial's). Returns what did not go well, in lines. */
 static const char *run_trial(Emulator how) {
-  const uint32_t last = trial.end_step;
-  const uint32_t split = how.seed % 2 && trial.of.split ? trial.of.split : last;
+  const uint32_t last = end_step;
+  const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
   FILE *said = text_open();
-  memcpy(trial.now.parameters, trial.start.parameters, trial.outcome_bytes);
-  memset(trial.mail, 0, trial.plan.mail_bytes);
-  memset(trial.gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *trial.gram); /* NaN */
+  memcpy(now.parameters, start.parameters, outcome_bytes);
+  memset(mail, 0, plan.mail_bytes);
+  memset(gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *gram); /* NaN */
   emulator = how;
-  emulator.mail = trial.mail;
-  emulator.mail_bytes = trial.plan.mail_bytes;
-  if (train_steps(trial.of.first_step, split, said) &&
+  emulator.mail = mail;
+  emulator.mail_bytes = plan.mail_bytes;
+  if (train_steps(trial.first_step, split, said) &&
       (split == last || train_steps(split, last, said)))
     judge_outcome(said);
   return text_close(said);
@@ -382,7 +373,7 @@ TEST(test_finds_barrier_left_out) {
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
     must_begin_trial(&two_groups);
-    const EpochBuffers b = epoch_buffers(&trial.plan, i);
+    const EpochBuffers b = epoch_buffers(&plan, i);
     assert_found(b.name, &two_groups, (Emulator){.buffer_at = b.first, .buffer = b.packets}, 24,
                  "wait for mail, the first for packet ");
   }

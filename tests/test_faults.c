@@ -73,10 +73,6 @@ static Content content_of(const char *place, const char *name) {
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
-static bool is_text(const char *name) {
-  return strcmp(name, "out") == 0 || strncmp(name, "log", 3) == 0;
-}
-
 /* How the file of one folder is like that of another. */
 static Likeness compare(const char *place, const char *other, const char *name) {
   const Content a = content_of(place, name), model = content_of(other, name);
@@ -168,8 +164,9 @@ static bool is_whole(const char *name, const Run *r, bool well) {
   const Likeness likeness = compare(".", output ? end_folders[0] : before, name);
   bool good = likeness == SAME || (output && !well && compare(".", before, name) == SAME);
   for (int i = 1; output && i < r->ends; i++) good |= compare(".", end_folders[i], name) == SAME;
-  if (output && is_text(name))
-    good |= r->ends > 1 || (!well && (likeness == BEGINNING || strcmp(name, "out") == 0));
+  if (output && strncmp(name, "log", 3) == 0)
+    good |= r->ends > 1 || (!well && likeness == BEGINNING);
+  if (strcmp(name, "out") == 0) good |= r->ends > 1 || !well;
   return good;
 }
 

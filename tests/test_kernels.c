@@ -149,13 +149,13 @@ KERNEL_TEST(test_sum) {
 
 static void check_scale_pixels(Shape s, uint64_t seed) {
   const Batch b = make_batch(s.rows, s.in, 10, s.rows / 2, seed % 2, seed);
-  float *d_x = poisoned_floats(area(s.rows, s.in));
+  float *d_x = poisoned_floats(x_count(s));
   LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 255, 0);
   double *expected = batch_input(&b, s.in);
-  assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
-  for (size_t p = 0; p < area(s.rows, s.in); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
+  assert_near("scale_pixels", s, d_x, expected, x_count(s), bound(0, PIXEL_ROUNDINGS));
+  for (size_t p = 0; p < x_count(s); p++) expected[p] = 255 * expected[p] / 16 + 0.5;
   LAUNCH(scale_pixels, b.view, d_x, s.in, 1.0f / 16, -0.5f);
-  assert_near("scale_pixels", s, d_x, expected, area(s.rows, s.in), bound(0, PIXEL_ROUNDINGS));
+  assert_near("scale_pixels", s, d_x, expected, x_count(s), bound(0, PIXEL_ROUNDINGS));
 }
 
 KERNEL_TEST(test_scale_pixels) {
@@ -166,7 +166,7 @@ KERNEL_TEST(test_scale_pixels) {
 KERNEL_TEST(test_add_bias) {
   foreach (shape, VALUES(Shape, {1, 0, 1}, {7, 0, 10}, {65, 0, 301}, {3, 0, 4096})) {
     const Shape s = *shape;
-    const size_t count = area(s.rows, s.out);
+    const size_t count = z_count(s);
     const Values z = random_values(count, 1), b = random_values((size_t)s.out, 2);
     float *expected = host(count * sizeof *expected);
     for (size_t j = 0; j < count; j++)
@@ -196,12 +196,6 @@ KERNEL_TEST(test_relu_and_mask) {
 }
 
 /* ---- augmentation --------------------------------------------------------------------------- */
-
-static AugmentStrengths only(int kind, float strength) {
-  AugmentStrengths strengths = {0};
-  strengths.most[kind] = strength;
-  return strengths;
-}
 
 static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, int side,
                           AugmentStrengths strengths) {
@@ -258,8 +252,11 @@ KERNEL_TEST(test_augment_refuses) {
   REFUSED(augment, d, d_to, 1, 784, 0, usual, 1);
   REFUSED(augment, d, d_to, 1, 65 * 80, 65, usual, 1);
   for (int k = 0; k < AUGMENT_KINDS; k++)
-    foreach (each, VALUES(float, -1, NAN, 1e6f))
-      REFUSED(augment, d, d_to, 1, 784, 28, only(k, *each), 1);
+    foreach (each, VALUES(float, -1, NAN, 1e6f)) {
+      AugmentStrengths bad = {0};
+      bad.most[k] = *each;
+      REFUSED(augment, d, d_to, 1, 784, 28, bad, 1);
+    }
   assert_unwritten(d, 2 * 784);
   CUDA_OK(cudaGetLastError());
 }

@@ -12,7 +12,7 @@ TESTS_WITH(kernels_open, kernels_close);
 /* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
    and of pixels of stored rows, some beyond the end. */
 static void check_forward(Shape s, uint64_t seed) {
-  const size_t count = area(s.rows, s.out);
+  const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
     const double *library =
@@ -36,9 +36,9 @@ static void check_forward(Shape s, uint64_t seed) {
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward)
 
 static void check_backward(Shape s, uint64_t seed) {
-  const size_t count = area(s.rows, s.in);
-  const Values dz = random_values(area(s.rows, s.out), seed);
-  const Values w = random_values(area(s.out, s.in), seed + 1);
+  const size_t count = x_count(s);
+  const Values dz = random_values(z_count(s), seed);
+  const Values w = random_values(w_count(s), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
   double *library =
@@ -63,7 +63,7 @@ WALK_TEST(test_backward, for_all_shapes, check_backward)
 
 static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
-  const size_t weights = area(s.out, s.in);
+  const size_t weights = w_count(s);
   const Batch batch = short_batch(s, seed);
   Layer l = make_layer(&batch, s, pixels, seed + 2);
   const double *library =
@@ -119,7 +119,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers)
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {
   const Shape s = {64, 50, 33};
-  const size_t weights = area(s.out, s.in);
+  const size_t weights = w_count(s);
   foreach (left, VALUES(int, 0, -1, -100))
     for (int pixels = 0; pixels < 2; pixels++) {
       const Batch batch = make_batch(s.rows, s.in, 10, *left, true, 8);

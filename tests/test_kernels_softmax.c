@@ -311,9 +311,9 @@ KERNEL_TEST(test_ranks_share_a_step) {
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found
    itself. */
 static void check_head_gemms(Shape s, uint64_t seed) {
-  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const size_t zs = z_count(s), xs = x_count(s);
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
-  const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
+  const Values x = signed_values(xs, seed), w = random_values(w_count(s), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
   double *z = host_doubles(zs), *dz = host_doubles(zs);
   float *d_z = poisoned_floats(zs), *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);

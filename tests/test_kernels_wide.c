@@ -16,7 +16,7 @@ enum { WAYS = 3 };
 /* Returns in how many ways a shape is tried. Most of a large one's time is the host's, to compare.
  */
 static int ways_of(Shape s) {
-  return area(s.rows, s.out) + area(s.rows, s.in) + area(s.out, s.in) < 1000000 ? WAYS : 1;
+  return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }
 
 /* Returns true for a way, which the kernels take from now on. */
@@ -92,7 +92,7 @@ static void assert_split(float value, float expected, int terms) {
 }
 
 static void check_split(Shape s, uint64_t seed) {
-  const size_t count = area(s.rows, s.in);
+  const size_t count = x_count(s);
   const Values x = signed_values(count, seed);
   const float *expected = fetch_floats(x.d, count);
   for (int terms = 1; terms <= 2; terms++) {
@@ -182,43 +182,40 @@ static void for_all_wide_shapes(CheckShape *check_shape) {
 
 /* ---- forward and backward ------------------------------------------------------------------- */
 
-static void check_forward_by(int terms, const Forward *f, bool pixels, Shape s, bool relu) {
-  const size_t count = area(s.rows, s.out);
-  const double *expected = add_bias(f->z, f->b.host, s, relu);
-  const double limit = planes_bound(terms, s.in, f->roundings);
-  const Planes x = input_planes(&f->batch, f->x, pixels, terms, s);
-  const Planes weights = planes_of(f->w, terms, s.out, s.in);
-  EACH_WAY(ways_of(s)) {
-    const Planes y = make_planes(terms, s.rows, s.out, largest_of(expected, count));
-    float *d_y = poisoned_floats(count);
-    LAUNCH(ones, y);
-    LAUNCH(wide_forward, x, weights, f->b.d, y, d_y, relu);
-    assert_near("wide forward", s, d_y, expected, count, limit);
-    assert_near("wide forward", s, values_of(y), expected, count, limit);
-    float *d_alone = poisoned_floats(count); /* without planes */
-    LAUNCH(wide_forward, x, weights, f->b.d, (Planes){.rows = s.rows, .columns = s.out}, d_alone,
-           relu);
-    assert_exact(d_alone, fetch_floats(d_y, count), count);
-    const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
-    for (int r = 0; r < s.rows; r++)
-      assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
-  }
-}
-
 static void check_forward(Shape s, uint64_t seed) {
+  const int relu = seed / 1000 % 2;
+  const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
-    for (int terms = 1; terms <= 2; terms++)
-      check_forward_by(terms, &f, pixels, s, seed / 1000 % 2);
+    const double *expected = add_bias(f.z, f.b.host, s, relu);
+    for (int terms = 1; terms <= 2; terms++) {
+      const double limit = planes_bound(terms, s.in, f.roundings);
+      const Planes x = input_planes(&f.batch, f.x, pixels, terms, s);
+      const Planes w = planes_of(f.w, terms, s.out, s.in);
+      EACH_WAY(ways_of(s)) {
+        const Planes y = make_planes(terms, s.rows, s.out, largest_of(expected, count));
+        const Planes none = {.rows = s.rows, .columns = s.out};
+        float *d_y = poisoned_floats(count), *d_alone = poisoned_floats(count);
+        LAUNCH(ones, y);
+        LAUNCH(wide_forward, x, w, f.b.d, y, d_y, relu);
+        assert_near("wide forward", s, d_y, expected, count, limit);
+        assert_near("wide forward", s, values_of(y), expected, count, limit);
+        LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, relu);
+        assert_exact(d_alone, fetch_floats(d_y, count), count);
+        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
+        for (int r = 0; r < s.rows; r++)
+          assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
+      }
+    }
   }
 }
 
 WALK_TEST(test_forward, for_all_wide_shapes, check_forward)
 
 static void check_backward(Shape s, uint64_t seed) {
-  const size_t count = area(s.rows, s.in);
-  const Values dz = random_values(area(s.rows, s.out), seed);
-  const Values w = random_values(area(s.out, s.in), seed + 1);
+  const size_t count = x_count(s);
+  const Values dz = random_values(z_count(s), seed);
+  const Values w = random_values(w_count(s), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
   reference_relu_mask(a.host, count, dx);
@@ -241,9 +238,9 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward)
 
 /* The planes hold what launch_head leaves as floats; the results are the same bits. */
 static void check_head(Shape s, int terms, uint64_t seed) {
-  const size_t zs = area(s.rows, s.out), xs = area(s.rows, s.in);
+  const size_t zs = z_count(s), xs = x_count(s);
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
-  const Values x = signed_values(xs, seed), w = random_values(area(s.out, s.in), seed + 1);
+  const Values x = signed_values(xs, seed), w = random_values(w_count(s), seed + 1);
   const Values b = signed_values((size_t)s.out, seed + 2);
   float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
   const Planes dz = make_planes(terms, s.rows, s.out, 1), dx = make_planes(terms, s.rows, s.in, 1);
@@ -294,7 +291,7 @@ static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pi
 }
 
 static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
-  const size_t weights = area(l->layer.shape.out, l->layer.shape.in);
+  const size_t weights = w_count(l->layer.shape);
   assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms), NULL);
   const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes are those of new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
@@ -387,9 +384,9 @@ KERNEL_TEST(test_no_step_updates_nothing) {
 KERNEL_TEST(test_same_bits) {
   needs_wide();
   const Shape s = {100, ON_EMULATOR ? 1024 : 4096, 70};
-  const size_t count = area(s.rows, s.out);
-  const Values x = random_values(area(s.rows, s.in), 1);
-  const Values w = random_values(area(s.out, s.in), 2), b = signed_values((size_t)s.out, 3);
+  const size_t count = z_count(s);
+  const Values x = random_values(x_count(s), 1);
+  const Values w = random_values(w_count(s), 2), b = signed_values((size_t)s.out, 3);
   const Planes px = planes_of(x, 2, s.rows, s.in), pw = planes_of(w, 2, s.out, s.in);
   const Planes y = make_planes(2, s.rows, s.out, 4096);
   EACH_WAY(WAYS) {

@@ -45,12 +45,6 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static const OptionRow *row_of(const char *name) {
-  const OptionRow *row = options_table.rows;
-  while (strcmp(row->name, name) != 0) row++;
-  return row;
-}
-
 /* A value that is not the default; a list of sizes is a file's name, too. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
@@ -95,8 +89,7 @@ TEST(values_are_what_they_say) {
   accept("--hidden 7,16384,1 --augment rotate=15,scale=0.2,shift=0 --dropout 0.1 "
          "--device-memory 3 --test=b.csv",
          NULL);
-  assert_memory_equal(&options.training.hidden, &((HiddenSizes){3, {7, 16384, 1}}),
-                      sizeof(HiddenSizes));
+  assert_memory_equal(&t->hidden, &((HiddenSizes){3, {7, 16384, 1}}), sizeof(HiddenSizes));
   assert_true(augment_same(t->augment, (AugmentStrengths){{0, 15, 0.2f}}));
   assert_true(training_dropout(t, 1) == 0.1f && t->device_memory == 3000000);
   assert_string_equal(options_test_file(&options), "b.csv");
@@ -104,12 +97,10 @@ TEST(values_are_what_they_say) {
          "--seed 4294967295 --fusion layer --resident no --lr-schedule cosine "
          "--optimizer adamw",
          NULL);
-  assert_true(options.training.epochs == 3 && t->batch == 65536 &&
-              options.training.schedule.rate == 0.5f);
+  assert_true(t->epochs == 3 && t->batch == 65536 && t->schedule.rate == 0.5f);
   assert_true(t->rule.momentum == 0.25f && t->rule.weight_decay == 1e-4f);
   assert_true(t->seed == UINT32_MAX && t->fusion == FUSION_LAYER);
-  assert_true(options.training.resident == RESIDENT_NO &&
-              options.training.schedule.kind == SCHEDULE_COSINE);
+  assert_true(t->resident == RESIDENT_NO && t->schedule.kind == SCHEDULE_COSINE);
   assert_int_equal(t->rule.kind, OPTIMIZER_ADAMW);
   accept("--load m --predict x.csv --output y.csv --probabilities", NULL);
   assert_true(options.load.count == 1 && options.probabilities);
@@ -331,8 +322,9 @@ TEST(a_number_may_be_a_bound_of_its_range) {
 TEST(every_number_reads_back) {
   foreach (text_of, TEXTS("0x1p-149", "1e-45", "1e-38", "0x1.fffffep-127", "1.1754944e-38", "0.1",
                           "99.99999")) {
-    const OptionRow *row = row_of("lr");
+    const OptionRow *row = options_table.rows;
     char text[64], again[64];
+    while (strcmp(row->name, "lr") != 0) row++;
     OK(row->kind->set(row, *text_of, &options, &error));
     const float number = options.training.schedule.rate;
     row->kind->get(row, &options, text, sizeof text);

@@ -86,10 +86,12 @@ static Outcome train_variant(int level, const Variant *v, const Data *data,
    biases is 1e-2 and more. */
 static const double limit = 1e-3;
 
-static void near_the_reference_on(int level, const Variant *v) {
-  Data data = make_data(&network, network.rows);
-  EngineSums evaluated, evaluation = {0};
+/* The reference's results; and the same bits in parts. */
+static void try_variant(int level, const Variant *v) {
+  const Data data = make_data(&network, network.rows);
+  EngineSums evaluated, of_parts, evaluation = {0};
   const Outcome o = train_variant(level, v, &data, train_whole, &evaluated);
+  const Outcome parts = train_variant(level, v, &data, train_in_parts, &of_parts);
   const Reference r = run_reference(&network, config_for(v, FUSION_LAYER), &data);
   const double of_parameters = way_error(o.parameters, r.parameters, r.start, o.floats);
   reference_evaluate(&r.config, r.parameters, data.pixels, data.inputs, data.labels, 0,
@@ -103,16 +105,9 @@ static void near_the_reference_on(int level, const Variant *v) {
     fail_msg("%s, %s, level %d: parameters %.2g, state %.2g, loss %.2g", network.name, v->name,
              level, of_parameters, of_state, of_loss);
   assert_int_equal(o.sums.rows, r.sums.rows);
-}
-
-static void same_bits_on(int level, const Variant *v) {
-  Data data = make_data(&network, network.rows);
-  EngineSums of_whole, of_parts;
-  Outcome whole = train_variant(level, v, &data, train_whole, &of_whole);
-  Outcome parts = train_variant(level, v, &data, train_in_parts, &of_parts);
-  assert_same_bits(&whole, &parts);
-  assert_true(of_whole.loss == of_parts.loss);
-  assert_int_equal(whole.sums.correct, parts.sums.correct);
+  assert_same_bits(&o, &parts);
+  assert_true(evaluated.loss == of_parts.loss);
+  assert_int_equal(o.sums.correct, parts.sums.correct);
 }
 
 static void for_each(int level) {
@@ -121,8 +116,7 @@ static void for_each(int level) {
       network = networks[n];
       network.learning_rate = variants[i].rule[0];
       if (!network.quick && (quick() || variants[i].dropout[0] == 0)) continue;
-      near_the_reference_on(level, &variants[i]);
-      same_bits_on(level, &variants[i]);
+      try_variant(level, &variants[i]);
     }
 }
 

@@ -174,7 +174,7 @@ static int run_of(int first, int rows) {
 }
 
 static double *expect_linear(const double *x, const double *w, Shape s) {
-  double *z = host_doubles(area(s.rows, s.out));
+  double *z = host_doubles(z_count(s));
 #pragma omp parallel for schedule(dynamic)
   for (int r = 0; r < s.rows; r += RUN)
     reference_linear(x + area(r, s.in), w, NULL, run_of(r, s.rows), s.in, s.out,
@@ -183,7 +183,7 @@ static double *expect_linear(const double *x, const double *w, Shape s) {
 }
 
 double *expect_input_gradient(const double *dz, const double *w, Shape s) {
-  double *dx = host_doubles(area(s.rows, s.in));
+  double *dx = host_doubles(x_count(s));
 #pragma omp parallel for schedule(dynamic)
   for (int r = 0; r < s.rows; r += RUN)
     reference_input_gradient(dz + area(r, s.out), w, run_of(r, s.rows), s.in, s.out,
@@ -193,7 +193,7 @@ double *expect_input_gradient(const double *dz, const double *w, Shape s) {
 
 /* dZ^T X is what expect_input_gradient() makes of dZ^T and X. */
 static double *expect_weight_gradient(const double *dz, const double *x, Shape s) {
-  double *transposed = host_doubles(area(s.rows, s.out));
+  double *transposed = host_doubles(z_count(s));
   for (int r = 0; r < s.rows; r++)
     for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
   return expect_input_gradient(transposed, x, (Shape){s.out, s.in, s.rows});
@@ -201,9 +201,9 @@ static double *expect_weight_gradient(const double *dz, const double *x, Shape s
 
 double *add_bias(const double *z, const double *b, Shape s, bool relu) {
   if (!z) return NULL;
-  double *y = copy_of(z, area(s.rows, s.out));
-  for (size_t i = 0; i < area(s.rows, s.out); i++) y[i] += b[i % (size_t)s.out];
-  if (relu) reference_relu(y, area(s.rows, s.out));
+  double *y = copy_of(z, z_count(s));
+  for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
+  if (relu) reference_relu(y, z_count(s));
   return y;
 }
 
@@ -230,9 +230,9 @@ Planes make_planes(int terms, int rows, int columns, double largest) {
 
 /* The reference reads pixels before x is rounded to float32. */
 Forward make_forward(Shape s, bool pixels, uint64_t seed) {
-  const size_t count = area(s.rows, s.in);
+  const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
-               .w = random_values(area(s.out, s.in), seed + 1),
+               .w = random_values(w_count(s), seed + 1),
                .b = signed_values((size_t)s.out, seed + 2),
                .roundings = GEMM_ROUNDING + BIAS_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)};
   double *x = pixels ? batch_input(&f.batch, s.in) : random_values(count, seed).host;
@@ -243,7 +243,7 @@ Forward make_forward(Shape s, bool pixels, uint64_t seed) {
 }
 
 Parameters random_parameters(Shape s, uint64_t seed) {
-  const size_t weights = area(s.out, s.in), out = (size_t)s.out;
+  const size_t weights = w_count(s), out = (size_t)s.out;
   return (Parameters){values_between(1, 2, weights, seed), values_between(1, 2, out, seed + 1),
                       random_values(weights, seed + 2), random_values(out, seed + 3)};
 }
@@ -287,12 +287,11 @@ void assert_unwritten(const void *d_data, size_t bytes) {
 
 Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
   Layer l = {.shape = s, .pixels = pixels};
-  l.x = pixels ? both_sides(batch_input(batch, s.in), area(s.rows, s.in))
-               : random_values(area(s.rows, s.in), seed);
-  double *dz = host_doubles(area(s.rows, s.out));
-  reference_fill(dz, area(s.rows, s.out), -0.25, 1, seed + 1);
-  for (size_t i = area(batch->filled, s.out); i < area(s.rows, s.out); i++) dz[i] = 0;
-  l.dz = both_sides(dz, area(s.rows, s.out));
+  l.x = pixels ? both_sides(batch_input(batch, s.in), x_count(s)) : random_values(x_count(s), seed);
+  double *dz = host_doubles(z_count(s));
+  reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
+  for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
+  l.dz = both_sides(dz, z_count(s));
   l.dw = expect_weight_gradient(l.dz.host, l.x.host, s);
   l.db = host_doubles((size_t)s.out);
   reference_bias_gradient(l.dz.host, s.rows, s.out, l.db);
@@ -306,7 +305,7 @@ void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, dou
   const UpdateRule bias_rule = {rule.momentum, 0};
   const double limit = split_bound(
       split, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
-  const size_t weights = area(s.out, s.in);
+  const size_t weights = w_count(s);
   assert_updated(what, s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
   assert_updated("bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
   if (library)
@@ -314,7 +313,7 @@ void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, dou
 }
 
 void assert_layer_untouched(const Layer *l) {
-  const size_t weights = area(l->shape.out, l->shape.in), out = (size_t)l->shape.out;
+  const size_t weights = w_count(l->shape), out = (size_t)l->shape.out;
   assert_untouched(l->p.w, weights);
   assert_untouched(l->p.vw, weights);
   assert_untouched(l->p.b, out);
@@ -324,7 +323,7 @@ void assert_layer_untouched(const Layer *l) {
 void assert_layer_gradient(const char *what, const Layer *l, const LayerUpdate *stored,
                            double limit) {
   const Shape s = l->shape;
-  assert_near(what, s, stored->d_gw, l->dw, area(s.out, s.in), limit);
+  assert_near(what, s, stored->d_gw, l->dw, w_count(s), limit);
   assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
 }
 

@@ -90,6 +90,17 @@ typedef struct {
   int rows, in, out;
 } Shape;
 
+/* The values of a layer's input, of its output and of its weights. */
+static inline size_t x_count(Shape s) {
+  return area(s.rows, s.in);
+}
+static inline size_t z_count(Shape s) {
+  return area(s.rows, s.out);
+}
+static inline size_t w_count(Shape s) {
+  return area(s.out, s.in);
+}
+
 typedef void CheckShape(Shape s, uint64_t seed);
 
 /* Calls check_shape, then finish(), for these shapes; *seed: the first one's, 1000 more for each.
