@@ -1,7 +1,5 @@
 /* Augmentation: augment.h's arithmetic. test_kernels.c has its kernel, test_augment_engine.c
    training on augmented rows. */
-#include <math.h>
-
 #include "base/augment.h"
 #include "exercise/reference.h"
 #include "support/test.h"

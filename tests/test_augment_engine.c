@@ -1,8 +1,6 @@
 /* Training on augmented rows: both engines against rows augmented here by
    augment.h, which test_augment.c checks. */
-#include <math.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/augment.h"
 #include "exercise/reference.h"

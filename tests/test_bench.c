@@ -1,7 +1,5 @@
 /* mlp-bench's parts: its lines, what it counts from shapes, its reports; on a GPU, the cuBLAS level
    against the CPU engine. */
-#include <math.h>
-
 #include "bench/bench.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"

@@ -1,6 +1,4 @@
 /* The canvas: what it paints, its text, its files. */
-#include <math.h>
-
 #include "base/random.h"
 #include "plot/canvas.h"
 #include "support/folder.h"

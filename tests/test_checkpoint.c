@@ -4,9 +4,7 @@
 #include "support/checkpoint_files.h"
 
 #include <float.h>
-#include <math.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- fsync ------------------------------------------------------------------------------- */
 

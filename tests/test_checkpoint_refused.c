@@ -2,9 +2,7 @@
 #include "support/checkpoint_files.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The tensors of 3 - 2, 32 bytes of data, to be completed. */
 #define WEIGHT "<0.weight 2,3 0,24>"

@@ -2,7 +2,6 @@
    none, after which it serves this process no more; so that test is the last. test_faults.c tries
    every call, on a GPU that is not there. */
 
-#include "engine/engine.h"
 #include "support/cuda_only.h"
 #include "support/engine_tests.h"
 

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- reads and faults on demand -------------------------------------------------------------- */
 

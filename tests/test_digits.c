@@ -1,6 +1,4 @@
 /* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
-#include <math.h>
-
 #include "data/digits.h"
 #include "support/test.h"
 #include "base/random.h"

@@ -1,7 +1,5 @@
 /* The emulator's watch finds what is planted in emulated/planted.cu, each with the line of the
    source, and finds nothing where nothing is; what it counts is what the lab's columns predict. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/test.h"
 

@@ -2,7 +2,6 @@
    logits, what it refuses and says. What every engine computes is in test_engine_results.c, what
    every engine promises in test_engine_interface.c. */
 #include <float.h>
-#include <math.h>
 
 #include "support/engine_tests.h"
 

@@ -3,7 +3,6 @@
    What engines compute is in test_engine_results.c. */
 #include "support/engine_tests.h"
 
-#include <math.h>
 #include <time.h>
 
 #ifdef HAVE_CUDA

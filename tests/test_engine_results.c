@@ -3,8 +3,6 @@
    promises is in test_engine_interface.c. */
 #include "support/engine_tests.h"
 
-#include <math.h>
-
 #include "exercise/reference.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"

@@ -1,7 +1,5 @@
 /* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
    GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
-#include <math.h>
-
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sizes.h"

@@ -1,11 +1,6 @@
 /* What the grader of the exercise says of what a function has left. That it runs functions, counts
    them and finds what is wrong with them: tests/scenarios/exercise.sh. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exercise/exercise.h"
-#include "support/test.h"
 #include "support/folder.h"
 
 TEST(shapes_are_small_and_large) {

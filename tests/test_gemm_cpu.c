@@ -1,6 +1,4 @@
 /* The tiles of the CPU engine, in every instruction set that this machine has. */
-#include <math.h>
-
 #include "engine/gemm_cpu.h"
 #include "exercise/reference.h"
 

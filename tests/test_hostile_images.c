@@ -1,5 +1,4 @@
 /* Small pictures that would take long or much memory to read, and how little of it they get. */
-#include <unistd.h>
 #include <zlib.h>
 
 #include "support/pictures.h"

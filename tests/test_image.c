@@ -2,7 +2,6 @@
    by hand or by stb; and the files that are refused. Photographs are in test_photographs.c. */
 #define _GNU_SOURCE /* memmem */
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <stb/stb_image_write.h>
 #include <zlib.h>

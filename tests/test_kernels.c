@@ -3,8 +3,6 @@
    test_kernels_softmax.c. */
 #include "support/kernel_tests.h"
 
-#include <math.h>
-
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
 

@@ -3,8 +3,6 @@
    rule: weights that decay beside biases that do not, a step without rows. */
 #include "support/kernel_tests.h"
 
-#include <math.h>
-
 TESTS_WITH(kernels_open, kernels_close);
 
 /* ---- gemms ---------------------------------------------------------------------------------- */

@@ -2,8 +2,6 @@
    nothing; and the planes of fp16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
-#include <math.h>
-
 static void needs_wide(void) {
   if (!wide_by()) skip();
 }

@@ -3,7 +3,6 @@
 #include "support/cuda_only.h"
 
 #include <ctype.h>
-#include <math.h>
 
 #include "support/copies.h"
 

@@ -1,9 +1,6 @@
 /* mlp-lab's reports of results made up here: text, Markdown, JSON and pictures. They are made from
    records that were written and read again, without a GPU and without the CUDA Toolkit. */
-#include <math.h>
-
 #include "support/copies.h"
-#include "support/cuda.h"
 #include "support/folder.h"
 
 TESTS_WITH(folder_enter, folder_close);

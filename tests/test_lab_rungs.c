@@ -5,8 +5,6 @@
    zones, for memcheck finds the first byte outside an allocation. */
 #include "support/cuda_only.h"
 
-#include <math.h>
-
 #include "engine/cuda/gpu_limits.h"
 #include "support/copies.h"
 #include "base/random.h"

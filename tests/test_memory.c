@@ -1,7 +1,6 @@
 /* The memory that a process may take, by files like those of /proc and /sys. */
 #include <inttypes.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "support/folder.h"

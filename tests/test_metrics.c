@@ -1,6 +1,4 @@
 /* Metrics: the answers and losses that they count, and what they print, to the letter. */
-#include <math.h>
-
 #include "exercise/reference.h"
 #include "model/metrics.h"
 

@@ -1,6 +1,4 @@
 /* network.c and random.h. */
-#include <math.h>
-
 #include "model/network.h"
 #include "base/random.h"
 

@@ -1,9 +1,6 @@
 /* The table of options: help, man page, completion, defaults and configs/ agree with it. Runs from
    the top of the checkout, where configs/ and the templates are. */
-#include <math.h>
-
 #include "cli/options.h"
-#include "engine/engine.h"
 #include "model/lr_schedule.h"
 #include "support/test.h"
 #include "support/process.h"

@@ -1,8 +1,5 @@
 /* Options: every option good and bad, on the command line and in the configuration file. */
-#include <math.h>
-
 #include "base/augment.h"
-#include "engine/engine.h"
 #include "cli/options.h"
 #include "support/folder.h"
 

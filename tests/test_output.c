@@ -3,7 +3,6 @@
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
 #include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "base/interrupt.h"
 #include "base/output.h"

@@ -1,9 +1,7 @@
 /* What ranks say to each other: this program, started by mpirun, is the ranks. Skipped where there
    is no mpirun, or no MPI to build with. tests/scenarios/ranks.sh has whole runs. */
 #define _GNU_SOURCE
-
 #include <libgen.h>
-#include <unistd.h>
 
 #include "ranks/ranks.h"
 #include "support/process.h"

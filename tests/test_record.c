@@ -1,8 +1,5 @@
 /* The record of measurements, and the tables that are made of its lines. */
-#include <math.h>
-
 #include "measure/table.h"
-#include "support/cuda.h"
 #include "support/folder.h"
 
 static const char path[] = "lines.json";

@@ -1,6 +1,4 @@
 /* The specification itself: small cases by hand, the gradient against finite differences. */
-#include <math.h>
-
 #include "base/random.h"
 #include "exercise/reference.h"
 

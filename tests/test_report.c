@@ -1,6 +1,4 @@
 /* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
-#include <math.h>
-
 #include "train/report.h"
 #include "support/process.h"
 #include "support/test.h"

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/output.h"
 #include "support/test.h"

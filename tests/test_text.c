@@ -1,7 +1,6 @@
 /* Text that others wrote, on its way to a terminal or into JSON. */
 #include <jansson.h>
 
-#include "base/error.h"
 #include "base/text.h"
 
 #include "support/test.h"

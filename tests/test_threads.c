@@ -1,7 +1,6 @@
 /* Threads that the system refuses are an error, and OpenMP does not end the process. */
 #include <omp.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/threads.h"
 #include "engine/engine.h"

@@ -1,10 +1,7 @@
 /* Traces and timelines: the file against Chrome's Trace Event Format, and the picture. What is
    recorded on a GPU: test_trace_cuda.c. */
-#include <math.h>
-
 #include "bench/trace.h"
 #include "measure/record.h"
-#include "support/cuda.h"
 #include "support/folder.h"
 #include "support/process.h"
 #include "support/trace_format.h"

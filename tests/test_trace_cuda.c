@@ -1,7 +1,5 @@
 /* Traces: what becomes of launches, kernels and stamps that are made up and, on a GPU, of those
    that mlp-bench records. */
-#include <math.h>
-
 #include "support/cuda_only.h"
 
 #include "bench/cuda/recording.h"

@@ -1,8 +1,6 @@
 /* The run log: every line as text, and that JSON is JSON to jansson. */
 #include <fcntl.h>
-#include <math.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <jansson.h>
 

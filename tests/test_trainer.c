@@ -2,9 +2,6 @@
    nor progress changes the weights, and how it fails. */
 #include "support/trainer_tests.h"
 
-#include <math.h>
-#include <unistd.h>
-
 #include "base/augment.h"
 #include "base/random.h"
 

@@ -1,8 +1,6 @@
 /* The trainer when a run stops and goes on: bit for bit what one run does, wherever it stopped. */
 #include "support/trainer_tests.h"
 
-#include <math.h>
-
 /* ---- stopping and going on ---------------------------------------------------------------- */
 
 /* Later epochs have the same figures again, the training loss but for the rounding of its sum. */

@@ -2,8 +2,6 @@
    against the float64 reference, and the same bits however the steps are divided among calls. */
 #include "support/engine_tests.h"
 
-#include <math.h>
-
 #include "exercise/reference.h"
 
 /* ---- what is trained ------------------------------------------------------------------------ */

@@ -13,7 +13,6 @@
      ""           as an H100 */
 #include <cuda_runtime_api.h>
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 #include "support/engine_tests.h"
 
-#include <math.h>
-
 #include "base/random.h"
 #include "base/sizes.h"
 #include "exercise/reference.h"

@@ -1,7 +1,6 @@
 #include "support/folder.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 char *folder;
 static char *before; /* the working folder then */

@@ -1,7 +1,5 @@
 #include "support/kernel_tests.h"
 
-#include <math.h>
-
 cudaStream_t stream;
 void *d_work;
 

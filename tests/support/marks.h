@@ -4,8 +4,6 @@
    overlap. */
 #pragma once
 
-#include <math.h>
-
 #include "plot/canvas.h"
 #include "support/test.h"
 

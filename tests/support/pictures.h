@@ -2,7 +2,6 @@
    holds them, in the working folder, which is that of folder.h. For tests only. */
 #pragma once
 
-#include "base/error.h"
 #include "data/digits.h"
 #include "support/folder.h"
 

@@ -4,7 +4,6 @@
 
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 int process_run(const char *command, char **output) {
   FILE *stream = popen(text_printf("exec 2>&1; %s", command), "r");

@@ -1,8 +1,6 @@
 #include "support/test.h"
 #include "support/trace_format.h"
 
-#include <math.h>
-
 #include "measure/record.h"
 
 /* Microseconds with three decimals, as nanoseconds. */

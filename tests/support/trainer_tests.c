@@ -1,7 +1,6 @@
 #include "support/trainer_tests.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "base/random.h"
 
