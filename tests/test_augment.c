@@ -29,11 +29,10 @@ static void fill(uint8_t *pixels, int side, uint64_t seed) {
 /* A blot: ink that is smooth, and none near the border. */
 static void draw_blot(uint8_t *pixels, int side) {
   const double centre = (side - 1) / 2.0, size = side / 8.0;
-  for (int y = 0; y < side; y++)
-    for (int x = 0; x < side; x++) {
-      const double square = (x - centre) * (x - centre) + (y - centre) * (y - centre);
-      pixels[y * side + x] = (uint8_t)(255 * exp(-square / (2 * size * size)) + 0.5);
-    }
+  EACH_PIXEL(x, y, side, side) {
+    const double square = (x - centre) * (x - centre) + (y - centre) * (y - centre);
+    pixels[y * side + x] = (uint8_t)(255 * exp(-square / (2 * size * size)) + 0.5);
+  }
 }
 
 static int at(const uint8_t *pixels, int side, double x, double y) {
@@ -71,9 +70,9 @@ TEST(test_maps) {
                     {1, 0, 0, 1, {-100, 0}}, {0, 1, -1, 0, {0, 0}}, {2, 0, 0, 2, {0, 0}},
                     {1, 0, 0, 1, {-0.25f, -0.5f}}, {0.5f, 0, 0, 1, {0, 1}})) {
       augment_picture(map, no_control, pixels, copy, side);
-      for (int y = 0; y < side; y++)
-        for (int x = 0; x < side; x++)
-          assert_int_equal(copy[y * side + x], mapped(map, pixels, side, x, y));
+      EACH_PIXEL(x, y, side, side) {
+        assert_int_equal(copy[y * side + x], mapped(map, pixels, side, x, y));
+      }
     }
   }
 }
@@ -113,20 +112,19 @@ TEST(test_displacements) {
     const int column = p % AUGMENT_POINTS, row = p / AUGMENT_POINTS;
     control[p] = (AugmentPoint){(float)column, 10 * (float)row};
   }
-  for (int y = 0; y < SIDE; y++)
-    for (int x = 0; x < SIDE; x++) {
-      const AugmentPoint moved = moved_at(control, x, y);
-      /* splines keep straight lines: point p stands at p - 1 cells */
-      assert_true(fabs((double)moved.x - ((x + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-5);
-      assert_true(fabs((double)moved.y - 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-4);
-    }
+  EACH_PIXEL(x, y, SIDE, SIDE) {
+    const AugmentPoint moved = moved_at(control, x, y);
+    /* splines keep straight lines: point p stands at p - 1 cells */
+    assert_true(fabs((double)moved.x - ((x + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-5);
+    assert_true(fabs((double)moved.y - 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-4);
+  }
   uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
   fill(pixels, SIDE, 5);
   for (int p = 0; p < CONTROLS; p++) control[p] = (AugmentPoint){3, -2};
   augment_picture(&no_map, control, pixels, copy, SIDE);
-  for (int y = 0; y < SIDE; y++)
-    for (int x = 0; x < SIDE; x++)
-      assert_true(abs(copy[y * SIDE + x] - at(pixels, SIDE, x + 3, y - 2)) <= 1);
+  EACH_PIXEL(x, y, SIDE, SIDE) {
+    assert_true(abs(copy[y * SIDE + x] - at(pixels, SIDE, x + 3, y - 2)) <= 1);
+  }
 }
 
 TEST(test_side) {

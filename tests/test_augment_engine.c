@@ -55,7 +55,7 @@ static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths str
                       .rows = rows,
                       .shuffled = true,
                       .key = key + 1,
-                      .steps = whole_batches(&usual, rows) / BATCH,
+                      .steps = steps_of(&usual, rows),
                       .learning_rate = usual.learning_rate,
                       .augment = strengths,
                       .augment_key = key};

@@ -16,7 +16,7 @@ static EngineConfig config_for(Fusion fusion) {
 }
 
 static void send(Engine *engine) {
-  const Data data = make_data(&usual, ROWS);
+  const Data data = make_data(&usual);
   send_all(engine, &data, ROWS);
 }
 

@@ -2,8 +2,6 @@
 #include "data/idx.h"
 #include "support/csv.h"
 
-/* ---- random files against a simple parser ------------------------------------------------- */
-
 enum { REFERENCE_COLUMNS = 80 };
 
 /* One line by the rules of the header, character by character, nothing clever. */

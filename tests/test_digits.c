@@ -3,8 +3,6 @@
 #include "support/test.h"
 #include "base/random.h"
 
-/* ---- pictures ---------------------------------------------------------------------------- */
-
 typedef struct {
   int label;
   uint8_t pixels[DIGITS_PIXELS];
@@ -39,19 +37,18 @@ TEST(test_labels_size_and_place) {
     count[digit.label]++;
     int left = DIGITS_SIDE, right = -1, top = DIGITS_SIDE, bottom = -1, darkest = 0;
     double mass = 0, x_mass = 0, y_mass = 0;
-    for (int y = 0; y < DIGITS_SIDE; y++)
-      for (int x = 0; x < DIGITS_SIDE; x++) {
-        const int value = digit.pixels[y * DIGITS_SIDE + x];
-        if (!value) continue;
-        if (x < left) left = x;
-        if (x > right) right = x;
-        if (y < top) top = y;
-        if (y > bottom) bottom = y;
-        if (value > darkest) darkest = value;
-        mass += value;
-        x_mass += value * x;
-        y_mass += value * y;
-      }
+    EACH_PIXEL(x, y, DIGITS_SIDE, DIGITS_SIDE) {
+      const int value = digit.pixels[y * DIGITS_SIDE + x];
+      if (!value) continue;
+      if (x < left) left = x;
+      if (x > right) right = x;
+      if (y < top) top = y;
+      if (y > bottom) bottom = y;
+      if (value > darkest) darkest = value;
+      mass += value;
+      x_mass += value * x;
+      y_mass += value * y;
+    }
     const int width = right - left + 1, height = bottom - top + 1;
     assert_in_range(width > height ? width : height, DIGITS_BOX - 3, DIGITS_BOX);
     const double x_off = x_mass / mass - 14, y_off = y_mass / mass - 14;

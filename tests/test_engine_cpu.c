@@ -25,7 +25,7 @@ static EngineConfig usual_config(const Case *c) {
 ENGINE_TEST(threads_and_runs_do_not_matter) {
   static const int threads[] = {1, 2, 3, 7, 40};
   const Case c = {"threads", 200, {90, 33}, 2, 10, 64, 330, STEPS(0), 1};
-  const Data data = make_data(&c, c.rows);
+  const Data data = make_data(&c);
   EngineConfig config = usual_config(&c);
   foreach (kind, VALUES(Optimizer, OPTIMIZER_SGD, OPTIMIZER_ADAM)) {
     config.training.rule = (OptimizerRule){*kind, 0.9f, 1e-3f, 0.9f, 0.999f, 1e-8f};
@@ -44,7 +44,7 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
    soon as upload returns. */
 ENGINE_TEST(only_pixels_are_uploaded) {
   const Case c = {"gaps", 33, {12}, 1, 4, 4, 48, STEPS(0), 3};
-  Data data = make_data(&c, c.rows);
+  Data data = make_data(&c);
   Outcome o[2];
   for (int filled = 0; filled < 2; filled++) {
     Engine *engine = open_level(&c, CPU, c.rows, c.rows);
@@ -112,7 +112,7 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
   foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
     for (int batch = 1; batch <= 8; batch += 7) {
       const Case c = {"limits", 5, {6, 4}, 2, 3, batch, 24, *rate, 0.9f, 0, 0, 1, false, false, 7};
-      const Data data = make_data(&c, c.rows);
+      const Data data = make_data(&c);
       assert_true(!isfinite(run(&c, usual_config(&c), &data, 3).sums.loss));
     }
 }
@@ -123,7 +123,7 @@ static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, STEPS(0), 3};
 
 /* Numbers below 1e-38 are flushed in the engine's threads, and nowhere else. */
 ENGINE_TEST(denormals_are_the_callers_own) {
-  const Data data = make_data(&tiny, tiny.rows);
+  const Data data = make_data(&tiny);
   run(&tiny, usual_config(&tiny), &data, 1);
   volatile float small = 1e-30f;
   assert_true(small * 1e-10f != 0);

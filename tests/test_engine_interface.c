@@ -48,7 +48,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
                               .rows = rows,
                               .shuffled = turn > 2,
                               .key = 5,
-                              .steps = whole_batches(c, rows) / (uint64_t)c->batch,
+                              .steps = steps_of(c, rows),
                               .learning_rate = 0.001f};
     pace_host(engine, pace);
     send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
@@ -62,7 +62,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
 CONTRACT(test_streaming, tested_levels()) {
   const Case *c = busy_case(level);
   const uint64_t window = 2 * (uint64_t)c->batch;
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   Outcome o[PACES];
   int paces = 0;
   for (int pace = 0; pace < PACES; pace++) {
@@ -91,7 +91,7 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
       train(engine, (TrainRange){.rows = rows,
                                  .shuffled = true,
                                  .key = again,
-                                 .steps = whole_batches(c, rows) / (uint64_t)c->batch,
+                                 .steps = steps_of(c, rows),
                                  .learning_rate = 0.001f});
     pace_host(engine, pace);
   }
@@ -103,7 +103,7 @@ CONTRACT(test_upload_over_rows_in_use_waits, tested_levels()) {
   const uint64_t staging_rows = whole_batches(c, c->rows / 2);
   Engine *hasty = open_level(c, level, c->rows, staging_rows);
   if (!hasty) return;
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   Outcome at_once = replace_rows(hasty, c, &data, IN_TURN);
   Outcome waiting = replace_rows(open_level(c, level, c->rows, staging_rows), c, &data, WAITING);
   assert_same_outcome(&at_once, &waiting, 1e-9);
@@ -115,7 +115,7 @@ CONTRACT(test_collect_starts_anew, tested_levels()) {
   const Case *c = &cases[SHORT];
   Engine *engine = open_level(c, level, c->rows, 70);
   if (!engine) return;
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   assert_int_equal(collect(engine).rows, 0);
   send_all(engine, &data, c->rows);
   train(engine, epoch_of(c, 1));
@@ -137,7 +137,7 @@ CONTRACT(test_collect_starts_anew, tested_levels()) {
    Parameters are written alone, too. */
 CONTRACT(test_read_and_write, tested_levels()) {
   const Case *c = busy_case(level);
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   Engine *first = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
   if (first) {
     train(first, epoch_of(c, 0));
@@ -160,11 +160,11 @@ CONTRACT(test_read_and_write, tested_levels()) {
 /* The order of rows is that of the range at hand, though first row and key are as before. */
 CONTRACT(test_order_of_other_rows, tested_levels()) {
   const Case *c = &cases[SHORT];
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   const TrainRange all = epoch_of(c, 1);
   TrainRange half = all;
   half.rows = c->rows / 2;
-  half.steps = whole_batches(c, half.rows) / (uint64_t)c->batch;
+  half.steps = steps_of(c, half.rows);
   Engine *both = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
   if (both) {
     train(both, all);
@@ -180,7 +180,7 @@ CONTRACT(test_order_of_other_rows, tested_levels()) {
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
 CONTRACT(test_learning_rate_0, tested_levels()) {
   const Case *c = busy_case(level);
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   Engine *engine = open_loaded(c, level, &data);
   if (engine) {
     Outcome before = outcome_of(engine);
@@ -217,7 +217,7 @@ CONTRACT(test_refusals, tested_levels()) {
   const Case *c = &cases[SHORT];
   Engine *engine = open_level(c, level, c->rows, STAGED);
   if (!engine) return;
-  Data data = make_data(c, c->rows);
+  Data data = make_data(c);
   const EngineOperations *call = engine->call;
   FAILS(call->upload(engine, 0, ROWS - 4, 5, &error), outside);
   FAILS(call->upload(engine, 1, 0, STAGED + 1, &error), "has no 29 rows, only 28");
@@ -279,7 +279,7 @@ ENGINE_TEST(test_a_network_too_big_leaks_nothing) {
   enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000, TIMES = 8 };
   const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
   const Case *small = &cases[SHORT];
-  Data data = make_data(small, small->rows);
+  Data data = make_data(small);
   for (int level = 0; level < tested_levels(); level++) {
     EngineConfig config = config_of(small, levels[level].fusion, BATCH, BATCH);
     OK(network_init(&config.network, 1, hidden, 7, 10, &error));

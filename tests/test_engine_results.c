@@ -77,7 +77,7 @@ ENGINE_TEST(test_same_as_reference_and_cpu) {
   needs_gpu();
   foreach (c, cases) {
     if (quick() && !c->quick) continue;
-    const Data data = make_data(c, c->rows);
+    const Data data = make_data(c);
     compare_levels(c, &data, tested_levels());
     close_engines(NULL);
   }
@@ -105,7 +105,7 @@ static const Case shapes[] = {
 /* Rows that are all black, which the CPU's kernels leave out, change nothing about the bounds. */
 ENGINE_TEST(test_same_as_reference_on_the_cpu) {
   foreach (c, shapes) {
-    const Data data = make_data(c, c->rows);
+    const Data data = make_data(c);
     if (strcmp(c->name, "black rows") == 0) memset(data.pixels + 50 * 8, 0, 50 * 20);
     compare_levels(c, &data, 0);
   }
@@ -115,7 +115,7 @@ ENGINE_TEST(test_same_as_reference_on_the_cpu) {
 
 static void check_same_bits(const Case *c, int level) {
   static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};
-  const Data data = make_data(c, c->rows);
+  const Data data = make_data(c);
   Outcome o[3];
   for (int w = 0; w < 3; w++) {
     Engine *engine = open_level(c, level, c->rows, whole_batches(c, c->rows));
@@ -160,7 +160,7 @@ CONTRACT(test_every_row_is_used_once_per_epoch, tested_levels()) {
                   .rows = ROWS,
                   .learning_rate = 0.5f,
                   .seed = 1};
-  const Data data = make_data(&c, c.rows);
+  const Data data = make_data(&c);
   memset(data.pixels, 0, (size_t)ROWS * ROWS);
   for (size_t r = 0; r < ROWS; r++) data.pixels[r * ROWS + r] = 255;
   for (uint64_t epoch = 0; epoch < 2; epoch++) {
@@ -191,7 +191,7 @@ static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,   
    is exact; the loss is a mean of values exact to some 2^-24. */
 CONTRACT(test_evaluation, tested_levels()) {
   static const uint64_t counts[] = {1, 10001, 20493};
-  const Data data = make_data(&evaluated, evaluated.rows);
+  const Data data = make_data(&evaluated);
   for (int i = 0; i < (quick() ? 1 : 3); i++) {
     const uint64_t rows = FIRST + counts[i];
     Engine *engine = open_level(&evaluated, level, rows, 4096);
@@ -237,7 +237,7 @@ CONTRACT(test_prediction, tested_levels()) {
   const uint64_t epochs = few ? 30 : 1;
   if (few) c.rows = 100;
   const uint64_t count = c.rows - FIRST, part = count - 13;
-  const Data data = make_data(&c, c.rows);
+  const Data data = make_data(&c);
   const size_t bytes = CLASSES * sizeof(float);
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);
   float *rest = allocate(part + 1, bytes);
@@ -295,7 +295,7 @@ ENGINE_TEST(test_wide_overflow) {
 #ifdef HAVE_CUDA
   if (!wide_by()) skip();
 #endif
-  Data data = make_data(&c, ROWS);
+  Data data = make_data(&c);
   for (size_t i = 0; i < ROWS * data.inputs; i++)
     data.pixels[i] = i < DARK * data.inputs ? data.pixels[i] > 127 : 255;
   for (int is_wide = 0; is_wide < 2; is_wide++) {

@@ -377,16 +377,13 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-TEST(test_finds_stamp_too_low) {
-  const uint64_t next = emulator_counts().packets + 5000;
-  assert_found("a packet with the stamp before its own", &one_group,
-               (Emulator){.stamp_too_low = next}, 1, "wait for mail, the first for packet ");
-}
-
 /* Who takes a packet of the step before computes with old values. */
-TEST(test_finds_old_mail_read) {
-  assert_found("a packet of the step before is taken", &one_group,
-               (Emulator){.read_too_early = 1000}, 1, "W1: error");
+TEST(test_finds_old_mail) {
+  const Emulator sent = {.stamp_too_low = emulator_counts().packets + 5000},
+                 read = {.read_too_early = 1000};
+  assert_found("a packet with the stamp before its own", &one_group, sent, 1,
+               "wait for mail, the first for packet ");
+  assert_found("a packet of the step before is taken", &one_group, read, 1, "W1: error");
 }
 
 #else

@@ -151,18 +151,17 @@ TEST(test_many_things) {
     FILE *file = folder_create(picture);
     fprintf(file, "P5\n%d %d\n255\n", WIDE, WIDE);
     uint32_t random = 1;
-    for (int y = 0; y < WIDE; y++)
-      for (int x = 0; x < WIDE; x++) {
-        random = random * 1664525 + 1013904223;
-        const int from_middle =
-            abs(x - WIDE / 2) > abs(y - WIDE / 2) ? abs(x - WIDE / 2) : abs(y - WIDE / 2);
-        const unsigned cell = (unsigned)(y / 8 * WIDE + x / 8) * 2654435761u >> 20;
-        const bool ink = kind == 0   ? x % 8 == (int)(cell % 7) && y % 8 == (int)(cell / 7 % 7)
-                         : kind == 1 ? x % 7 == 0 || y % 9 == 0
-                         : kind == 2 ? from_middle % 8 < 2
-                                     : random >> 28 == 0;
-        fputc(ink ? 0 : 255, file);
-      }
+    EACH_PIXEL(x, y, WIDE, WIDE) {
+      random = random * 1664525 + 1013904223;
+      const int from_middle =
+          abs(x - WIDE / 2) > abs(y - WIDE / 2) ? abs(x - WIDE / 2) : abs(y - WIDE / 2);
+      const unsigned cell = (unsigned)(y / 8 * WIDE + x / 8) * 2654435761u >> 20;
+      const bool ink = kind == 0   ? x % 8 == (int)(cell % 7) && y % 8 == (int)(cell / 7 % 7)
+                       : kind == 1 ? x % 7 == 0 || y % 9 == 0
+                       : kind == 2 ? from_middle % 8 < 2
+                                   : random >> 28 == 0;
+      fputc(ink ? 0 : 255, file);
+    }
     assert_int_equal(fclose(file), 0);
     expect(kind == 0 ? "shows too much: up to 100 digits" : "", 128);
   }

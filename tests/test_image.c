@@ -42,15 +42,14 @@ TEST(test_scale) {
   through_png(&g, pixels);
   int left = SIDE, right = -1, top = SIDE, bottom = -1;
   double mass = 0, x_moment = 0, y_moment = 0;
-  for (int y = 0; y < SIDE; y++)
-    for (int x = 0; x < SIDE; x++) {
-      const int ink = pixels[y * SIDE + x];
-      mass += ink, x_moment += x * ink, y_moment += y * ink;
-      if (ink && x < left) left = x;
-      if (ink && x > right) right = x;
-      if (ink && y < top) top = y;
-      if (ink && y > bottom) bottom = y;
-    }
+  EACH_PIXEL(x, y, SIDE, SIDE) {
+    const int ink = pixels[y * SIDE + x];
+    mass += ink, x_moment += x * ink, y_moment += y * ink;
+    if (ink && x < left) left = x;
+    if (ink && x > right) right = x;
+    if (ink && y < top) top = y;
+    if (ink && y > bottom) bottom = y;
+  }
   assert_int_equal(bottom - top + 1, 20);
   assert_int_equal(right - left + 1, 10);
   assert_true(x_moment / mass > 13.49 && x_moment / mass < 14.51);
@@ -61,12 +60,11 @@ TEST(test_scale) {
 TEST(test_edges) {
   for (int turn = 0; turn < 4; turn++) {
     Grey g = new_grey(40, 40, 0);
-    for (int y = 0; y < 40; y++)
-      for (int x = 0; x < 40; x++) {
-        const int along = turn & 1 ? x : y, across = turn & 1 ? y : x;
-        const bool thick = turn & 2 ? along < 6 : along >= 34;
-        if (thick || across == 20) *pixel_at(&g, x, y) = 255;
-      }
+    EACH_PIXEL(x, y, 40, 40) {
+      const int along = turn & 1 ? x : y, across = turn & 1 ? y : x;
+      const bool thick = turn & 2 ? along < 6 : along >= 34;
+      if (thick || across == 20) *pixel_at(&g, x, y) = 255;
+    }
     for (int i = 0; i < 40; i++)
       *pixel_at(&g, 0, i) = *pixel_at(&g, 39, i) = *pixel_at(&g, i, 0) = *pixel_at(&g, i, 39) = 0;
     through_png(&g, pixels);
@@ -89,9 +87,9 @@ TEST(test_comes_back) {
     through_png(&g, expected);
     for (int scale = 1; scale < 5; scale += 2) {
       g = new_grey(SIDE * scale, SIDE * scale, 0);
-      for (int y = 0; y < SIDE * scale; y++)
-        for (int x = 0; x < SIDE * scale; x++)
-          *pixel_at(&g, x, y) = expected[y / scale * SIDE + x / scale];
+      EACH_PIXEL(x, y, SIDE * scale, SIDE * scale) {
+        *pixel_at(&g, x, y) = expected[y / scale * SIDE + x / scale];
+      }
       through_png(&g, pixels);
       const double d = difference(pixels, expected);
       if (!(d < 2)) fail_msg("digit %d enlarged by %d: %g", (int)row, scale, d);
@@ -168,11 +166,10 @@ TEST(test_rules_close_to_each_other) {
   bool none;
   const Image image = {WIDTH, HEIGHT, g.level, 1, WIDTH, HEIGHT};
   assert_true(ink_find(&image, &ink, &none));
-  for (int y = 0; y < HEIGHT; y++)
-    for (int x = 0; x < WIDTH; x++) {
-      const bool stroke = y >= RULE + 6 && y < RULE + 106 && x >= STROKE && x < STROKE + 20;
-      if ((ink.contrast[y * WIDTH + x] > 0) != stroke) fail_msg("x %d, y %d", x, y);
-    }
+  EACH_PIXEL(x, y, WIDTH, HEIGHT) {
+    const bool stroke = y >= RULE + 6 && y < RULE + 106 && x >= STROKE && x < STROKE + 20;
+    if ((ink.contrast[y * WIDTH + x] > 0) != stroke) fail_msg("x %d, y %d", x, y);
+  }
   ink_free(&ink);
 }
 
@@ -274,11 +271,10 @@ TEST(test_orientations) {
     const bool from_right = strchr("\2\3\6\7", orientation),
                from_bottom = strchr("\3\4\7\10", orientation);
     Grey stored = new_grey(across ? H : W, across ? W : H, 0);
-    for (int y = 0; y < H; y++)
-      for (int x = 0; x < W; x++) {
-        const int u = from_right ? W - 1 - x : x, v = from_bottom ? H - 1 - y : y;
-        *pixel_at(&stored, across ? v : u, across ? u : v) = *pixel_at(&g, x, y);
-      }
+    EACH_PIXEL(x, y, W, H) {
+      const int u = from_right ? W - 1 - x : x, v = from_bottom ? H - 1 - y : y;
+      *pixel_at(&stored, across ? v : u, across ? u : v) = *pixel_at(&g, x, y);
+    }
     write_jpeg(&stored, orientation);
     Image image;
     OK(image_read(picture, &image, &error));

@@ -26,10 +26,6 @@ static OptionsResult parse_with(const char *line, const char *last) {
   return options_parse(argc, argv, &options, &error);
 }
 
-static OptionsResult parse(const char *line) {
-  return parse_with(line, NULL);
-}
-
 static void accept(const char *line, const char *last) {
   OK(parse_with(line, last) == OPTIONS_RUN);
 }
@@ -119,9 +115,9 @@ TEST(short_names_are_the_long_ones) {
          "--quiet --threads 3",
          NULL);
   assert_null(options_changed(&options, &shorts, ONE_RUN, RESUME_SAME));
-  assert_int_equal(parse("-h"), OPTIONS_HELP);
-  assert_int_equal(parse("--version"), OPTIONS_VERSION);
-  assert_int_equal(parse("--epochs 3 --help --batch 0"), OPTIONS_HELP);
+  assert_int_equal(parse_with("-h", NULL), OPTIONS_HELP);
+  assert_int_equal(parse_with("--version", NULL), OPTIONS_VERSION);
+  assert_int_equal(parse_with("--epochs 3 --help --batch 0", NULL), OPTIONS_HELP);
 }
 
 TEST(a_bad_value_is_named_with_what_is_allowed) {

@@ -1,8 +1,6 @@
 /* The trainer when a run stops and goes on: bit for bit what one run does, wherever it stopped. */
 #include "support/trainer_tests.h"
 
-/* ---- stopping and going on ---------------------------------------------------------------- */
-
 /* Later epochs have the same figures again, the training loss but for the rounding of its sum. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);

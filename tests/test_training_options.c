@@ -86,7 +86,7 @@ static const double limit = 1e-3;
 
 /* The reference's results; and the same bits in parts. */
 static void try_variant(int level, const Variant *v) {
-  const Data data = make_data(&network, network.rows);
+  const Data data = make_data(&network);
   EngineSums evaluated, of_parts, evaluation = {0};
   const Outcome o = train_variant(level, v, &data, train_whole, &evaluated);
   const Outcome parts = train_variant(level, v, &data, train_in_parts, &of_parts);

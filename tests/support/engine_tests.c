@@ -75,13 +75,13 @@ Network network_of(const Case *c) {
   return network;
 }
 
-Data make_data(const Case *c, uint64_t rows) {
+Data make_data(const Case *c) {
   const size_t inputs = (size_t)c->inputs;
-  Data d = {allocate(rows, inputs), allocate(rows, sizeof(uint16_t)), inputs};
-  reference_fill_labels(d.labels, rows, c->classes, 1);
-  reference_fill_pixels(d.pixels, rows * d.inputs, 2);
-  for (uint64_t r = 0; r < rows; r++)
-    for (size_t i = 0; i < d.inputs; i++) {
+  Data d = {allocate(c->rows, inputs), allocate(c->rows, sizeof(uint16_t)), inputs};
+  reference_fill_labels(d.labels, c->rows, c->classes, 1);
+  reference_fill_pixels(d.pixels, c->rows * inputs, 2);
+  for (uint64_t r = 0; r < c->rows; r++)
+    for (size_t i = 0; i < inputs; i++) {
       const int chance = (int)(random_words(3, r, i).word[0] % 8);
       const bool bright = i % (size_t)c->classes == d.labels[r];
       if (chance > c->lit + (bright ? 4 : 0)) d.pixels[r * inputs + i] = 0;
@@ -93,11 +93,15 @@ uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
 
+uint64_t steps_of(const Case *c, uint64_t rows) {
+  return whole_batches(c, rows) / (uint64_t)c->batch;
+}
+
 TrainRange epoch_of(const Case *c, uint64_t epoch) {
   return (TrainRange){.rows = c->rows,
                       .shuffled = epoch > 0,
                       .key = random_order_key(3, epoch),
-                      .steps = whole_batches(c, c->rows) / (uint64_t)c->batch,
+                      .steps = steps_of(c, c->rows),
                       .learning_rate = c->learning_rate,
                       .dropout_key = 77 + epoch};
 }

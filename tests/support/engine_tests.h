@@ -73,10 +73,11 @@ typedef struct {
   size_t inputs;
 } Data;
 
-Data make_data(const Case *c, uint64_t rows);
+Data make_data(const Case *c);
 
-/* The smallest buffer that holds `rows`. */
+/* The smallest buffer that holds `rows`, and its steps. */
 uint64_t whole_batches(const Case *c, uint64_t rows);
+uint64_t steps_of(const Case *c, uint64_t rows);
 
 /* Epoch `epoch` over all the rows. */
 TrainRange epoch_of(const Case *c, uint64_t epoch);

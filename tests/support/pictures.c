@@ -22,11 +22,10 @@ void draw_bar(const Grey *g, int left, int top, int width, int height, uint8_t l
 void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark) {
   uint8_t digit[PIXELS];
   digits_draw(1, DIGITS_TEST, row, digit);
-  for (int y = 0; y < SIDE * scale; y++)
-    for (int x = 0; x < SIDE * scale; x++) {
-      const uint8_t ink = digit[y / scale * SIDE + x / scale];
-      *pixel_at(g, left + x, top + y) = dark ? 255 - ink : ink;
-    }
+  EACH_PIXEL(x, y, SIDE * scale, SIDE * scale) {
+    const uint8_t ink = digit[y / scale * SIDE + x / scale];
+    *pixel_at(g, left + x, top + y) = dark ? 255 - ink : ink;
+  }
 }
 
 Grey digit(uint64_t row, int scale, bool dark) {

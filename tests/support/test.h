@@ -32,6 +32,11 @@
 #define VALUES(type, ...) ((type const[]){__VA_ARGS__})
 #define TEXTS(...) VALUES(const char *, __VA_ARGS__)
 
+/* Walks over the pixels of a picture, row by row. */
+#define EACH_PIXEL(x, y, width, height)                                                            \
+  for (int y = 0; y < (height); y++)                                                               \
+    for (int x = 0; x < (width); x++)
+
 /* A row of two texts: what is given, and what is said or made of it. */
 typedef struct {
   const char *given, *wanted;
