@@ -91,8 +91,7 @@ TEST(test_splines) {
       const double place = (pixel + 0.5) * AUGMENT_CELLS / *side;
       assert_true(spline.first >= 0 && spline.first + 3 < AUGMENT_POINTS);
       for (int w = 0; w < 4; w++)
-        assert_true(fabs((double)spline.weight[w] - b_spline(place - (spline.first + w - 1))) <
-                    1e-6);
+        assert_close(spline.weight[w], b_spline(place - (spline.first + w - 1)), 1e-6);
     }
 }
 
@@ -115,8 +114,8 @@ TEST(test_displacements) {
   EACH_PIXEL(x, y, SIDE, SIDE) {
     const AugmentPoint moved = moved_at(control, x, y);
     /* splines keep straight lines: point p stands at p - 1 cells */
-    assert_true(fabs((double)moved.x - ((x + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-5);
-    assert_true(fabs((double)moved.y - 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1)) < 1e-4);
+    assert_close(moved.x, (x + 0.5) * AUGMENT_CELLS / SIDE + 1, 1e-5);
+    assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
   uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
   fill(pixels, SIDE, 5);
@@ -162,15 +161,15 @@ TEST(test_each_kind_draws_its_own) {
       assert_true(k == AUGMENT_SHIFT || (alone[k].shift.x == 0 && alone[k].shift.y == 0));
     assert_true(still.x == 0 && still.y == 0);
     assert_true(shift.xx == 1 && shift.xy == 0 && shift.yx == 0 && shift.yy == 1);
-    assert_true(fabs(hypot((double)rotate.xx, (double)rotate.xy) - 1) < 1e-6);
+    assert_close(hypot((double)rotate.xx, (double)rotate.xy), 1, 1e-6);
     assert_true(rotate.xx == rotate.yy && rotate.xy == -rotate.yx);
     assert_true(scale.xy == 0 && scale.yx == 0);
     assert_true(shear.xx == 1 && shear.yy == 1 && shear.yx == 0);
     /* together they are the same as alone */
     assert_true(all.shift.x == shift.shift.x && all.shift.y == shift.shift.y);
-    assert_true(fabs((double)(all.xx - rotate.xx * scale.xx)) < 1e-6);
-    assert_true(fabs((double)(all.xy - rotate.xy * scale.xx - shear.xy)) < 1e-6);
-    assert_true(fabs((double)(all.yx - rotate.yx * scale.yy)) < 1e-6);
+    assert_close(all.xx, rotate.xx * scale.xx, 1e-6);
+    assert_close(all.xy, rotate.xy * scale.xx + shear.xy, 1e-6);
+    assert_close(all.yx, rotate.yx * scale.yy, 1e-6);
     alike += shift.shift.x == shift.shift.y || scale.xx == scale.yy || control.x == control.y;
     const float drawn[LIMITS] = {shift.shift.x,    shift.shift.y,    atan2f(rotate.xy, rotate.xx),
                                  1 / scale.xx - 1, 1 / scale.yy - 1, shear.xy,
@@ -195,7 +194,7 @@ TEST(test_elastic_strength) {
     }
   }
   const double expected = 0.48 * 3.5 / sqrt(3);
-  assert_true(fabs(sqrt(squares / count) / expected - 1) < 0.03);
+  assert_close(sqrt(squares / count) / expected, 1, 0.03);
 }
 
 TEST(test_ink_is_kept) {
@@ -207,7 +206,7 @@ TEST(test_ink_is_kept) {
       augment_row(usual(kinds), 3, row, pixels, copy, 28);
       for (int i = 0; i < 784; i++) before += pixels[i], after += copy[i];
     }
-    assert_true(fabs(after / before - 1) < 0.05);
+    assert_close(after / before, 1, 0.05);
   }
 }
 

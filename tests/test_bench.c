@@ -16,8 +16,7 @@ static void close_record(void) {
 }
 
 static void assert_near(double value, double expected) {
-  if (!(fabs(value - expected) <= 1e-7 * fabs(expected)))
-    fail_msg("%.12g is not %.12g", value, expected);
+  assert_close(value, expected, 1e-7 * fabs(expected));
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -154,14 +153,12 @@ ENGINE_TEST(test_cublas_level) {
     tested[i] = collect(engine[i]);
     assert_int_equal(tested[i].rows, ROWS - FROM);
   }
-  const double loss = trained[0].sums.loss;
-  assert_true(fabs(trained[1].sums.loss - loss) < 1e-4 * loss);
-  assert_true(fabs(tested[1].loss - tested[0].loss) < 1e-4 * tested[0].loss);
-  for (size_t i = 0; i < trained[0].floats; i++)
-    if (!(fabs((double)(trained[1].parameters[i] - trained[0].parameters[i])) < 1e-4 &&
-          fabs((double)(trained[1].momentum[i] - trained[0].momentum[i])) < 1e-3))
-      fail_msg("parameter %zu is %g, on the CPU %g", i, (double)trained[1].parameters[i],
-               (double)trained[0].parameters[i]);
+  assert_close(trained[1].sums.loss / trained[0].sums.loss, 1, 1e-4);
+  assert_close(tested[1].loss / tested[0].loss, 1, 1e-4);
+  for (size_t i = 0; i < trained[0].floats; i++) {
+    assert_close(trained[1].parameters[i], trained[0].parameters[i], 1e-4);
+    assert_close(trained[1].momentum[i], trained[0].momentum[i], 1e-3);
+  }
   OK(engine[1]->call->write(engine[1], trained[0].parameters, 1 + trained[0].states, &error));
   const Outcome written = outcome_of(engine[1]);
   assert_same_bits(&trained[0], &written);

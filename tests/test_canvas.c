@@ -172,11 +172,11 @@ TEST(widths) {
   open_canvas(300, 40);
   const double width = canvas_text_width(14, "MNIST 64");
   canvas_text(&p, 10, 30, 14, "MNIST 64", BLACK);
-  assert_true(fabs(canvas_text_width(28, "MNIST 64") - 2 * width) < 1e-9);
+  assert_close(canvas_text_width(28, "MNIST 64"), 2 * width, 1e-9);
   /* nothing before the text but the pen's half, nor behind it */
   assert_true(drawn() && !others(0, 0, 8, 40, WHITE));
   assert_int_equal(others((int)(13 + width), 0, 300, 40, WHITE), 0);
-  assert_true(fabs(canvas_text_width(14, "111") - canvas_text_width(14, "808")) < 1e-9);
+  assert_close(canvas_text_width(14, "111"), canvas_text_width(14, "808"), 1e-9);
   assert_true(canvas_text_width(14, "") == 0);
 }
 

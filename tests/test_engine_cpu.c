@@ -98,10 +98,10 @@ ENGINE_TEST(losses_of_logits) {
     train(engine, (TrainRange){.rows = 1, .steps = 1, .learning_rate = 1});
     OK(engine->call->read(engine, parameters, 1, &error));
     const EngineSums sums = collect(engine);
-    assert_true(fabs(sums.loss - of->loss) <= of->off);
+    assert_close(sums.loss, of->loss, of->off);
     assert_int_equal(sums.correct, of->correct);
     for (int i = 0; i < of->classes; i++)
-      assert_true(fabs((double)parameters[n->weight[0] + (size_t)i] - of->weights[i]) <= of->off);
+      assert_close(parameters[n->weight[0] + (size_t)i], of->weights[i], of->off);
   }
 }
 

@@ -207,9 +207,9 @@ CONTRACT(test_evaluation, tested_levels()) {
     assert_same_bits(&before, &after);
     assert_int_equal(after.sums.rows, counts[i]);
     const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* to fp16 */
-    assert_true(fabs((double)after.sums.correct - (double)sums.correct) <=
-                (rounds ? 0.01 * (double)counts[i] : 0));
-    assert_true(fabs(after.sums.loss - sums.loss) <= (rounds ? 1e-2 : 1e-6) * sums.loss);
+    assert_close((double)after.sums.correct, (double)sums.correct,
+                 rounds ? 0.01 * (double)counts[i] : 0);
+    assert_close(after.sums.loss, sums.loss, (rounds ? 1e-2 : 1e-6) * sums.loss);
   }
 }
 
@@ -255,7 +255,7 @@ CONTRACT(test_prediction, tested_levels()) {
   assert_int_equal(sums.rows, expected.rows);
   assert_int_equal(sums.correct, expected.correct);
   assert_true(!few || expected.correct > count / 2);
-  assert_true(fabs(sums.loss - expected.loss) <= (level == CPU ? 0 : 1e-6 * expected.loss));
+  assert_close(sums.loss, expected.loss, level == CPU ? 0 : 1e-6 * expected.loss);
   OK(engine->call->predict(engine, c.rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
   assert_true(rest[part * CLASSES] == 0); /* nothing behind the last row is written */

@@ -56,8 +56,7 @@ static GemmTerms prepare(Operands *o, size_t terms, bool packed) {
 }
 
 static void close_to(float out, double expected) {
-  if (!(fabs((double)out - expected) <= bound * (1 + fabs(expected))))
-    fail_msg("%.9g, expected %.9g", (double)out, expected);
+  assert_close(out, expected, bound * (1 + fabs(expected)));
 }
 
 static const GemmKernels *kernels; /* that are tested now */

@@ -136,7 +136,7 @@ KERNEL_TEST(test_sum) {
         expected.rows++;
       }
     const ResultSums *sums = fetch(d_sums[0], sizeof *sums);
-    assert_true(fabs(sums->loss - expected.loss) <= 2 * POSITIONS * 0x1p-53 * expected.loss);
+    assert_close(sums->loss, expected.loss, 2 * POSITIONS * 0x1p-53 * expected.loss);
     assert_int_equal(sums->correct, expected.correct);
     assert_int_equal(sums->rows, expected.rows);
     finish();

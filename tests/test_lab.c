@@ -95,7 +95,8 @@ TEST(test_fill) {
     squares += value * value;
   }
   assert_true(largest > 200);
-  assert_true(fabs(sum / COUNT) < 0.02 && fabs(squares / COUNT - 1) < 0.02);
+  assert_close(sum / COUNT, 0, 0.02);
+  assert_close(squares / COUNT, 1, 0.02);
   lab_fill(LAB_FLOAT32, again, 1001, 5);
   assert_memory_equal(again, values, sizeof(float) * 1001);
   lab_fill(LAB_FLOAT32, again, COUNT, 6);
@@ -115,7 +116,7 @@ TEST(test_fill) {
     const uint32_t bits = (uint32_t)rounded[i] << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
-    assert_true(fabs((double)value - (double)values[i]) <= 0x1p-8 * fabs((double)value));
+    assert_close(value, values[i], 0x1p-8 * fabs((double)value));
   }
 }
 

@@ -38,14 +38,14 @@ TEST(test_same_as_reference) {
     double probabilities[CLASSES];
     metrics_add(&scores, rounded[r], labels[r]);
     softmax(rounded[r], CLASSES, probabilities);
-    for (int c = 0; c < CLASSES; c++) assert_true(fabs(probabilities[c] - expected[r][c]) < 1e-14);
+    for (int c = 0; c < CLASSES; c++) assert_close(probabilities[c], expected[r][c], 1e-14);
     sum += loss[r];
   }
   for (int i = 0; i < CLASSES * CLASSES; i++) counted += scores.counts[i];
   assert_int_equal(scores.rows, ROWS);
   assert_int_equal(counted, ROWS);
   assert_int_equal(scores.correct, reference_correct(logits[0], labels, ROWS, CLASSES));
-  assert_true(fabs(scores.loss / sum - 1) < 1e-12);
+  assert_close(scores.loss / sum, 1, 1e-12);
   metrics_close(&scores);
 }
 

@@ -86,8 +86,8 @@ TEST(initial_parameters) {
     }
     const double n = (double)count;
     assert_true(largest <= bound * (1 + 1e-6) && largest > bound * 0.98);
-    assert_true(fabs(sum / n) < 4 * bound / sqrt(3 * n));
-    assert_true(fabs(squares / n - bound * bound / 3) < 4 * bound * bound * 0.3 / sqrt(n));
+    assert_close(sum / n, 0, 4 * bound / sqrt(3 * n));
+    assert_close(squares / n, bound * bound / 3, 4 * bound * bound * 0.3 / sqrt(n));
   }
   while (next < network.floats) assert_true(parameters[next++] == 0);
 }
@@ -171,7 +171,7 @@ TEST(permute_depends_on_the_key) {
     }
     assert_true(same < 12);
     assert_true(fixed < 12);
-    assert_true(fabs(distance / n / n - 1.0 / 3) < 0.01);
+    assert_close(distance / n / n, 1.0 / 3, 0.01);
   }
 }
 

@@ -211,7 +211,7 @@ TEST(rates_follow_the_schedule) {
                {SCHEDULE_CONSTANT, 3, 4, 0.5, 1e-15}};
   foreach (r, rates) {
     const LrSchedule schedule = {r->kind, 0.5f, 0.75f, r->warmup};
-    assert_true(fabs(lr_schedule_rate(&schedule, 10, r->epoch) - r->rate) <= r->error);
+    assert_close(lr_schedule_rate(&schedule, 10, r->epoch), r->rate, r->error);
   }
 }
 

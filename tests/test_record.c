@@ -38,7 +38,7 @@ TEST(lines_come_back) {
   assert_string_equal(text_of(back, "name"), "not UTF-8: \xef\xbf\xbd");
   assert_string_equal(text_of(back, "sources"), "abc");
   assert_true(number_of(back, "batch") == 4096);
-  assert_true(fabs(number_of(back, "ms_per_epoch") - 6.123456789) < 1e-8);
+  assert_close(number_of(back, "ms_per_epoch"), 6.123456789, 1e-8);
   assert_true(!json_object_get(back, "peer") && isnan(number_of(back, "min_ms")));
   assert_string_equal(text_of(record_first(&record, "plain"), "gpu"), "");
   assert_null(record_find(&record, "epoch", "gpu", "GPU 2"));

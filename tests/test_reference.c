@@ -6,8 +6,7 @@
 
 static void near(const double *out, const double *expected, size_t count) {
   for (size_t i = 0; i < count; i++)
-    if (!(fabs(out[i] - expected[i]) <= 1e-12 * (1 + fabs(expected[i]))))
-      fail_msg("value %zu is %.17g, expected %.17g", i, out[i], expected[i]);
+    assert_close(out[i], expected[i], 1e-12 * (1 + fabs(expected[i])));
 }
 
 /* The values that `out` begins with. */
@@ -80,9 +79,9 @@ TEST(optimizers_by_hand) {
     const double g[] = {0.5, -0.25}, decay = of->decay;
     double w = 1, m = 0, v = 0;
     reference_optimize(rule, &w, &m, &v, &g[0], 1, decay, 0.1, 1);
-    assert_true(fabs(w - of->first) < 1e-7);
+    assert_close(w, of->first, 1e-7);
     reference_optimize(rule, &w, &m, &v, &g[1], 1, decay, 0.1, 2);
-    assert_true(isnan(of->second) || fabs(w - of->second) < 1e-6);
+    if (!isnan(of->second)) assert_close(w, of->second, 1e-6);
   }
 }
 
@@ -152,10 +151,7 @@ TEST(gradient_against_finite_differences) {
       parameters[i] = at - h;
       const double below = mean_loss(&network, parameters, x, labels, ROWS);
       parameters[i] = at;
-      const double difference = (above - below) / (2 * h);
-      if (!(fabs(difference - gradient[i]) < 1e-8))
-        fail_msg("%d hidden layers, parameter %zu: %.12g by differences, %.12g", count, i,
-                 difference, gradient[i]);
+      assert_close((above - below) / (2 * h), gradient[i], 1e-8);
       nonzero += gradient[i] != 0;
     }
     assert_true(nonzero > network.parameters / 2 && nonzero <= network.parameters);
@@ -261,7 +257,7 @@ TEST(fills) {
     assert_true(labels[i] < 7);
     label_count[labels[i]]++;
   }
-  assert_true(fabs(sum / COUNT - 0.5) < 0.06);
+  assert_close(sum / COUNT, 0.5, 0.06);
   for (int i = 0; i < 256; i++) assert_true(pixel_count[i] > 10 && pixel_count[i] < 80);
   for (int i = 0; i < 7; i++) assert_true(label_count[i] > 1250 && label_count[i] < 1600);
   reference_fill(b, COUNT, -2, 3, 2);

@@ -59,7 +59,7 @@ TEST(kernels_find_their_steps) {
     const int64_t zero = 1000, late = overlap ? 10 : 50;
     const int step = TRACE_FIRST + 1;
     OK(range_add(&trace, 0, &list, false, &facts, &error));
-    assert_true(fabs(facts.us - 0.3) < 1e-9);
+    assert_close(facts.us, 0.3, 1e-9);
     assert_int_equal(facts.begin, launch_time(0, 0) + late - zero);
     assert_int_equal(slice_at(TRACE_HOST, 0)->step, -1);
     assert_string_equal(slice_at(TRACE_GPU, 20)->name, "begin");
@@ -145,7 +145,7 @@ TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
   int arrows, tracks = 0;
   stamp();
   stages_add(&stages, 1, 3);
-  assert_true(fabs(stages_us(&stages, 1, 5) - 3) < 1e-9);
+  assert_close(stages_us(&stages, 1, 5), 3, 1e-9);
   const int track = TRACE_TEAM + TRACE_TEAMS * 7 + TEAM_MATRIX;
   const TraceEvent *first = slice_at(track, 700 + ROW_BLOCKS + 7 + 1000 + 3000);
   assert_string_equal(first->name, "Z1 = W1 X");

@@ -47,7 +47,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
     assert_range(range, 0, 20000, 0, 7);
     assert_true(range->shuffled);
     assert_true(range->key == random_order_key(config.training.seed, (uint64_t)epoch));
-    assert_true(fabs((double)range->learning_rate - 0.05 * pow(0.8, epoch)) < 1e-7);
+    assert_close(range->learning_rate, 0.05 * pow(0.8, epoch), 1e-7);
     assert_true(run.epoch[epoch].learning_rate == (double)range->learning_rate);
   }
   assert_int_equal(spy.evaluations, 3);

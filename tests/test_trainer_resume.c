@@ -6,7 +6,7 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {
     const EpochResult *a = &whole->epoch[before + i], *b = &rest->epoch[i];
-    assert_true(fabs(a->train_loss - b->train_loss) <= 1e-12 * a->train_loss);
+    assert_close(a->train_loss, b->train_loss, 1e-12 * a->train_loss);
     assert_true(a->train_accuracy == b->train_accuracy);
     assert_true(a->test_loss == b->test_loss);
     assert_true(a->test_accuracy == b->test_accuracy);

@@ -205,7 +205,7 @@ void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
   assert_same_bits(a, b);
   assert_int_equal(a->sums.rows, b->sums.rows);
   assert_int_equal(a->sums.correct, b->sums.correct);
-  assert_true(fabs(a->sums.loss - b->sums.loss) <= off * a->sums.loss);
+  assert_close(a->sums.loss, b->sums.loss, off * a->sums.loss);
 }
 
 void train_whole(void *engine, TrainRange range) {

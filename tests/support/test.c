@@ -103,6 +103,11 @@ void test_done(bool done, const char *call, const Error *why, int line) {
   if (!done) fail_msg("line %d: %s: %s", line, call, why->text);
 }
 
+void test_close(double got, double wanted, double within, int line) {
+  if (!(fabs(got - wanted) <= within))
+    fail_msg("line %d: %.12g is not %.12g, but for %g", line, got, wanted, within);
+}
+
 void test_in(const char *text, const char *part, int line) {
   if (!strstr(text, part)) fail_msg("line %d: '%s' is not in: %.8000s", line, part, text);
 }

@@ -68,9 +68,13 @@ __attribute__((unused)) static Error error;
 /* The call returns false, with an `error` that has `said` in its text; the text becomes empty. */
 #define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
 
+/* Both numbers are the same but for `within`. */
+#define assert_close(got, wanted, within) test_close((got), (wanted), (within), __LINE__)
+
 /* The part stands in the text. */
 #define assert_in(text, part) test_in((text), (part), __LINE__)
 
+void test_close(double got, double wanted, double within, int line);
 void test_in(const char *text, const char *part, int line);
 void test_done(bool done, const char *call, const Error *why, int line);
 void test_fails(bool done, const char *call, Error *why, const char *said, int line);
