@@ -129,7 +129,7 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
 /* Shows steps as they ran: recorded, or as a trace has them. */
 static bool show_steps(const Arguments *a, const char *command, Error *error) {
   Trace trace = {0};
-  snprintf(trace.sources, sizeof trace.sources, "%s", a->sources ? a->sources : "");
+  text_printable(trace.sources, sizeof trace.sources, a->sources ? a->sources : "");
   const bool good =
       (!a->trace || atomic_file_probe(a->trace, error)) &&
       (!a->timeline || atomic_file_probe(a->timeline, error)) &&

@@ -108,33 +108,22 @@ void trace_sort(Trace *trace) {
   if (trace->count) qsort(trace->events, (size_t)trace->count, sizeof *trace->events, compare);
 }
 
-/* Microseconds, to the nanosecond. */
-static void put_time(const char *key, int64_t ns, FILE *file) {
-  fprintf(file, ",\"%s\":%lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
+/* Nanoseconds as microseconds. */
+static json_t *us_of(int64_t ns) {
+  return json_real((double)ns / 1e3);
 }
 
-static void put_event(const TraceEvent *e, FILE *file) {
-  const bool slice = e->phase == 'X', track = e->phase == 'M';
-  fprintf(file, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", e->phase, e->level + 1, e->track);
-  if (!track) put_time("ts", e->start, file);
-  if (slice) put_time("dur", e->end - e->start, file);
-  if (e->phase == 'f') fputs(",\"bp\":\"e\"", file); /* it ends at the slice that encloses it */
-  if (track)
-    fputs(",\"name\":\"thread_name\",\"args\":{", file);
-  else if (slice)
-    putc(',', file);
-  else
-    fprintf(file, ",\"cat\":\"flow\",\"id\":%d,", e->arrow);
-  fputs("\"name\":", file);
-  json_text(e->name, file);
-  if (slice && e->step >= 0) fprintf(file, ",\"args\":{\"step\":%d}", e->step);
-  fputs(track ? "}}" : "}", file);
-}
-
-static void put_text(const char *key, const char *text, FILE *file) {
-  fprintf(file, "\"%s\":", key);
-  json_text(text, file);
-  putc(',', file);
+static json_t *line_of_event(const TraceEvent *e) {
+  const bool slice = e->phase == 'X';
+  if (e->phase == 'M')
+    return json_pack("{ss si si ss s{ss}}", "ph", "M", "pid", e->level + 1, "tid", e->track, "name",
+                     "thread_name", "args", "name", e->name);
+  return json_pack(
+      "{ss# si si so so* ss* ss* so* ss so*}", "ph", &e->phase, 1, "pid", e->level + 1, "tid",
+      e->track, "ts", us_of(e->start), "dur", slice ? us_of(e->end - e->start) : NULL, "bp",
+      e->phase == 'f' ? "e" : NULL, /* it ends at the slice that encloses it */
+      "cat", slice ? NULL : "flow", "id", slice ? NULL : json_integer(e->arrow), "name", e->name,
+      "args", slice && e->step >= 0 ? json_pack("{si}", "step", e->step) : NULL);
 }
 
 /* The texts that describe a trace. */
@@ -147,43 +136,44 @@ static const struct {
              HEAD("network", network),  HEAD("command", command),       HEAD("sources", sources)};
 enum { HEADS = sizeof heads / sizeof *heads };
 
-/* Writes what was recorded, and on what. */
-static void put_head(const Trace *trace, FILE *file) {
-  fputs("{\"displayTimeUnit\":\"ns\",\n\"otherData\":{", file);
-  for (int i = 0; i < HEADS; i++) put_text(heads[i].key, (const char *)trace + heads[i].at, file);
-  fputs("\"levels\":[", file);
-  for (int i = 0; i < trace->levels; i++) {
-    const TraceLevel *level = &trace->level[i];
-    fprintf(file, "%s\n{", i ? "," : "");
-    put_text("name", level->name, file);
-    fprintf(file, "\"range\":%d,\"us_per_step\":%.6g,\"recorded_us_per_step\":%.6g}", level->range,
-            level->us, level->recorded_us);
-  }
-  fputs("]},\n\"traceEvents\":[", file);
+/* What was recorded, and on what. */
+static json_t *describe(const Trace *trace) {
+  json_t *head = json_object(), *levels = json_array();
+  for (int i = 0; i < HEADS; i++)
+    record_text(head, heads[i].key, (const char *)trace + heads[i].at);
+  for (const TraceLevel *l = trace->level; l < trace->level + trace->levels; l++)
+    json_array_append_new(levels,
+                          json_pack("{ss si sf sf}", "name", l->name, "range", l->range,
+                                    "us_per_step", l->us, "recorded_us_per_step", l->recorded_us));
+  json_object_set_new(head, "levels", levels);
+  return head;
 }
 
-/* Processes have names and an order. */
-static void put_process(const Trace *trace, int level, FILE *file) {
-  fprintf(file, "%s\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":",
-          level ? "," : "", level + 1);
-  json_text(trace->level[level].name, file);
-  fprintf(file,
-          "}},\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":"
-          "{\"sort_index\":%d}}",
-          level + 1, level + 1);
+/* Writes a value, with so many digits, and what follows it. */
+static void put(json_t *value, size_t digits, const char *behind, FILE *file) {
+  json_dumpf(value, file, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+  fputs(behind, file);
+  json_decref(value);
 }
 
 bool trace_save(Trace *trace, const char *path, Error *error) {
   AtomicFile output;
   trace_sort(trace);
   if (!atomic_file_open(&output, path, error)) return false;
-  put_head(trace, output.file);
-  for (int i = 0; i < trace->levels; i++) put_process(trace, i, output.file);
-  for (int i = 0; i < trace->count; i++) {
-    fputs(",\n", output.file);
-    put_event(&trace->events[i], output.file);
+  FILE *file = output.file;
+  fputs("{\"displayTimeUnit\":\"ns\",\n\"otherData\":", file);
+  put(describe(trace), 6, ",\n\"traceEvents\":[\n", file);
+  for (int i = 0; i < trace->levels; i++) { /* processes have names and an order */
+    put(json_pack("{ss si ss s{ss}}", "ph", "M", "pid", i + 1, "name", "process_name", "args",
+                  "name", trace->level[i].name),
+        0, ",\n", file);
+    put(json_pack("{ss si ss s{si}}", "ph", "M", "pid", i + 1, "name", "process_sort_index", "args",
+                  "sort_index", i + 1),
+        0, i + 1 < trace->levels || trace->count ? ",\n" : "\n", file);
   }
-  fputs("\n]}\n", output.file);
+  for (int i = 0; i < trace->count; i++)
+    put(line_of_event(&trace->events[i]), 15, i + 1 < trace->count ? ",\n" : "\n", file);
+  fputs("]}\n", file);
   return atomic_file_close(&output, true, error);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/text.h"
 #include "bench/bench.h"
 #include "bench/cuda/recording.h"
 #include "engine/cuda/cuda_state.h"
@@ -147,7 +148,7 @@ bool trace_record(Trace *trace, const char *command, Error *error) {
   Trace list = {0};
   if (!gpu_machine(&trace->machine, error)) return false;
   snprintf(trace->network, sizeof trace->network, "784-300-100-10, batch %d", BATCH);
-  snprintf(trace->command, sizeof trace->command, "%s", command);
+  text_printable(trace->command, sizeof trace->command, command);
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
