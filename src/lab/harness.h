@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/stats.h"
+#include "emulator/emulator.h"
 #include "lab/lab.h"
 #include "measure/table.h"
 
@@ -66,13 +67,6 @@ typedef struct {
   int threads;       /* a block */
 } LabOccupancy;
 
-/* Requests of a rung to memory, where it ran on the emulator: sums over its launches, as
-   emulator/emulator.h has them. */
-typedef struct {
-  double bytes, sectors, requests; /* of global memory; bytes: each once in a launch */
-  double turns, least_turns;       /* of the banks of shared memory */
-} LabCounts;
-
 /* A rung at one of its points. */
 typedef struct {
   const LabRung *rung;
@@ -84,7 +78,7 @@ typedef struct {
   int samples;                /* that it is the median of */
   double predicted, measured; /* of the lesson's columns, NAN: nothing */
   LabOccupancy occupancy;
-  LabCounts counts; /* sectors 0: not counted */
+  EmulatorCounts counts; /* of all its launches; sectors 0: it did not run on the emulator */
 } LabRow;
 
 enum { LAB_ROWS = 128 }; /* of a table, at most */

@@ -64,15 +64,17 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
   record_number(line, "predicted", row->predicted);
   record_number(line, "measured", row->measured);
   record_number(line, "ulp", row->ulp);
-  const LabCounts *c = &row->counts;
+  const EmulatorCounts *c = &row->counts;
   if (c->sectors > 0) {
-    record_number(line, "moved_mb", c->bytes / 1e6);
+    const double bytes = (double)c->bytes_once, sectors = (double)c->sectors,
+                 turns = (double)c->turns;
+    record_number(line, "moved_mb", bytes / 1e6);
     record_number(line, "times_least",
-                  c->bytes / lab_bytes(table->topic, table->problem, table->size));
-    record_number(line, "sectors", c->sectors);
-    record_number(line, "sectors_per_request", c->sectors / c->requests);
-    record_number(line, "turns", c->turns);
-    record_number(line, "turns_times_least", c->turns / c->least_turns);
+                  bytes / lab_bytes(table->topic, table->problem, table->size));
+    record_number(line, "sectors", sectors);
+    record_number(line, "sectors_per_request", sectors / (double)c->requests);
+    record_number(line, "turns", turns);
+    record_number(line, "turns_times_least", turns / (double)c->least_turns);
   }
   if (o->blocks == 0) return line;
   record_number(line, "blocks_per_sm", o->blocks);

@@ -1,7 +1,6 @@
 /* The lab on the emulator, which counts what a GPU would be asked for and has no times. */
 #include <string.h>
 
-#include "emulator/emulator.h"
 #include "engine/cuda/cuda_error.h"
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
@@ -50,13 +49,8 @@ void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
     emulator_forget();
     return;
   }
-  const EmulatorCounts n = emulator_counts();
-  row->counts = (LabCounts){.bytes = (double)n.bytes_once,
-                            .sectors = (double)n.sectors,
-                            .requests = (double)n.requests,
-                            .turns = (double)n.turns,
-                            .least_turns = (double)n.least_turns};
   EmulatorRecord record;
+  row->counts = emulator_counts();
   emulator_record(&record);
   emulator_told(&record, false, 1, row->note, sizeof row->note);
   row->note[strcspn(row->note, "\n")] = '\0';
