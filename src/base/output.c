@@ -28,10 +28,6 @@ static int wait_open(const char *path) {
   }
 }
 
-static bool is_same(const struct stat *a, const struct stat *b) {
-  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Sets `folder`, of PATH_MAX bytes, to the folder of target->path; returns the name in it. */
 static const char *split(const FileTarget *target, char *folder) {
   const char *slash = strrchr(target->path, '/');
@@ -49,7 +45,7 @@ static int stream_of(const FileTarget *target) {
   const size_t length = strlen(name);
   if (length == 0 || length > DIGITS_MAX || strspn(name, "0123456789") < length) return -1;
   const bool found = stat(folder, &its) == 0 && stat("/dev/fd", &streams) == 0;
-  return found && is_same(&its, &streams) ? (int)strtol(name, NULL, 10) : -1;
+  return found && is_same_file(&its, &streams) ? (int)strtol(name, NULL, 10) : -1;
 }
 
 /* Puts `text` into the path from `at` on. */
@@ -90,7 +86,7 @@ bool file_target_find(FileTarget *target, const char *path) {
   if (!exists) return true;
   const mode_t mode = target->status.st_mode;
   target->kind = S_ISREG(mode) ? TARGET_REGULAR : S_ISDIR(mode) ? TARGET_FOLDER : TARGET_IN_PLACE;
-  if (stat(target->path, &end) == 0 && is_same(&target->status, &end)) return true;
+  if (stat(target->path, &end) == 0 && is_same_file(&target->status, &end)) return true;
   /* A link of /proc to a file without a name, whose text leads elsewhere. */
   if (target->kind == TARGET_REGULAR) target->kind = TARGET_IN_PLACE;
   return set_path(target, 0, path, strlen(path));
@@ -162,7 +158,7 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
     for (int a = 0; good && a < b && identity[b].known; a++)
       good =
           !(files[a].written || files[b].written) || !identity[a].known ||
-          !is_same(&identity[a].status, &identity[b].status) ||
+          !is_same_file(&identity[a].status, &identity[b].status) ||
           strcmp(identity[a].name, identity[b].name) != 0 ||
           error_set(error, "--%s %s and --%s %s are the same file: give one of them another name",
                     files[a].option, files[a].path, files[b].option, files[b].path);

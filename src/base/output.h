@@ -56,6 +56,10 @@ FILE *file_target_open_in_place(const FileTarget *target);
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
+static inline bool is_same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 typedef struct {
   const char *option; /* its long name */
   const char *path;   /* NULL or "": not given; "-": standard input, or output if it is written */

@@ -6,18 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/stream.h"
 #include "base/interrupt.h"
+#include "base/output.h"
+#include "base/stream.h"
 
 enum { GZIP_ONLY = MAX_WBITS + 16 }; /* as inflateInit2 has it */
 static const unsigned char MAGIC[] = {0x1f, 0x8b};
 
 static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
-}
-
-static bool is_same_file(const struct stat *a, const struct stat *b) {
-  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
 bool source_stamps_equal(const struct stat *a, const struct stat *b) {
