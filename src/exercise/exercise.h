@@ -79,7 +79,14 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
 void exercise_expect(ExerciseProblem *problem);
 void exercise_free(ExerciseProblem *problem);
 
-size_t exercise_bytes(const ExerciseArray *array);
+static inline size_t count_of(const ExerciseArray *array) {
+  return (size_t)array->rows * (size_t)array->columns;
+}
+
+static inline size_t exercise_bytes(const ExerciseArray *array) {
+  return count_of(array) * array->size;
+}
+
 const char *exercise_array_name(int name); /* "x" of ARRAY_X */
 /* The function may read the array, and nothing else. */
 bool exercise_is_constant(ExerciseTask task, int name);

@@ -4,10 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static size_t count_of(const ExerciseArray *a) {
-  return (size_t)a->rows * (size_t)a->columns;
-}
-
 static double got_value(const ExerciseArray *a, size_t i) {
   return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];
 }

@@ -31,14 +31,6 @@ static const struct {
                     [ARRAY_DW] = {"dw", "oi", 4, "   w"},
                     [ARRAY_DB] = {"db", "1o", 4, "   w"}};
 
-static size_t count_of(const ExerciseArray *a) {
-  return (size_t)a->rows * (size_t)a->columns;
-}
-
-size_t exercise_bytes(const ExerciseArray *array) {
-  return count_of(array) * array->size;
-}
-
 const char *exercise_array_name(int name) {
   return arrays[name].name;
 }
