@@ -20,9 +20,7 @@ typedef struct {
   const Options *options;
   Ranks *ranks;
   Report *report;
-  Device device;
-  int threads; /* of a network, 0: all */
-  int count;   /* of networks */
+  int count; /* of networks */
   int epochs;
   EpochResult *epoch;  /* (count, epochs): 0 of other ranks' */
   TrainLog *log;       /* of --seeds, NULL: none */

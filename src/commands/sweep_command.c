@@ -83,9 +83,9 @@ static bool add_value(Searched *to, char *text, Error *error) {
 
 /* Sets *found to the option's row, which every network may have another value of. */
 static bool find_option(const char *name, const OptionRow **found, Error *error) {
-  for (size_t i = 0; i < options_table.count; i++) {
-    *found = &options_table.rows[i];
-    if (strcmp((*found)->name, name) == 0 && options_may_be_swept(*found)) return true;
+  foreach_row (row, &options_table) {
+    *found = row;
+    if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return true;
   }
   return error_set(error, "--sweep: '%s' is no option of training that takes a value", name);
 }
