@@ -142,9 +142,11 @@ __global__ void __launch_bounds__(WORDS *WORDS)
       patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
   const int place = y ^ x; /* of word y in rows 4 x .. 4 x + 3 */
-  unrolled (k, WORD)
-    shared[WORD * x + k][place] = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
-                                   patch[3].value[k]};
+  unrolled (k, WORD) {
+    const LabWord<4> word = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
+                             patch[3].value[k]};
+    shared[WORD * x + k][place] = word;
+  }
   __syncthreads();
   unrolled (k, WORD) {
     const int across = y + k * WORDS; /* of the tile: a row of the output */

@@ -58,12 +58,25 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
+/* Returns true if lanes n and n ^ 1 of half a warp want the same, or n and n ^ 2. */
+static bool is_shared(const uintptr_t *addresses) {
+  bool near = true, far = true;
+  for (int i = 0; i < WARP / 2; i++) {
+    near = near && addresses[i] == addresses[i ^ 1];
+    far = far && addresses[i] == addresses[i ^ 2];
+  }
+  return near || far;
+}
+
 /* Passes of the 32 banks of 4 bytes. Of words of 8 or 16 bytes, half or a quarter of a warp at a
-   time is served. Atomics to one word are served one after the other. */
+   time is served, but half a warp whose lanes share what they load. Atomics to one word are served
+   one after the other. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
-  const int at_once = s.size <= 4 ? WARP : s.size == 8 ? WARP / 2 : WARP / 4;
   unsigned turns = 0, least = 0;
-  for (int first = 0; first < count; first += at_once, least++) {
+  for (int first = 0, at_once; first < count; first += at_once, least++) {
+    at_once = s.size <= 4 ? WARP : s.size == 8 ? WARP / 2 : WARP / 4;
+    if (s.size == 16 && !s.write && first + WARP / 2 <= count && is_shared(addresses + first))
+      at_once = WARP / 2;
     uintptr_t words[WARP][WARP];
     int of_bank[WARP] = {}, most = 1;
     for (int i = first; i < std::min(first + at_once, count); i++)
