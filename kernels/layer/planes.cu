@@ -73,11 +73,16 @@ struct ScaledArrays {
    Grid: some blocks by an array each. Reads 4 bytes for each value. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
+  const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
+  size_t i = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   uint32_t largest = 0;
+  const auto look = [&](float value) { largest = max(largest, __float_as_uint(fabsf(value))); };
   pdl_wait();
-  for (size_t i = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x; i < a.count;
-       i += (size_t)gridDim.x * PLANE_THREADS)
-    largest = max(largest, __float_as_uint(fabsf(a.d[i])));
+  if (i < a.count % 4) look(a.d[4 * quads + i]);
+  for (; i < quads; i += step) {
+    const Quad q = load_quad(a.d + 4 * i);
+    unrolled (e, 4) look(q.value[e]);
+  }
 #pragma unroll
   for (int bit = 16; bit > 0; bit /= 2)
     largest = max(largest, __shfl_xor_sync(FULL_WARP, largest, bit));
