@@ -255,14 +255,9 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
     unrolled (q, QUADS) {
       const float4 v = *reinterpret_cast<const float4 *>(
           piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
-      const Quad sum = {
-          {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
-      if (FULL || (r[q] < p.m && column < p.n))
-        epilogue.template store<FULL>(r[q], column, sum, prefetched[q], once);
-      last[q] = value_at(sum, p.n - 1 - column);
+      last[q] = finish_quad<FULL>(epilogue, p, r[q], column, v, prefetched[q], once);
     }
-    if constexpr (!FULL && Epilogue::LAST_APART)
-      if (has_last(p, column)) epilogue.store_last(r, last, p.m, once);
+    finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 }
 

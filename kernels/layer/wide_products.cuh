@@ -207,13 +207,26 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Returns true if the quad from `column` on has the last column of C (p.n of them), which
-   LAST_APART epilogues store by themselves. */
-template <class Product> __device__ bool has_last(const Product &p, int column) {
-  return column < p.n && p.n <= column + 4;
+/* Finishes the sums v of a quad, and stores them where they exist. Returns that of the last column
+   of C (p.n of them), if the quad has it. FULL: nothing is out of bounds. */
+template <bool FULL, class Product, class Epilogue>
+__device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
+                             const float4 &v, const typename Epilogue::Prefetched &prefetched,
+                             const Once &once) {
+  const float by = once.unscaled;
+  const Quad sum = {{v.x * by, v.y * by, v.z * by, v.w * by}};
+  if (FULL || (row < p.m && column < p.n))
+    epilogue.template store<FULL>(row, column, sum, prefetched, once);
+  const int e = p.n - 1 - column;
+  return e == 0 ? sum.value[0] : e == 1 ? sum.value[1] : e == 2 ? sum.value[2] : sum.value[3];
 }
-__device__ inline float value_at(const Quad &q, int e) {
-  return e == 0 ? q.value[0] : e == 1 ? q.value[1] : e == 2 ? q.value[2] : q.value[3];
+
+/* Stores the last column of C, of quads from `column` on that have it. */
+template <bool FULL, class Product, class Epilogue, int COUNT>
+__device__ void finish_last(const Epilogue &epilogue, const Product &p, const int (&row)[COUNT],
+                            int column, const float (&last)[COUNT], const Once &once) {
+  if constexpr (!FULL && Epilogue::LAST_APART)
+    if (column < p.n && p.n <= column + 4) epilogue.store_last(row, last, p.m, once);
 }
 
 /* ---- a launch ------------------------------------------------------------------------------- */

@@ -338,16 +338,11 @@ __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, con
       unrolled (i, 2) {
         const float4 v = *reinterpret_cast<const float4 *>(
             piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
-        const Quad sum = {
-            {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
-        const int n = column + column_of_quad(q);
         r[i] = row + row_of_quad(i);
-        if (FULL || (r[i] < p.m && n < p.n))
-          epilogue.template store<FULL>(r[i], n, sum, prefetched[q + i], once);
-        last[i] = value_at(sum, p.n - 1 - n);
+        last[i] = finish_quad<FULL>(epilogue, p, r[i], column + column_of_quad(q), v,
+                                    prefetched[q + i], once);
       }
-      if constexpr (!FULL && Epilogue::LAST_APART)
-        if (has_last(p, column + column_of_quad(q))) epilogue.store_last(r, last, p.m, once);
+      finish_last<FULL>(epilogue, p, r, column + column_of_quad(q), last, once);
     }
   }
 }
@@ -389,14 +384,9 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
       const float4 part = load_cluster(address_in(at, split));
       v.x += part.x, v.y += part.y, v.z += part.z, v.w += part.w;
     }
-    const Quad sum = {
-        {v.x * once.unscaled, v.y * once.unscaled, v.z * once.unscaled, v.w * once.unscaled}};
-    if (FULL || (r[i] < p.m && column < p.n))
-      epilogue.template store<FULL>(r[i], column, sum, prefetched[i], once);
-    last[i] = value_at(sum, p.n - 1 - column);
+    last[i] = finish_quad<FULL>(epilogue, p, r[i], column, v, prefetched[i], once);
   }
-  if constexpr (!FULL && Epilogue::LAST_APART)
-    if (has_last(p, column)) epilogue.store_last(r, last, p.m, once);
+  finish_last<FULL>(epilogue, p, r, column, last, once);
 }
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
