@@ -98,40 +98,41 @@ TEST(logarithms) {
 /* Steps are 1, 2 or 5 times a power of ten, whole numbers where all are. A logarithmic axis has
    those multiples of powers; more digits, or fewer powers, as there is room. */
 TEST(numbers_at_an_axis) {
+  enum { PLAIN, WHOLE, DECIMAL, BINARY }; /* the last two are logarithms */
   static const struct {
     double low, high;
-    bool logarithmic, fractions, not_binary;
-    int count;
+    int kind, count;
     const char *first, *second;
-  } axes[] = {{0, 10, false, true, true, 11, "0", "1"},
-              {0, 1, false, true, true, 11, "0.0", "0.1"},
-              {0, 1, false, false, true, 2, "0", "1"},
-              {-3, 57, false, true, true, 12, "0", "5"},
-              {-0.03, 0.02, false, true, true, 11, "-0.030", "-0.025"},
-              {1e6, 2.2e6, false, true, true, 13, "1000000", "1100000"},
-              {2, 2.5, true, true, true, 3, "100", "200"},
-              {2, 3, true, true, true, 4, "100", "200"},
-              {-1, 2.9, true, true, true, 12, "0.1", "0.2"},
-              {2, 6, true, true, true, 5, "100", "1000"},
-              {2, 26, true, true, true, 13, "100", "10000"},
-              {0, 1, true, false, false, 4, "1", "2"},
-              {2, 12, true, false, false, 16, "256", "1024"}};
+  } axes[] = {{0, 10, PLAIN, 11, "0", "1"},
+              {0, 1, PLAIN, 11, "0.0", "0.1"},
+              {0, 1, WHOLE, 2, "0", "1"},
+              {-3, 57, PLAIN, 12, "0", "5"},
+              {-0.03, 0.02, PLAIN, 11, "-0.030", "-0.025"},
+              {1e6, 2.2e6, PLAIN, 13, "1000000", "1100000"},
+              {2, 2.5, DECIMAL, 3, "100", "200"},
+              {2, 3, DECIMAL, 4, "100", "200"},
+              {-1, 2.9, DECIMAL, 12, "0.1", "0.2"},
+              {2, 6, DECIMAL, 5, "100", "1000"},
+              {2, 26, DECIMAL, 13, "100", "10000"},
+              {0, 1, BINARY, 4, "1", "2"},
+              {2, 12, BINARY, 16, "256", "1024"}};
   foreach (a, axes) {
     const Axis axis = {.label = "",
-                       .logarithmic = a->logarithmic,
+                       .logarithmic = a->kind >= DECIMAL,
                        .from = 100,
                        .to = 1120,
                        .low = a->low,
                        .high = a->high,
-                       .fractions = a->fractions,
-                       .not_binary = a->not_binary};
+                       .fractions = a->kind == PLAIN || a->kind == DECIMAL,
+                       .not_binary = a->kind != BINARY};
     Canvas page;
     const Mark *text[64] = {NULL};
     int count = 0;
     canvas_open(&page, 1200, 100, &error);
     page_axis(&page, &axis);
-    for (const Mark *m = drawn.mark; m < drawn.end; m++)
+    EACH_MARK(m) {
       if (m->kind == IS_TEXT) text[count++] = m;
+    }
     assert_string_equal(text[0]->text, a->first);
     assert_string_equal(text[1]->text, a->second);
     assert_int_equal(count, a->count);

@@ -275,12 +275,12 @@ ENGINE_TEST(test_wide_layers) {
 #ifdef HAVE_CUDA
   if (!wide_by()) skip();
 #endif
-  assert_int_equal(setenv("MLP_TEST_WIDE", "always", 1), 0);
+  set_variable("MLP_TEST_WIDE", "always");
   assert_true(open_level(&cases[MNIST], STEP, cases[MNIST].rows, cases[MNIST].rows)->wide);
   wide = true;
   foreach (test, tests) (*test)(state);
   wide = false;
-  unsetenv("MLP_TEST_WIDE");
+  set_variable("MLP_TEST_WIDE", NULL);
 }
 
 /* What fp16 cannot hold is done again by level layer, bit by bit: the last rows are 255 times as
@@ -299,7 +299,7 @@ ENGINE_TEST(test_wide_overflow) {
   for (size_t i = 0; i < ROWS * data.inputs; i++)
     data.pixels[i] = i < DARK * data.inputs ? data.pixels[i] > 127 : 255;
   for (int is_wide = 0; is_wide < 2; is_wide++) {
-    assert_int_equal(setenv("MLP_TEST_WIDE", is_wide ? "always" : "never", 1), 0);
+    set_variable("MLP_TEST_WIDE", is_wide ? "always" : "never");
     Engine *engine = open_loaded(&c, LAYER, &data);
     for (uint64_t first = 0; first < 3; first++) {
       TrainRange range = epoch_of(&c, 1);
@@ -314,5 +314,5 @@ ENGINE_TEST(test_wide_overflow) {
     close_engine(engine);
   }
   assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
-  unsetenv("MLP_TEST_WIDE");
+  set_variable("MLP_TEST_WIDE", NULL);
 }

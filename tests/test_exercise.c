@@ -25,6 +25,9 @@ TEST(shapes_are_small_and_large) {
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
+/* Freed at the end of its block. */
+#define PROBLEM __attribute__((cleanup(exercise_free))) ExerciseProblem
+
 /* A problem, and what a right function leaves of it. */
 static ExerciseProblem answered(ExerciseTask task) {
   ExerciseProblem p = exercise_problem(task, exercise_shape(1, 12), 7);
@@ -48,25 +51,23 @@ static ExerciseProblem answered(ExerciseTask task) {
 
 TEST(what_is_expected_is_right) {
   for (int task = 0; task < TASKS; task++) {
-    ExerciseProblem p = answered((ExerciseTask)task);
+    PROBLEM p = answered((ExerciseTask)task);
     char text[448] = "";
     if (!exercise_judge(&p, text, sizeof text)) fail_msg("%s", text);
-    exercise_free(&p);
   }
 }
 
 TEST(what_nobody_expects_is_not_right) {
-  ExerciseProblem problem = exercise_problem(TASK_SOFTMAX, exercise_shape(1, 0), 1);
+  PROBLEM problem = exercise_problem(TASK_SOFTMAX, exercise_shape(1, 0), 1);
   char text[448] = "";
   assert_false(exercise_judge(&problem, text, sizeof text));
   assert_string_equal(text, "nobody has worked out what is expected");
-  exercise_free(&problem);
 }
 
 /* Wrong where `is_wrong` says so, by `off`; off 0: never written. */
 static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step, float off,
                          const char *as) {
-  ExerciseProblem p = answered(task);
+  PROBLEM p = answered(task);
   const ExerciseArray *a = &p.array[name];
   float *got = a->got;
   char text[448] = "";
@@ -78,7 +79,6 @@ static void assert_wrong(ExerciseTask task, int name, size_t first, size_t step,
   }
   assert_false(exercise_judge(&p, text, sizeof text));
   assert_in(text, as);
-  exercise_free(&p);
 }
 
 TEST(what_is_wrong_is_described) {
@@ -95,7 +95,7 @@ TEST(what_is_wrong_is_described) {
 
 /* One byte fewer than all operands have is too few, of a step that has all its rows. */
 TEST(fewer_bytes_than_can_be_are_wrong) {
-  ExerciseProblem p = answered(TASK_FORWARD);
+  PROBLEM p = answered(TASK_FORWARD);
   ExerciseScore score = {0};
   p.filled = p.shape.rows;
   ExerciseCall call = {.moved_bytes = exercise_least_bytes(TASK_FORWARD, p.shape)};
@@ -105,7 +105,6 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
   exercise_judge_call(&p, &call, true, &score);
   assert_memory_equal(score.wrong, as, strlen(as));
   assert_in(score.wrong, "; as it was measured");
-  exercise_free(&p);
 }
 
 /* ---- points --------------------------------------------------------------------------------- */

@@ -101,10 +101,6 @@ typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
 /* Of the failures of all processes, how many ended so. */
 static atomic_ulong *tally;
 
-static void set(const char *name, const char *value) {
-  assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
-}
-
 /* On the GPU that cuda_stand_in.c calls `gpu`. */
 static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   char *words = keep(strdup(r->arguments)), *argv[34] = {program_path};
@@ -113,12 +109,12 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   const pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    set("FAULT_AT", text_printf("%lu", at));
-    set("FAULT_MORE", more ? "1" : NULL);
-    set("FAULT_CUDA", r->ends > 0 ? "1" : NULL);
-    set("FAULT_TOLD", "told");
-    set("CUDA_STAND_IN", gpu);
-    set("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:allocator_may_return_null=1");
+    set_variable("FAULT_AT", text_printf("%lu", at));
+    set_variable("FAULT_MORE", more ? "1" : NULL);
+    set_variable("FAULT_CUDA", r->ends > 0 ? "1" : NULL);
+    set_variable("FAULT_TOLD", "told");
+    set_variable("CUDA_STAND_IN", gpu);
+    set_variable("ASAN_OPTIONS", "detect_leaks=1:exitcode=99:allocator_may_return_null=1");
     const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);

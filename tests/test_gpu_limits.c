@@ -7,11 +7,6 @@
 
 /* ---- the environment ------------------------------------------------------------------------ */
 
-/* NULL: not set. */
-static void set(const char *name, const char *value) {
-  assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
-}
-
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
 
@@ -20,9 +15,9 @@ static const char *const variables[VARIABLES] = {"MLP_TEST_SHARED", "MLP_TEST_PR
                                                  "MLP_TEST_WIDE"};
 
 static bool lower(GpuLimits *limits, const char *const values[VARIABLES]) {
-  for (int v = 0; v < VARIABLES; v++) set(variables[v], values[v]);
+  for (int v = 0; v < VARIABLES; v++) set_variable(variables[v], values[v]);
   const bool good = gpu_limits_lower(limits, &error);
-  foreach (variable, variables) set(*variable, NULL);
+  foreach (variable, variables) set_variable(*variable, NULL);
   return good;
 }
 
@@ -96,7 +91,7 @@ static int card_count;
 
 static int read_cards(void **state) {
   (void)state;
-  foreach (variable, variables) set(*variable, NULL);
+  foreach (variable, variables) set_variable(*variable, NULL);
   FILE *file = fopen("docs/gpus.md", "r");
   char line[512];
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");

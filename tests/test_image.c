@@ -323,10 +323,9 @@ TEST(test_a_pipe_is_read) {
 /* ---- refused ------------------------------------------------------------------------------ */
 
 static void assert_refused(const char *file, const char *message) {
-  error.text[0] = '\0';
-  assert_false(read_picture(file, SIDE, pixels, &error));
-  assert_in(error.text, message);
+  const bool good = read_picture(file, SIDE, pixels, &error);
   assert_in(error.text, file);
+  FAILS(good, message);
 }
 
 TEST(test_no_pictures) {

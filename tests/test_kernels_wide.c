@@ -24,6 +24,7 @@ static bool choose_way(int way, int ways) {
   return way < ways;
 }
 
+#define EACH_TERMS() for (int terms = 1; terms <= 2; terms++)
 #define EACH_WAY(ways) for (int way = 0; choose_way(way, ways); way++)
 
 /* ---- planes --------------------------------------------------------------------------------- */
@@ -93,7 +94,7 @@ static void check_split(Shape s, uint64_t seed) {
   const size_t count = x_count(s);
   const Values x = signed_values(count, seed);
   const float *expected = fetch_floats(x.d, count);
-  for (int terms = 1; terms <= 2; terms++) {
+  EACH_TERMS() {
     const float *rounded = fetch_floats(values_of(planes_of(x, terms, s.rows, s.in)), count);
     for (size_t i = 0; i < count; i++) assert_split(rounded[i], expected[i], terms);
   }
@@ -186,7 +187,7 @@ static void check_forward(Shape s, uint64_t seed) {
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
     const double *expected = add_bias(f.z, f.b.host, s, relu);
-    for (int terms = 1; terms <= 2; terms++) {
+    EACH_TERMS() {
       const double limit = planes_bound(terms, s.in, f.roundings);
       const Planes x = input_planes(&f.batch, f.x, pixels, terms, s);
       const Planes w = planes_of(f.w, terms, s.out, s.in);
@@ -217,7 +218,7 @@ static void check_backward(Shape s, uint64_t seed) {
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
   reference_relu_mask(a.host, count, dx);
-  for (int terms = 1; terms <= 2; terms++) {
+  EACH_TERMS() {
     const Planes above = planes_of(dz, terms, s.rows, s.out);
     const Planes weights = planes_of(w, terms, s.out, s.in);
     const Planes masks = planes_of(a, terms, s.rows, s.in);
@@ -256,8 +257,7 @@ static void check_head(Shape s, int terms, uint64_t seed) {
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
-  for (size_t i = 0; i < LENGTH(shapes); i++)
-    for (int terms = 1; terms <= 2; terms++) {
+  for (size_t i = 0; i < LENGTH(shapes); i++) EACH_TERMS() {
       check_head(shapes[i], terms, 50 + i);
       finish();
     }
@@ -299,7 +299,7 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
 static void check_update(Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
-  for (int terms = 1; terms <= 2; terms++) {
+  EACH_TERMS() {
     WideLayer l = make_wide_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
     EACH_WAY(ways_of(s)) {
       give_parameters(&l, seed + 3);
@@ -314,7 +314,7 @@ WALK_TEST(test_update, for_all_wide_shapes, check_update)
 /* The gradient alone is what the update took; nothing else is written. */
 static void check_stored_gradient(Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
-  for (int terms = 1; terms <= 2; terms++) {
+  EACH_TERMS() {
     WideLayer l = make_wide_layer(&batch, s, terms, terms == 1, seed + 2);
     EACH_WAY(ways_of(s)) {
       l.update.at = gradient_of(&l.layer);
@@ -352,7 +352,7 @@ KERNEL_TEST(test_update_without_planes) {
   needs_wide();
   const Shape s = {130, 500, 10};
   EACH_WAY(WAYS)
-  for (int terms = 1; terms <= 2; terms++) {
+  EACH_TERMS() {
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
     WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
     const Planes planes = l.update.w;

@@ -4,6 +4,9 @@
 
 #include "support/test.h"
 
+/* Closed at the end of their block. */
+#define SCORES __attribute__((cleanup(metrics_close))) Metrics
+
 static Metrics open_scores(int classes) {
   Metrics scores;
   OK(metrics_open(&scores, classes, &error));
@@ -31,7 +34,7 @@ TEST(test_same_as_reference) {
   reference_to_float(logits[0], sizeof logits / sizeof **logits, rounded[0]);
   reference_cross_entropy(logits[0], labels, ROWS, CLASSES, loss);
   reference_softmax(logits[0], ROWS, CLASSES, expected[0]);
-  Metrics scores = open_scores(CLASSES);
+  SCORES scores = open_scores(CLASSES);
   double sum = 0;
   uint64_t counted = 0;
   for (int r = 0; r < ROWS; r++) {
@@ -46,20 +49,18 @@ TEST(test_same_as_reference) {
   assert_int_equal(counted, ROWS);
   assert_int_equal(scores.correct, reference_correct(logits[0], labels, ROWS, CLASSES));
   assert_close(scores.loss / sum, 1, 1e-12);
-  metrics_close(&scores);
 }
 
 /* A count is truth, then answer; of equal logits the first is the answer. */
 TEST(test_where_rows_are_counted) {
-  Metrics scores = open_scores(3);
+  SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
   assert_int_equal(metrics_add(&scores, (const float[]){1, 3, 3}, 1), 1);
   assert_int_equal(metrics_add(&scores, (const float[]){1, 3, 3}, 2), 1);
   static const uint64_t expected[] = {0, 0, 0, 0, 1, 0, 1, 1, 0};
   assert_memory_equal(scores.counts, expected, sizeof expected);
   assert_int_equal(scores.correct, 1);
-  metrics_close(&scores);
-  metrics_close(&scores);
+  metrics_close(&scores); /* and once more */
 }
 
 /* No logits overflow; a loss as large as they come is not infinite. */
@@ -68,10 +69,9 @@ TEST(test_extreme_logits) {
   double probabilities[3];
   softmax(logits, 3, probabilities);
   assert_true(probabilities[0] == 0.5 && probabilities[1] == 0 && probabilities[2] == 0.5);
-  Metrics scores = open_scores(3);
+  SCORES scores = open_scores(3);
   metrics_add(&scores, logits, 1);
   assert_true(scores.loss == (double)1e30f - (double)-1e30f);
-  metrics_close(&scores);
 }
 
 /* ---- printing ----------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void assert_prints(const Metrics *scores, const char *expected) {
 /* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
    and class 3 has no rows. */
 TEST(test_matrix) {
-  Metrics scores = open_scores(4);
+  SCORES scores = open_scores(4);
   add(&scores, 0, 0, 30);
   add(&scores, 0, 1, 10);
   add(&scores, 1, 1, 19);
@@ -115,12 +115,11 @@ TEST(test_matrix) {
                 "    1      .     19      .      1       20     65.52%   95.00%   77.55%\n"
                 "    2     20      .      .      .       20          -    0.00%    0.00%\n"
                 "    3      .      .      .      .        0      0.00%        -    0.00%\n");
-  metrics_close(&scores);
 }
 
 /* Names end the lines. */
 TEST(test_named_classes) {
-  Metrics scores = open_scores(3);
+  SCORES scores = open_scores(3);
   add(&scores, 0, 1, 2);
   scores.names = "T-shirt\nBag\na \"b\"";
   assert_in(print(&scores), " 0.00%  T-shirt\n    1    .    .    . ");
@@ -132,11 +131,10 @@ TEST(test_named_classes) {
   add(&scores, 0, 1, 2);
   scores.names = "T-shirt\nBag\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16";
   assert_in(print(&scores), "    0        1        2  T-shirt, not Bag\n");
-  metrics_close(&scores);
 }
 
 TEST(test_confusions_of_many_classes) {
-  Metrics scores = open_scores(17);
+  SCORES scores = open_scores(17);
   for (int c = 0; c < 17; c++) add(&scores, c, c, 2);
   for (int c = 0; c < 12; c++) add(&scores, c, 16, 1 + c % 3);
   scores.loss = 0;
@@ -154,15 +152,13 @@ TEST(test_confusions_of_many_classes) {
   foreach (c, VALUES(int, 2, 5, 8, 11, 1, 4, 7, 10, 0, 3))
     fprintf(file, "%5d       16        %d\n", *c, 1 + *c % 3);
   assert_prints(&scores, text_close(file));
-  metrics_close(&scores);
 }
 
 /* The most classes there can be, and none of them confused. */
 TEST(test_1024_classes) {
-  Metrics scores = open_scores(1024);
+  SCORES scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
   const char *text = print(&scores);
   assert_in(text, "\n 1023        1    100.00%  100.00%  100.00%\n");
   assert_null(strstr(text, "confusions"));
-  metrics_close(&scores);
 }

@@ -216,20 +216,16 @@ TEST(rates_follow_the_schedule) {
 }
 
 TEST(names_are_in_the_engine_s_order) {
-  static const struct {
-    const char *const *names, *name;
-    int index;
-  } order[] = {{training_fusions, "auto", FUSION_AUTO},
-               {training_fusions, "none", FUSION_NONE},
-               {training_fusions, "layer", FUSION_LAYER},
-               {training_fusions, "step", FUSION_STEP},
-               {training_fusions, "epoch", FUSION_EPOCH},
-               {training_fusions, "exercise", FUSION_EXERCISE},
-               {options_optimizers, "sgd", OPTIMIZER_SGD},
-               {options_optimizers, "nesterov", OPTIMIZER_NESTEROV},
-               {options_optimizers, "adam", OPTIMIZER_ADAM},
-               {options_optimizers, "adamw", OPTIMIZER_ADAMW}};
-  foreach (o, order) assert_string_equal(o->names[o->index], o->name);
+  static const char *const fusions[] = {
+      [FUSION_AUTO] = "auto", [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
+      [FUSION_STEP] = "step", [FUSION_EPOCH] = "epoch", [FUSION_EXERCISE] = "exercise"};
+  static const char *const optimizers[] = {[OPTIMIZER_SGD] = "sgd",
+                                           [OPTIMIZER_NESTEROV] = "nesterov",
+                                           [OPTIMIZER_ADAM] = "adam",
+                                           [OPTIMIZER_ADAMW] = "adamw"};
+  for (int i = 0; i <= FUSION_EXERCISE; i++) assert_string_equal(training_fusions[i], fusions[i]);
+  for (int i = 0; i <= OPTIMIZER_ADAMW; i++)
+    assert_string_equal(options_optimizers[i], optimizers[i]);
   assert_null(training_fusions[FUSION_EXERCISE + 1]);
   assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
 }

@@ -28,7 +28,7 @@ static void write_rows(const char *path, int rows) {
 }
 
 static int open_folder(void **state) {
-  setenv("P", keep(realpath(PROGRAM_FOLDER "/mlp-train", NULL)), 1);
+  set_variable("P", keep(realpath(PROGRAM_FOLDER "/mlp-train", NULL)));
   assert_int_equal(folder_enter(state), 0);
   write_rows("long.csv", 20000);
   write_rows("few.csv", 50);

@@ -82,7 +82,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}}, none = {{0}};
   write_files(9000, 20); /* two buffers */
-  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+  EACH_RESIDENCY(resident) {
     TrainerConfig config = tiny_run(3, resident);
     config.training.augment = strengths;
     RUN run = must_train(&config, true);
@@ -109,7 +109,7 @@ TEST(augmentation_has_one_key_per_epoch) {
 
 TEST(two_runs_agree_bit_for_bit) {
   write_files(203, 20);
-  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+  EACH_RESIDENCY(resident) {
     TrainerConfig config = tiny_run(4, resident);
     RUN first = must_train(&config, false), second = must_train(&config, false);
     assert_same_weights(&first, &second);
@@ -131,7 +131,7 @@ TEST(the_first_epoch_is_the_same_streamed) {
 
 TEST(it_learns) {
   write_files(3000, 1000);
-  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+  EACH_RESIDENCY(resident) {
     const TrainerConfig config = tiny_run(8, resident);
     RUN run = must_train(&config, false);
     assert_true(run.epoch[7].test_accuracy > 0.95);
@@ -209,7 +209,7 @@ TEST(failures_stop_the_run) {
 /* Whoever is patient waits for the end of the file, others for that of a buffer. */
 TEST(a_loss_that_is_not_finite_is_soon_seen) {
   write_files(8200, 20);
-  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+  EACH_RESIDENCY(resident) {
     TrainerConfig config = tiny_run(2, resident);
     config.training.schedule.rate = 100;
     config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
@@ -250,7 +250,7 @@ TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
 }
 
 TEST(bad_files_are_named) {
-  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+  EACH_RESIDENCY(resident) {
     const TrainerConfig config = tiny_run(2, resident);
     write_files(9000, 20);
     write_csv(train_path, 9000, PIXELS, 8999, 1);

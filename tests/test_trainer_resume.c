@@ -55,7 +55,7 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {
     write_files(f->rows, 20);
-    for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++) {
+    EACH_RESIDENCY(resident) {
       TrainerConfig config = tiny_run(3, resident);
       config.training.schedule.kind = SCHEDULE_COSINE;
       config.training.schedule.warmup = 1;

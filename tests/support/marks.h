@@ -25,14 +25,15 @@ static struct {
 } drawn = {.end = drawn.mark};
 
 /* Half a pixel may be rounded. */
-static inline void assert_at(double got, double wanted) {
-  if (!(fabs(got - wanted) <= 0.51)) fail_msg("%g is not %g", got, wanted);
-}
+#define assert_at(got, wanted) assert_close(got, wanted, 0.51)
+
+#define EACH_MARK(m) for (const Mark *m = drawn.mark; m < drawn.end; m++)
 
 /* The first text that begins so; NULL: there is none. */
 static inline const Mark *text_mark(const char *text) {
-  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+  EACH_MARK(m) {
     if (m->kind == IS_TEXT && strncmp(m->text, text, strlen(text)) == 0) return m;
+  }
   return NULL;
 }
 
@@ -58,15 +59,17 @@ static inline double row_of(const char *text) {
 
 /* The marks of that kind and colour, in their order; `index` of them or NULL. */
 static inline const Mark *mark_of(int kind, Colour colour, int index) {
-  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+  EACH_MARK(m) {
     if (m->kind == kind && m->colour == colour && index-- == 0) return m;
+  }
   return NULL;
 }
 
 static inline int count_marks(int kind, Colour colour) {
   int count = 0;
-  for (const Mark *m = drawn.mark; m < drawn.end; m++)
+  EACH_MARK(m) {
     count += m->kind == kind && m->colour == colour;
+  }
   return count;
 }
 
@@ -131,7 +134,7 @@ void canvas_text(Canvas *p, double x, double baseline, double height, const char
 bool canvas_save(const Canvas *p, const char *path, Error *cause) {
   enum { EDGE = 10 };
   assert_true(drawn.end > drawn.mark && drawn.mark[0].kind == IS_TEXT && drawn.mark[0].y < 50);
-  for (const Mark *m = drawn.mark; m < drawn.end; m++) {
+  EACH_MARK(m) {
     if (fmin(m->x, m->x1) < EDGE || fmax(m->x, m->x1) > p->width - EDGE ||
         fmin(m->y, m->y1) < EDGE || fmax(m->y, m->y1) > p->height - EDGE)
       fail_msg("a mark from (%g, %g) to (%g, %g): %s", m->x, m->y, m->x1, m->y1,

@@ -118,6 +118,10 @@ void test_fails(bool done, const char *call, Error *why, const char *said, int l
   why->text[0] = '\0';
 }
 
+void set_variable(const char *name, const char *value) {
+  assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
+}
+
 void skip_because(const char *reason) {
   print_message("%s\n", reason);
   skip();

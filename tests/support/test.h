@@ -94,6 +94,9 @@ void skip_because(const char *reason);
 #define SANITIZED 0
 #endif
 
+/* Sets a variable of the environment; NULL: it is not there. */
+void set_variable(const char *name, const char *value);
+
 /* ---- memory and text ------------------------------------------------------------------------ */
 
 /* What a test takes by these functions is freed when it ends, what a fixture of the program takes

@@ -66,6 +66,10 @@ typedef struct {
 #define RUN __attribute__((cleanup(run_free))) Run
 void run_free(Run *run);
 
+/* Rows that stay on the device, and rows that are streamed. */
+#define EACH_RESIDENCY(resident)                                                                   \
+  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++)
+
 TrainerConfig tiny_run(int epochs, Residency resident);
 
 /* Trains as *run wishes and adds what happened; false: it failed, run->error says why. */
