@@ -145,7 +145,7 @@ TEST(test_each_kind_draws_its_own) {
                          without_elastic = {{2.5f, 30, 0.3f, 0.4f, 0}};
   /* x, y, angle, width, height, lean, elastic; 56 is twice 28 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
-  enum { LIMITS = sizeof limits / sizeof *limits };
+  enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
   int alike = 0; /* x and y have nothing to do with each other */
   for (uint32_t row = 0; row < DRAWS; row++) {

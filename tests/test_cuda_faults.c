@@ -94,7 +94,7 @@ ENGINE_TEST(test_failure_that_sticks) {
   assert_false(queued && engine->call->collect(engine, &sums, &error));
   assert_failed(try_epoch(engine), "it serves this process no more");
   float parameters[4096];
-  assert_true(config.network.floats <= sizeof parameters / sizeof *parameters);
+  assert_true(config.network.floats <= LENGTH(parameters));
   assert_failed(engine->call->read(engine, parameters, 1, &error), "no more");
   engine->call->close(engine);
   assert_failed(engine_cuda_available(&error), "no more");

@@ -270,14 +270,13 @@ static const struct {
     {{{50, 12, 5, 3, 9}, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
     {{{50, 12, 5, 3, 9}, 10, 99, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
-enum { CASES = sizeof cases / sizeof *cases };
 
 TEST(test_schedules) {
-  for (size_t i = 0; i < CASES; i++) {
-    must_begin_trial(&cases[i].of);
-    for (uint32_t seed = 0; seed < cases[i].schedules; seed++) {
+  foreach (c, cases) {
+    must_begin_trial(&c->of);
+    for (uint32_t seed = 0; seed < c->schedules; seed++) {
       const char *wrong = run_trial((Emulator){.seed = seed});
-      if (*wrong) fail_msg("case %zu, schedule %u: %s", i, seed, wrong);
+      if (*wrong) fail_msg("case %td, schedule %u: %s", c - cases, seed, wrong);
     }
   }
 }

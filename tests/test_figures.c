@@ -336,13 +336,14 @@ TEST(many_classes) {
 /* ---- files -------------------------------------------------------------------------------- */
 
 TEST(unwritable) {
-  static const char bad[] = "/no-such-folder/plot.png";
+  static const char bad[] = "/no-such-folder/plot.png",
+                    says[] = "cannot write /no-such-folder/plot.png";
   make_network(4, 2);
   make_scores(2);
   make_results(2, JUDGED_BY_TEST);
-  FAILS(plot_curves(results, 1, 2, bad, &error), "cannot write /no-such-folder/plot.png");
-  FAILS(plot_weights(&network, parameters, bad, &error), "cannot write /no-such-folder/plot.png");
-  FAILS(plot_mistakes(NULL, 0, 28, NULL, bad, &error), "cannot write /no-such-folder/plot.png");
-  FAILS(plot_confusion(&scores, bad, &error), "cannot write /no-such-folder/plot.png");
+  FAILS(plot_curves(results, 1, 2, bad, &error), says);
+  FAILS(plot_weights(&network, parameters, bad, &error), says);
+  FAILS(plot_mistakes(NULL, 0, 28, NULL, bad, &error), says);
+  FAILS(plot_confusion(&scores, bad, &error), says);
   metrics_close(&scores);
 }

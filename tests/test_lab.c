@@ -124,21 +124,12 @@ static double many(LabSize size) {
   return 1e6 * few(size);
 }
 
-static const LabProblem copies[] = {
-    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, few, the_input, .fill = NULL},
-    {"sampled", {LAB_FLOAT32}, LAB_FLOAT32, many, the_input, .fill = NULL}};
+static const LabProblem copies[] = {COPY("exact", few), COPY("sampled", many)};
 
-static const LabRung plain[] = {{.name = "plain", .lesson = "a lesson"}};
+static const LabRung plain[] = {{"plain", "a lesson", .launch = NULL}};
 
-static const LabTopic copy_topic = {.name = "copies",
-                                    .title = "copies of a plane",
-                                    .dims = "rows x columns",
-                                    .problems = copies,
-                                    .problem_count = 2,
-                                    .rungs = plain,
-                                    .rung_count = 1,
-                                    .sizes = {{{100, 10, 1}}},
-                                    .tested = {{1, 1, 1}}};
+static const LabTopic copy_topic = {"copies", "copies of a plane", COPIES(copies, plain),
+                                    .sizes = {{{100, 10, 1}}}, .tested = {{1, 1, 1}}};
 
 TEST(test_sizes) {
   LabSize size;

@@ -9,27 +9,20 @@ static double twice(const LabCall *call) {
   return 2.0 * (double)call->point;
 }
 
-static const LabProblem problems[] = {
-    {"exact", {LAB_FLOAT32}, LAB_FLOAT32, few, the_input, .fill = NULL}};
+static const LabProblem problems[] = {COPY("exact", few)};
 
 static const int64_t sweep[] = {1, 2, 4, 8};
 static const LabRung shown[] = {
-    {.name = "first", .lesson = "the first lesson"},
-    {.name = "swept",
-     .lesson = "a lesson that goes on for so long that its line must be broken somewhere, because "
-               "no line of a report is wider than a hundred columns",
-     .points = sweep,
-     .point_count = 4,
-     .predicted = twice},
-    {.name = "library", .lesson = "what others call", .kind = LAB_LIBRARY},
-    {.name = "slip", .lesson = "a slip", .kind = LAB_MISTAKE}};
-static const LabTopic shown_topic = {.name = "shown",
-                                     .title = "what is shown",
-                                     .dims = "rows x columns",
-                                     .problems = problems,
-                                     .problem_count = 1,
-                                     .rungs = shown,
-                                     .rung_count = 4,
+    {"first", "the first lesson", .launch = NULL},
+    {"swept",
+     "a lesson that goes on for so long that its line must be broken somewhere, because "
+     "no line of a report is wider than a hundred columns",
+     .points = sweep, .point_count = 4, .predicted = twice},
+    {"library", "what others call", .kind = LAB_LIBRARY},
+    {"slip", "a slip", .kind = LAB_MISTAKE}};
+static const LabTopic shown_topic = {"shown",
+                                     "what is shown",
+                                     COPIES(problems, shown),
                                      .sizes = {{{1000, 1000, 1}}},
                                      .predicted_name = "twice the point",
                                      .point_name = "the point",

@@ -18,7 +18,7 @@ static LabTable measure(const LabTopic *topic, int problem, LabSize size, LabHow
 
 /* ---- rungs that are wrong on purpose -------------------------------------------------------- */
 
-static const LabProblem copies[] = {{"", {LAB_FLOAT32}, LAB_FLOAT32, few, the_input, .fill = NULL}};
+static const LabProblem copies[] = {COPY("", few)};
 
 static size_t bytes_of(const LabCall *call) {
   return sizeof(float) * (size_t)plane(call->size);
@@ -67,44 +67,33 @@ static const char *refuse_all(const LabCall *call) {
   return "it serves nobody";
 }
 
+#define TRICK(name, launch, outcome, note, ...)                                                    \
+  { {name, "", launch, NULL, __VA_ARGS__}, outcome, note }
 static const struct {
   LabRung rung;
   LabOutcome outcome;
   const char *note;
-} tricks[] = {
-    {{.name = "right", .launch = copy_right}, LAB_RIGHT, ""},
-    {{.name = "wrong", .launch = wrong_last}, LAB_WRONG, "element 999 is "},
-    {{.name = "unwritten", .launch = unwritten_last}, LAB_WRONG, "element 999 is "},
-    {{.name = "behind", .launch = write_behind}, LAB_WRONG, "outside of the output"},
-    {{.name = "before", .launch = write_before}, LAB_WRONG, "outside of the output"},
-    {{.name = "work", .launch = write_behind_work, .work = thousand},
-     LAB_WRONG,
-     "outside of its work"},
-    {{.name = "fails", .launch = fail_to_launch}, LAB_WRONG, "its launch failed"},
-    {{.name = "refuses", .launch = copy_right, .refuse = refuse_all},
-     LAB_REFUSED,
-     "it serves nobody"},
-    {{.name = "part", .launch = unwritten_last, .kind = LAB_PART}, LAB_UNCHECKED, ""},
-    {{.name = "mistake", .launch = wrong_last, .kind = LAB_MISTAKE}, LAB_CAUGHT, "element 999 is "},
-    {{.name = "no-mistake", .launch = copy_right, .kind = LAB_MISTAKE},
-     LAB_MISSED,
-     "passed the check"},
-    {{.name = "library", .launch = copy_right, .kind = LAB_LIBRARY}, LAB_RIGHT, ""},
-    /* Last: what follows would be wrong, too. */
-    {{.name = "input", .launch = change_input}, LAB_WRONG, "it changed an input"}};
-enum { TRICKS = sizeof tricks / sizeof *tricks };
+} tricks[] = {TRICK("right", copy_right, LAB_RIGHT, "", .kind = LAB_RUNG),
+              TRICK("wrong", wrong_last, LAB_WRONG, "element 999 is ", .kind = LAB_RUNG),
+              TRICK("unwritten", unwritten_last, LAB_WRONG, "element 999 is ", .kind = LAB_RUNG),
+              TRICK("behind", write_behind, LAB_WRONG, "outside of the output", .kind = LAB_RUNG),
+              TRICK("before", write_before, LAB_WRONG, "outside of the output", .kind = LAB_RUNG),
+              TRICK("work", write_behind_work, LAB_WRONG, "outside of its work", .work = thousand),
+              TRICK("fails", fail_to_launch, LAB_WRONG, "its launch failed", .kind = LAB_RUNG),
+              TRICK("refuses", copy_right, LAB_REFUSED, "it serves nobody", .refuse = refuse_all),
+              TRICK("part", unwritten_last, LAB_UNCHECKED, "", .kind = LAB_PART),
+              TRICK("mistake", wrong_last, LAB_CAUGHT, "element 999 is ", .kind = LAB_MISTAKE),
+              TRICK("no-mistake", copy_right, LAB_MISSED, "passed the check", .kind = LAB_MISTAKE),
+              TRICK("library", copy_right, LAB_RIGHT, "", .kind = LAB_LIBRARY),
+              /* Last: what follows would be wrong, too. */
+              TRICK("input", change_input, LAB_WRONG, "it changed an input", .kind = LAB_RUNG)};
+enum { TRICKS = LENGTH(tricks) };
 
 TEST(test_harness_catches) {
   needs_gpu();
   LabRung rungs[TRICKS];
   for (int i = 0; i < TRICKS; i++) rungs[i] = tricks[i].rung;
-  const LabTopic topic = {.name = "tricks",
-                          .title = "copies gone wrong",
-                          .dims = "rows x columns",
-                          .problems = copies,
-                          .problem_count = 1,
-                          .rungs = rungs,
-                          .rung_count = TRICKS,
+  const LabTopic topic = {"tricks", "copies gone wrong", COPIES(copies, rungs),
                           .sizes = {{{100, 10, 1}}}};
   const LabHow how = {.mode = LAB_TIMES, .guarded = true, .seed = 1};
   LabTable table = measure(&topic, 0, topic.sizes[0], how);
@@ -127,7 +116,7 @@ TEST(test_harness_catches) {
 
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
-enum { EDGES = sizeof edges / sizeof *edges, SIZES = EDGES + 1 + 12 };
+enum { EDGES = LENGTH(edges), SIZES = EDGES + 1 + 12 };
 
 static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -61,7 +61,7 @@ TEST(test_texts) {
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};
-  for (size_t size = 1; size <= sizeof ends / sizeof *ends; size++) {
+  for (size_t size = 1; size <= LENGTH(ends); size++) {
     char target[16];
     memset(target, '#', sizeof target);
     assert_int_equal(text_printable(target, size, "ab\x1b\xe2\x82\xac."), strlen(whole));

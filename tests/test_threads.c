@@ -70,7 +70,7 @@ TEST(test_too_few) {
                      {open_engine, 4, 1},
                      {start_team, 1, 1},
                      {open_engine, 1, 1}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < LENGTH(cases); i++) {
     const int count = cases[i].count, limit = cases[i].limit;
     if (limit > 1 && getuid() != 0) continue; /* this user has other processes */
     const Ended ended = process_do(start, &cases[i]);

@@ -13,7 +13,7 @@ static const TrainLogField fields[] = {
     {"version", "0.1.0", false}, {"train", "a \"quoted\" C:\\new\nname\r\tä.csv", false},
     {"save", "", false},         {"lr-decay", "0.8", true},
     {"quiet", "false", true},    {"hidden", "300,100", false}};
-enum { FIELDS = sizeof fields / sizeof *fields };
+enum { FIELDS = LENGTH(fields) };
 
 /* Numbers that fewer digits than needed would change, and the ends of what there is. */
 static const EpochResult first = {.epoch = 1,

@@ -19,25 +19,21 @@ typedef struct {
 #define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
 #define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
-    {.name = "nesterov", BY(NESTEROV, 0.05f)},
-    {.name = "adam", BY(ADAM, ADAM)},
-    {.name = "adam without a first moment", BY(ADAM, 0.01f, 0, 0.5f, 1e-3f)},
-    {.name = "adamw", BY(ADAMW, ADAM)},
-    {.name = "adamw without a mean square", BY(ADAMW, 0.001f, 0.5f, 0, 1e-3f)},
-    {.name = "label smoothing", BY(SGD, 0.05f), .smoothing = 0.2f},
-    {.name = "dropout", BY(SGD, 0.05f), .dropout = {0.5f, 0.25f}},
-    {.name = "dropout of the first layer", BY(SGD, 0.05f), .dropout = {0.9f, 0}},
-    {.name = "dropout, others", BY(NESTEROV, 0.05f), .smoothing = 0.1f, .dropout = {0.2f, 0.2f}},
-    {.name = "average", BY(SGD, 0.05f), .ema = 0.9f},
-    {.name = "average of adam", BY(ADAM, ADAM), .ema = 0.75f},
-    {.name = "pixels of 0 to 99", BY(SGD, 0.02f), .pixels = {99, 0, 1}},
-    {.name = "normalised pixels", BY(SGD, 0.02f), .pixels = {255, 0.1307f, 0.3081f}},
-    {.name = "normalised, dropout",
-     BY(SGD, 0.02f),
-     .dropout = {0.2f, 0.2f},
-     .pixels = {200, -0.5f, 2}},
+    {"nesterov", BY(NESTEROV, 0.05f)},
+    {"adam", BY(ADAM, ADAM)},
+    {"adam without a first moment", BY(ADAM, 0.01f, 0, 0.5f, 1e-3f)},
+    {"adamw", BY(ADAMW, ADAM)},
+    {"adamw without a mean square", BY(ADAMW, 0.001f, 0.5f, 0, 1e-3f)},
+    {"label smoothing", BY(SGD, 0.05f), .smoothing = 0.2f},
+    {"dropout", BY(SGD, 0.05f), .dropout = {0.5f, 0.25f}},
+    {"dropout of the first layer", BY(SGD, 0.05f), .dropout = {0.9f, 0}},
+    {"dropout, others", BY(NESTEROV, 0.05f), .smoothing = 0.1f, .dropout = {0.2f, 0.2f}},
+    {"average", BY(SGD, 0.05f), .ema = 0.9f},
+    {"average of adam", BY(ADAM, ADAM), .ema = 0.75f},
+    {"pixels of 0 to 99", BY(SGD, 0.02f), .pixels = {99, 0, 1}},
+    {"normalised pixels", BY(SGD, 0.02f), .pixels = {255, 0.1307f, 0.3081f}},
+    {"normalised, dropout", BY(SGD, 0.02f), .dropout = {0.2f, 0.2f}, .pixels = {200, -0.5f, 2}},
 };
-enum { VARIANTS = sizeof variants / sizeof *variants };
 
 /* Steps of 48 rows, the last of an epoch of 20. The last layer of the second network is too wide to
    be one kernel; the third has large tiles, in which dropout is. */
@@ -46,7 +42,6 @@ static const Case networks[] = {
     {"20 classes", 64, {50}, 1, 20, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
     {"1024 rows", 64, {261, 257}, 2, 10, 1024, 1500, 0, 0.9f, 0.01f, 3, 3, true, false, 0},
 };
-enum { NETWORKS = sizeof networks / sizeof *networks };
 static Case network; /* the one that is tested now */
 
 static EngineConfig config_for(const Variant *v, Fusion fusion) {
@@ -109,12 +104,11 @@ static void try_variant(int level, const Variant *v) {
 }
 
 static void for_each(int level) {
-  for (int i = 0; i < VARIANTS; i++)
-    for (int n = 0; n < NETWORKS; n++) {
-      network = networks[n];
-      network.learning_rate = variants[i].rule[0];
-      if (!network.quick && (quick() || variants[i].dropout[0] == 0)) continue;
-      try_variant(level, &variants[i]);
+  foreach (v, variants)
+    foreach (of, networks) {
+      network = *of;
+      network.learning_rate = v->rule[0];
+      if (network.quick || (!quick() && v->dropout[0] != 0)) try_variant(level, v);
     }
 }
 
@@ -132,8 +126,8 @@ ENGINE_TEST(test_on_a_gpu) {
 ENGINE_TEST(test_level_epoch_declines) {
   needs_gpu();
   network = networks[0];
-  for (int i = 0; i < VARIANTS; i++) {
-    EngineConfig config = config_for(&variants[i], FUSION_AUTO);
+  foreach (v, variants) {
+    EngineConfig config = config_for(v, FUSION_AUTO);
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
     assert_int_equal(engine->config.training.fusion, FUSION_STEP);

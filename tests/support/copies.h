@@ -12,6 +12,13 @@ static double few(LabSize size) {
   return (double)plane(size);
 }
 
+#define COPY(name, operations)                                                                     \
+  { name, {LAB_FLOAT32}, LAB_FLOAT32, operations, the_input, .fill = NULL }
+
+/* What a topic of such problems has behind its title. */
+#define COPIES(copies, ladder)                                                                     \
+  "rows x columns", LAB_GB_PER_S, copies, LENGTH(copies), ladder, LENGTH(ladder)
+
 /* The reference: the input. */
 static void the_input(const LabRange *range) {
   const float *input = (const float *)range->h_in[0] + range->first;

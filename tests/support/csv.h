@@ -5,8 +5,6 @@
 #include "data/dataset.h"
 #include "support/folder.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-
 static const char path[] = "x.csv";
 
 void write_file(const char *text, size_t length);

@@ -45,8 +45,6 @@ int kernels_release(void **state);
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
 enum { POISON = 0xFF };
