@@ -120,14 +120,14 @@ WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes)
 /* Every largest value but zero is from 2^11 to 2^12 when it is scaled, or as near as scales go; a
    gradient's as if the logits' largest were the bound. */
 KERNEL_TEST(test_scales) {
-  enum { COUNT = 1000, ARRAYS = 5 };
+  enum { COUNT = 1001, ARRAYS = 5 };
   static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
   float values[COUNT] = {0};
   ScaledArray arrays[ARRAYS];
   for (int i = 0; i < ARRAYS; i++) {
-    values[77 * i] = -largest[i], values[77 * i + 1] = largest[i] / 2;
+    values[250 * i] = -largest[i], values[77 * i + 1] = largest[i] / 2;
     arrays[i] = (ScaledArray){to_device(values, sizeof values), COUNT, poisoned_floats(1), i >= 3};
-    values[77 * i] = values[77 * i + 1] = 0;
+    values[250 * i] = values[77 * i + 1] = 0;
   }
   LAUNCH(scales, arrays, ARRAYS, bound, poisoned(ARRAYS * sizeof(uint32_t)));
   static const float expected[ARRAYS] = {0x1p11f, 0x1p27f, 0x1p11f, 0x1p-60f, 0x1p17f};
@@ -154,6 +154,35 @@ KERNEL_TEST(test_overflow) {
     LAUNCH(wide_forward, x, w, to_device(bias, sizeof bias), y, NULL, 1);
     assert_int_equal(*(uint32_t *)fetch(x.d_overflowed, sizeof(uint32_t)), 0);
     assert_int_equal(*(uint32_t *)fetch(y.d_overflowed, sizeof(uint32_t)), too_large);
+  }
+}
+
+/* A weight or a row that is far larger than all others, or values that are all tiny: the sums that
+   have none of the large ones are as exact as ever. */
+KERNEL_TEST(test_far_apart) {
+  static const struct {
+    double weight, row, all;
+  } cases[] = {{1e4, 1, 1}, {1, 1e3, 1}, {1, 1, 1e-12}};
+  const Shape s = {65, 300, 40};
+  const size_t in = (size_t)s.in, out = (size_t)s.out, count = z_count(s);
+  needs_wide();
+  foreach (c, cases) {
+    double *x = signed_values(x_count(s), 1).host, *w = random_values(w_count(s), 2).host;
+    double *expected = host_doubles(count);
+    for (size_t i = 0; i < x_count(s); i++) x[i] *= c->all * (i < in ? c->row : i % in > 0);
+    w[0] = c->weight;
+    const Values input = both_sides(x, x_count(s)), weights = both_sides(w, w_count(s));
+    reference_linear(input.host, weights.host, NULL, s.rows, s.in, s.out, expected);
+    EACH_WAY(WAYS) {
+      const Planes of_x = planes_of(input, 2, s.rows, s.in),
+                   none = {.rows = s.rows, .columns = s.out};
+      const Values bias = values_between(0, 0, out, 3);
+      float *d_y = poisoned_floats(count);
+      LAUNCH(wide_forward, of_x, planes_of(weights, 2, s.out, s.in), bias.d, none, d_y, 0);
+      assert_near("far apart", s, d_y + out, expected + out, count - out,
+                  planes_bound(2, s.in, BIAS_ROUNDING));
+    }
+    finish();
   }
 }
 
