@@ -184,7 +184,7 @@ struct Patch {
 template <int QUADS>
 __device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &layout,
                                    const RowShared<QUADS> &s) {
-  static_assert(PATCH_LANES<QUADS> * (s.MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS,
+  static_assert(PATCH_LANES<QUADS> * (RowShared<QUADS>::MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS,
                 "lanes for every patch");
   Patch patch = {};
   const int n = head_thread() / PATCH_LANES<QUADS>, part = head_thread() % PATCH_LANES<QUADS>;
@@ -354,8 +354,8 @@ __device__ inline void update_w3(const EpochPlan &plan, const EpochJob &job,
                                  const BlockLayout &layout, RowShared<QUADS> &s, OwnWeights &w3,
                                  uint32_t stamp) {
   if (layout.share > 0) {
-    receive_columns<s.MAX_SHARE>(layout, layout.first_h2 + layout.first_packet, layout.share,
-                                 s.h2_column, stamp);
+    receive_columns<RowShared<QUADS>::MAX_SHARE>(layout, layout.first_h2 + layout.first_packet,
+                                                 layout.share, s.h2_column, stamp);
     receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets, s.dz3_column,
                                    stamp);
   }
