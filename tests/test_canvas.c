@@ -115,11 +115,7 @@ TEST(lines) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-enum {
-  LETTER_WIDTH = 40,
-  LETTER_HEIGHT = 44,
-  LETTER_BYTES = (1 + 3 * LETTER_WIDTH) * LETTER_HEIGHT
-};
+enum { LETTER_WIDTH = 40, LETTER_HEIGHT = 44, LETTER_BYTES = (1 + 3 * 40) * LETTER_HEIGHT };
 
 static void draw_letter(char letter) {
   open_canvas(LETTER_WIDTH, LETTER_HEIGHT);

@@ -193,19 +193,6 @@ static void judge_tensor(FILE *said, const char *what, size_t at, size_t count) 
         reference_relative_error(now.momentum + at, momentum + at, count), WAY_BOUND);
 }
 
-/* The loss of the first step's rows, which every parameter has a part in. */
-static void judge_loss(FILE *said) {
-  const uint32_t first = trial.first_step * (uint32_t)trial.shape.batch;
-  double loss = 0;
-  uint64_t correct = 0;
-  for (uint32_t p = first; p < first + (uint32_t)first_step.rows; p++) {
-    loss += (double)now.loss[p];
-    correct += now.correct[p];
-  }
-  judge(said, "", "loss", fabs(loss / first_step.loss - 1), LOSS_BOUND);
-  if (correct != first_step.correct) fputs("rows that are right are others\n", said);
-}
-
 static void judge_outcome(FILE *said) {
   static const char *const names[] = {"W1", "W2", "W3", "b1", "b2", "b3"};
   for (int l = 0; l < network->layers; l++) {
@@ -213,7 +200,15 @@ static void judge_outcome(FILE *said) {
     judge_tensor(said, names[l], network->weight[l], out * in);
     judge_tensor(said, names[3 + l], network->bias[l], out);
   }
-  judge_loss(said);
+  double loss = 0; /* of the first step's rows, which every parameter has a part in */
+  uint64_t correct = 0;
+  const uint32_t from = trial.first_step * (uint32_t)trial.shape.batch;
+  for (uint32_t p = from; p < from + (uint32_t)first_step.rows; p++) {
+    loss += (double)now.loss[p];
+    correct += now.correct[p];
+  }
+  judge(said, "", "loss", fabs(loss / first_step.loss - 1), LOSS_BOUND);
+  if (correct != first_step.correct) fputs("rows that are right are others\n", said);
   if (!first_outcome)
     first_outcome = memcpy(allocate(outcome_bytes, 1), now.parameters, outcome_bytes);
   if (memcmp(now.parameters, first_outcome, outcome_bytes) != 0)

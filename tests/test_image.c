@@ -432,21 +432,23 @@ static int noise(int index) {
   return sum / 2;
 }
 
+static void assert_no_digit(const Grey *g) {
+  write_png(g);
+  assert_refused(picture, "shows no digit");
+}
+
 TEST(test_nothing_there) {
   static const int sizes[][2] = {{1, 1}, {1, 7}, {9, 1}, {60, 60}};
   foreach (size, sizes)
     for (int level = 0; level < 256; level += 51) {
-      Grey g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
-      write_png(&g);
-      assert_refused(picture, "shows no digit");
+      const Grey g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
+      assert_no_digit(&g);
     }
   Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
-  write_png(&g);
-  assert_refused(picture, "shows no digit");
+  assert_no_digit(&g);
   draw_bar(&g, 10, 28, 30, 5, 183);
   through_png(&g, pixels);
   for (int i = 0; i < 3600; i++) g.level[i] = (uint8_t)(180 + i % 60 / 3 + noise(i));
-  write_png(&g); /* paper, photographed */
-  assert_refused(picture, "shows no digit");
+  assert_no_digit(&g); /* paper, photographed */
 }

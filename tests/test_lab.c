@@ -150,8 +150,7 @@ static const LabSize SIZE = {{ROWS, COLUMNS, 1}};
 
 static float input[COUNT], output[COUNT];
 
-static int make_input(void **state) {
-  (void)state;
+static FIXTURE(make_input) {
   lab_fill(LAB_FLOAT32, input, COUNT, 1);
   return 0;
 }
@@ -162,6 +161,9 @@ static LabArrays expect(int problem, LabSize size) {
   OK(lab_expect(&arrays, &error));
   return arrays;
 }
+
+/* Forgotten at the end of its block. */
+#define ARRAYS __attribute__((cleanup(forget))) LabArrays
 
 static void forget(LabArrays *arrays) {
   free(arrays->expected);
@@ -177,7 +179,7 @@ static LabVerdict verdict_on(const LabArrays *arrays, const LabRung *rung, int64
 }
 
 TEST_WITH(test_wrong_elements_are_found, make_input, NULL) {
-  LabArrays whole = expect(0, SIZE), sampled = expect(1, SIZE);
+  ARRAYS whole = expect(0, SIZE), sampled = expect(1, SIZE), one = expect(1, (LabSize){{1, 1, 1}});
   assert_true(whole.ranges > 1); /* or only one thread would look */
   assert_true(verdict_on(&whole, plain, 0, 0, 0).right);
   assert_true(verdict_on(&sampled, plain, 0, 0, 0).right);
@@ -192,12 +194,8 @@ TEST_WITH(test_wrong_elements_are_found, make_input, NULL) {
   assert_int_equal(verdict_on(&sampled, plain, COUNT - 1, 1, 1e9f).index, COUNT - 1);
   assert_false(verdict_on(&sampled, plain, 1000, 50000, NAN).right);
   assert_true(sampled.ranges * sampled.length < COUNT / 10);
-  forget(&whole);
-  forget(&sampled);
-  LabArrays one = expect(1, (LabSize){{1, 1, 1}});
   assert_true(verdict_on(&one, plain, 1, COUNT - 1, NAN).right); /* one element is looked at */
   assert_false(verdict_on(&one, plain, 0, 1, NAN).right);
-  forget(&one);
 }
 
 static void allow_two(const LabRange *range) {
@@ -206,7 +204,7 @@ static void allow_two(const LabRange *range) {
 
 TEST_WITH(test_bounds, make_input, NULL) {
   const LabRung loose = {.name = "loose", .allowed = allow_two};
-  LabArrays arrays = expect(0, SIZE);
+  ARRAYS arrays = expect(0, SIZE);
   const int64_t last = COUNT - 1;
   const float near = nextafterf(input[last], INFINITY);
   const LabVerdict v = verdict_on(&arrays, plain, last, 1, near);
@@ -227,7 +225,6 @@ TEST_WITH(test_bounds, make_input, NULL) {
   assert_int_equal(verdict_on(&arrays, plain, 3, 1, 0).index, 3);
   assert_int_equal(verdict_on(&arrays, plain, 4, 1, -INFINITY).index, 4);
   input[3] = input[4] = kept;
-  forget(&arrays);
 }
 
 /* ---- GPUs that are not here ------------------------------------------------------------------ */

@@ -95,8 +95,7 @@ static void replace(char *text, const char *old, const char *with) {
   *end = '\0';
 }
 
-static int make_all(void **state) {
-  (void)state;
+static FIXTURE(make_all) {
   help = made(NULL);
   page = made("src/cli/mlp-train.1.in");
   completion = made("src/cli/mlp.bash.in");
@@ -166,22 +165,18 @@ TEST(completion_has_every_option) {
   }
 }
 
-/* Splits a command at its blanks, to the redirection if there is one. */
-static int split(char *command, char **argv) {
-  int argc = 0;
-  for (char *word = strtok(command, " "); word && *word != '>'; word = strtok(NULL, " "))
-    argv[argc++] = word;
-  argv[argc] = NULL;
-  return argc;
-}
-
+/* To the redirection, if there is one. */
 TEST(examples_are_command_lines) {
   int examples = 0;
   for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
     char *command = keep(strndup(at + 4, strcspn(at + 4, "\n"))), *argv[32];
     Options options;
+    int argc = 0;
+    for (char *word = strtok(command, " "); word && *word != '>'; word = strtok(NULL, " "))
+      argv[argc++] = word;
+    argv[argc] = NULL;
     options_default(&options);
-    if (options_parse(split(command, argv), argv, &options, &error) != OPTIONS_RUN)
+    if (options_parse(argc, argv, &options, &error) != OPTIONS_RUN)
       fail_msg("example %d: %s", examples + 1, error.text);
     assert_string_equal(argv[0], "mlp-train");
     examples++;

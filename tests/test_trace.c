@@ -43,6 +43,9 @@ static void add_teams(Trace *trace, int level) {
   }
 }
 
+/* Closed at the end of its block. */
+#define TRACE __attribute__((cleanup(trace_close))) Trace
+
 static Trace made_up(void) {
   Trace trace = {.machine = {"GPU 1", "580.1", "2026-11-22"},
                  .network = "5-4-3-2",
@@ -64,7 +67,7 @@ TESTS_WITH(folder_enter, folder_close);
 TEST(a_trace_comes_back) {
   char *output;
   int arrows;
-  Trace trace = made_up(), back = {0};
+  TRACE trace = made_up(), back = {0};
   OK(trace_save(&trace, path, &error));
   assert_int_equal(assert_format(path, 1, &arrows), 3 + 36 + 24 + 2 + 6 * TRACE_TEAMS);
   assert_int_equal(arrows, 24);
@@ -79,8 +82,6 @@ TEST(a_trace_comes_back) {
   assert_int_equal(process_run("gzip trace.json", &output), 0);
   OK(trace_load(&back, "trace.json.gz", &error));
   assert_int_equal(back.count, trace.count);
-  trace_close(&trace);
-  trace_close(&back);
 }
 
 /* A level, and an event that is none. */
@@ -137,7 +138,7 @@ TEST(kernels_have_short_names) {
 }
 
 TEST(costs_are_printed) {
-  Trace trace = made_up();
+  TRACE trace = made_up();
   snprintf(trace.missing, sizeof trace.missing, "epoch (it is too old)");
   trace.backwards = 2;
   FILE *file = text_open();
@@ -148,14 +149,13 @@ TEST(costs_are_printed) {
       "none            14.0       15.0    +7.1%         3          3\n",
       "step            14.0       15.0    +7.1%         3          0\n"};
   foreach (words, says) assert_in(text, *words);
-  trace_close(&trace);
 }
 
 /* ---- the picture ---------------------------------------------------------------------------- */
 
 /* Rows of 2, 2, 4 and 5 lanes. */
 TEST(a_trace_is_drawn) {
-  Trace trace = made_up();
+  TRACE trace = made_up();
   OK(trace_draw(&trace, path, &error));
   assert_png(path, 1200, 140 + 13 * 32 + 3 * 22 + 62);
   assert_false(trace_draw(&trace, "/no/such/folder/x.png", &error));

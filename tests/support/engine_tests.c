@@ -39,8 +39,7 @@ void close_engine(Engine *engine) {
   engine->call->close(engine);
 }
 
-int close_engines(void **state) {
-  (void)state;
+FIXTURE(close_engines) {
   foreach (place, engines)
     if (*place) close_engine(*place);
   free_kept();

@@ -5,8 +5,7 @@
 char *folder;
 static char *before; /* the working folder then */
 
-int folder_enter(void **state) {
-  (void)state;
+FIXTURE(folder_enter) {
   const char *parent = getenv("TMPDIR");
   before = keep(getcwd(NULL, 0));
   folder = text_printf("%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
@@ -14,8 +13,7 @@ int folder_enter(void **state) {
   return chdir(folder);
 }
 
-int folder_close(void **state) {
-  (void)state;
+FIXTURE(folder_close) {
   assert_int_equal(chdir(before), 0);
   return system(text_printf("rm -rf '%s'", folder));
 }

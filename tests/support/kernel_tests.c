@@ -67,8 +67,7 @@ bool is_poison(const void *data, size_t bytes) {
   return true;
 }
 
-int kernels_release(void **state) {
-  (void)state;
+FIXTURE(kernels_release) {
   while (block_count > 0) cudaFree(blocks[--block_count].d_start);
   free_kept();
   return 0;
@@ -477,8 +476,7 @@ RowResults poisoned_results(const Batch *b) {
 
 /* ---- fixtures ------------------------------------------------------------------------------- */
 
-int kernels_open(void **state) {
-  (void)state;
+FIXTURE(kernels_open) {
   int devices = 0;
   if (quick() && !ON_EMULATOR) guard = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 0;
@@ -492,8 +490,7 @@ int kernels_open(void **state) {
          cublasSetStream(cublas, stream) != CUBLAS_STATUS_SUCCESS;
 }
 
-int kernels_close(void **state) {
-  (void)state;
+FIXTURE(kernels_close) {
   if (cublas) cublasDestroy(cublas);
   cudaFree(d_work);
   if (stream) cudaStreamDestroy(stream);

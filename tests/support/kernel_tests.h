@@ -89,15 +89,9 @@ typedef struct {
 } Shape;
 
 /* The values of a layer's input, of its output and of its weights. */
-static inline size_t x_count(Shape s) {
-  return area(s.rows, s.in);
-}
-static inline size_t z_count(Shape s) {
-  return area(s.rows, s.out);
-}
-static inline size_t w_count(Shape s) {
-  return area(s.out, s.in);
-}
+#define x_count(s) area((s).rows, (s).in)
+#define z_count(s) area((s).rows, (s).out)
+#define w_count(s) area((s).out, (s).in)
 
 typedef void CheckShape(Shape s, uint64_t seed);
 

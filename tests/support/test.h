@@ -53,6 +53,9 @@ typedef struct {
   }                                                                                                \
   static void name(__attribute__((unused)) void **state)
 
+/* A fixture that has no use for its argument. */
+#define FIXTURE(name) int name(__attribute__((unused)) void **state)
+
 /* The fixtures around all tests of the program. */
 #define TESTS_WITH(setup, teardown)                                                                \
   __attribute__((constructor)) static void register_fixtures(void) {                               \
