@@ -21,11 +21,6 @@ static AugmentStrengths usual(int kinds) {
 
 static const int sides[] = {1, 5, 28, 31, 64};
 
-/* Noise, so that no two pixels can be taken for each other. */
-static void fill(uint8_t *pixels, int side, uint64_t seed) {
-  reference_fill_pixels(pixels, (size_t)(side * side), seed);
-}
-
 /* A blot: ink that is smooth, and none near the border. */
 static void draw_blot(uint8_t *pixels, int side) {
   const double centre = (side - 1) / 2.0, size = side / 8.0;
@@ -62,7 +57,7 @@ TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    fill(pixels, side, 1);
+    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise: no two alike */
     augment_row(none, 5, 6, pixels, copy, side);
     assert_memory_equal(copy, pixels, (size_t)(side * side));
     foreach (map,
@@ -118,7 +113,7 @@ TEST(test_displacements) {
     assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
   uint8_t pixels[SIDE * SIDE], copy[SIDE * SIDE];
-  fill(pixels, SIDE, 5);
+  reference_fill_pixels(pixels, sizeof pixels, 5);
   for (int p = 0; p < CONTROLS; p++) control[p] = (AugmentPoint){3, -2};
   augment_picture(&no_map, control, pixels, copy, SIDE);
   EACH_PIXEL(x, y, SIDE, SIDE) {

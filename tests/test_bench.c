@@ -11,10 +11,6 @@ static const char path[] = "lines.json";
 
 TESTS_WITH(folder_enter, folder_close);
 
-static void close_record(void) {
-  OK(record_close(&record, true, &error));
-}
-
 static void assert_near(double value, double expected) {
   assert_close(value, expected, 1e-7 * fabs(expected));
 }
@@ -25,13 +21,13 @@ TEST(test_lines) {
   foreach (line, TEXTS("{'case': 5}", "{'batch': 5}", "{'case': 'epoch', 'batch': '64'}")) {
     folder_write_json(path, *line);
     FAILS(bench_read(&record, path, &error), "lines.json is no record of mlp-bench, line 1");
-    close_record();
+    OK(record_close(&record, true, &error));
   }
   folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
   OK(bench_read(&record, path, &error));
   assert_near(number_of(record_find(&record, "ceiling", "name", "copy"), "value"), 2958.5);
   assert_true(isnan(number_of(record_find(&record, "ceiling", "name", "paste"), "value")));
-  close_record();
+  OK(record_close(&record, true, &error));
 }
 
 /* ---- counting ----------------------------------------------------------------------------- */
@@ -108,7 +104,7 @@ TEST(test_tables) {
   OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   for (int markdown = 0; markdown < 2; markdown++)
     assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
-  close_record();
+  OK(record_close(&record, true, &error));
 }
 
 TEST(test_nothing_measured) {
@@ -121,7 +117,7 @@ TEST(test_plot) {
   OK(bench_plot(&record, path, &error));
   assert_png(path, 1200, 112 + 4 * 36 + 74); /* the bars of batch 64 alone */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
-  close_record();
+  OK(record_close(&record, true, &error));
 }
 
 /* ---- the cuBLAS level ----------------------------------------------------------------------- */

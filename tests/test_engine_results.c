@@ -265,16 +265,20 @@ CONTRACT(test_prediction, tested_levels()) {
 
 /* ---- wide layers ---------------------------------------------------------------------------- */
 
+static void needs_wide(void) {
+  needs_gpu();
+#ifdef HAVE_CUDA
+  if (!wide_by()) skip();
+#endif
+}
+
 /* All of it once more with the kernels for wide layers, which take these small networks only when
    told to. */
 ENGINE_TEST(test_wide_layers) {
   static void (*const tests[])(void **) = {test_same_as_reference_and_cpu, test_same_bits_of_cuda,
                                            test_every_row_is_used_once_per_epoch_of_cuda,
                                            test_evaluation_of_cuda, test_prediction_of_cuda};
-  needs_gpu();
-#ifdef HAVE_CUDA
-  if (!wide_by()) skip();
-#endif
+  needs_wide();
   set_variable("MLP_TEST_WIDE", "always");
   assert_true(open_level(&cases[MNIST], STEP, cases[MNIST].rows, cases[MNIST].rows)->wide);
   wide = true;
@@ -291,10 +295,7 @@ ENGINE_TEST(test_wide_overflow) {
                   0.9f,       0.0f, 0,        54, false, false, 0};
   Outcome outcome[2];
   float logits[2][ROWS * 10];
-  needs_gpu();
-#ifdef HAVE_CUDA
-  if (!wide_by()) skip();
-#endif
+  needs_wide();
   Data data = make_data(&c);
   for (size_t i = 0; i < ROWS * data.inputs; i++)
     data.pixels[i] = i < DARK * data.inputs ? data.pixels[i] > 127 : 255;

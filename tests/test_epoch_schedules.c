@@ -107,15 +107,15 @@ static void train_reference(void) {
                     range.first_step == trial.first_step ? &first_step : &others);
 }
 
-/* Returns why the plan refuses the case, or NULL. */
-static const char *begin_trial(const EpochCase *of) {
+/* False if the plan refuses the case: `error` says why. */
+static bool begin_trial(const EpochCase *of) {
   const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
                             WIDE_BY_NOTHING};
   const EpochShape shape = of->shape;
   const char *why_not;
   free_kept();
   plan_epoch(shape, &limits, &plan, &why_not);
-  if (why_not) return why_not;
+  if (why_not) return error_set(&error, "%s", why_not);
   trial = *of;
   first_outcome = NULL;
   first_step = (EngineSums){0};
@@ -132,12 +132,7 @@ static const char *begin_trial(const EpochCase *of) {
   mail = aligned(plan.mail_bytes, 1);
   draw_rows();
   train_reference();
-  return NULL;
-}
-
-static void must_begin_trial(const EpochCase *of) {
-  const char *why_not = begin_trial(of);
-  if (why_not) fail_msg("the case is refused: %s", why_not);
+  return true;
 }
 
 /* Steps first to last - 1; their stamps are one more than their numbers. Returns false if they were
@@ -268,7 +263,7 @@ static const struct {
 
 TEST(test_schedules) {
   foreach (c, cases) {
-    must_begin_trial(&c->of);
+    OK(begin_trial(&c->of));
     for (uint32_t seed = 0; seed < c->schedules; seed++) {
       const char *wrong = run_trial((Emulator){.seed = seed});
       if (*wrong) fail_msg("case %td, schedule %u: %s", c - cases, seed, wrong);
@@ -312,7 +307,7 @@ TEST(test_random_cases) {
   for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
     const EpochCase of = draw_case();
     const EpochShape *s = &of.shape;
-    if (begin_trial(&of)) continue;
+    if (!begin_trial(&of)) continue;
     planned++;
     for (uint32_t i = (uint32_t)seed; i < (uint32_t)seed + schedules; i++) {
       const char *wrong = run_trial((Emulator){.seed = i});
@@ -341,7 +336,7 @@ static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .
    `as`. */
 static void assert_found(const char *fault, const EpochCase *of, Emulator how, uint32_t schedules,
                          const char *as) {
-  must_begin_trial(of);
+  OK(begin_trial(of));
   for (uint32_t i = 0; i < schedules; i++, how.seed++) {
     const char *wrong = run_trial(how);
     if (!*wrong) continue;
@@ -364,7 +359,7 @@ TEST(test_finds_barrier_left_out) {
    read, who then waits for ever. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
-    must_begin_trial(&two_groups);
+    OK(begin_trial(&two_groups));
     const EpochBuffers b = epoch_buffers(&plan, i);
     assert_found(b.name, &two_groups, (Emulator){.buffer_at = b.first, .buffer = b.packets}, 24,
                  "wait for mail, the first for packet ");

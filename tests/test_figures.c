@@ -242,8 +242,9 @@ TEST(mistakes) {
 
 /* ---- confusion ---------------------------------------------------------------------------- */
 
-static Metrics scores; /* of the picture that is drawn */
-static const Mark *cells;
+static Metrics scores;    /* of the picture that is drawn */
+static const Mark *cells; /* each with a number */
+static bool has_numbers;
 
 static void make_scores(int classes) {
   OK(metrics_open(&scores, classes, &error));
@@ -255,13 +256,9 @@ static void count(int truth, int prediction, uint64_t rows) {
   scores.correct += truth == prediction ? rows : 0;
 }
 
-static bool has_numbers(void) {
-  return scores.classes <= FIGURES_MAX_NUMBERS;
-}
-
 /* The rectangles after the frame are the cells, row by row; a cell's number follows it. */
 static const Mark *cell(int index) {
-  return cells + (has_numbers() ? 2 : 1) * index;
+  return cells + (has_numbers ? 2 : 1) * index;
 }
 
 /* Draws the matrix; each number lies within its cell, and the cells within the frame. The colours
@@ -270,6 +267,7 @@ static void draw_confusion(const char *wanted) {
   OK(plot_confusion(&scores, path, &error));
   const Mark *frame = mark_of(IS_RECTANGLE, GRID, count_marks(IS_RECTANGLE, GRID) - 1);
   cells = frame + 1;
+  has_numbers = scores.classes <= FIGURES_MAX_NUMBERS;
   for (int i = 0; i < scores.classes * scores.classes; i++) {
     const Mark *m = cell(i), *number = m + 1;
     const int red = colour_part(m->colour, 0), blue = colour_part(m->colour, 2);
@@ -279,7 +277,7 @@ static void draw_confusion(const char *wanted) {
                                 : blue > red + 10  ? 'b'
                                 : red > blue + 10  ? 'r'
                                                    : '?');
-    if (!has_numbers()) continue;
+    if (!has_numbers) continue;
     assert_int_equal(strtoull(number->text, NULL, 10), scores.counts[i]);
     assert_true(number->x > m->x && number->x1 < m->x1 && number->y > m->y && number->y1 < m->y1);
   }

@@ -130,10 +130,6 @@ KERNEL_TEST(test_no_step_updates_nothing) {
     }
 }
 
-static Values part_of(Values v, size_t first) {
-  return (Values){v.host + first, v.d + first};
-}
-
 KERNEL_TEST(test_update) {
   foreach (one, VALUES(size_t, 1, 31, 255, 256, 257, 10007))
     foreach (rule, rules) {
@@ -145,8 +141,10 @@ KERNEL_TEST(test_update) {
       const double limit = bound(0, UPDATE_ROUNDINGS);
       LAUNCH(update, batch.view, *rule, w.d, v.d, g.d, count, decayed);
       assert_updated("update", (Shape){0}, w, v, g.host, decayed, *rule, limit);
-      assert_updated("update without decay", (Shape){0}, part_of(w, decayed), part_of(v, decayed),
-                     g.host + decayed, count - decayed, no_decay, limit);
+      const Values rest_w = {w.host + decayed, w.d + decayed},
+                   rest_v = {v.host + decayed, v.d + decayed};
+      assert_updated("update without decay", (Shape){0}, rest_w, rest_v, g.host + decayed,
+                     count - decayed, no_decay, limit);
       finish();
     }
 }

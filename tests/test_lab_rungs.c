@@ -204,13 +204,6 @@ TEST(test_every_rung) {
   for (const LabTopic *const *t = lab_topics; *t; t++) check_topic(*t);
 }
 
-/* The problem that a rung belongs to, the first of several. */
-static int problem_of(const LabRung *rung) {
-  int problem = 0;
-  while (!lab_belongs(rung, problem)) problem++;
-  return problem;
-}
-
 /* Kernels whose blocks stay for more than one tile: more tiles than any GPU has multiprocessors, at
    the edges of C tiles that hang over. */
 TEST(test_matmul_of_many_tiles) {
@@ -250,7 +243,9 @@ TEST(test_mistakes) {
       const LabRung *rung = &(*t)->rungs[r];
       if (rung->kind != LAB_MISTAKE) continue;
       const LabHow how = {.mode = LAB_CHECKS, .rung = rung->name, .guarded = true, .seed = 1};
-      const LabTable table = measure(*t, problem_of(rung), (*t)->sizes[0], how);
+      int problem = 0; /* the first that it belongs to */
+      while (!lab_belongs(rung, problem)) problem++;
+      const LabTable table = measure(*t, problem, (*t)->sizes[0], how);
       assert_int_equal(table.count, rung->points ? rung->point_count : 1);
       if (table.rows[0].outcome != LAB_CAUGHT && table.rows[0].outcome != LAB_REFUSED)
         fail_msg("%s: %s: %s", (*t)->name, how.rung, table.rows[0].note);

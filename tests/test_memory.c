@@ -28,8 +28,7 @@ enum { KEEP = -2 };
 
 static const Step unknown[] = {
     {"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
-    {"proc/self/cgroup", "0::/nowhere\n:\nnonsense\n\n1:memory\n", -1, 2048},
-    {0}};
+    {"proc/self/cgroup", "0::/nowhere\n:\nnonsense\n\n1:memory\n", -1, 2048}};
 /* The tightest group counts, wherever it is on the way up. */
 static const Step version_2[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
@@ -40,13 +39,11 @@ static const Step version_2[] = {
     {USER "memory.stat", "anon 100\nfile 200\nslab_inactive_file 7\ninactive_file 104857600\n", 400,
      500},
     {RUN "memory.max", "115343360\n", 10, 110},
-    {RUN "memory.max", "1048576\n", 0, 1}, /* less than is used */
-    {0}};
+    {RUN "memory.max", "1048576\n", 0, 1} /* less than is used */};
 /* In a container the group's path is one of the machine outside. */
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
-                               {GROUPS "memory.current", "52428800\n", 150, 200},
-                               {0}};
+                               {GROUPS "memory.current", "52428800\n", 150, 200}};
 static const Step version_1[] = {
     {"proc/self/cgroup", "12:pids:/tight\n5:cpu,memory:/job\n1:name=memory:/tight\n0::/\n", 1024,
      2048},
@@ -55,8 +52,7 @@ static const Step version_1[] = {
     {GROUPS "memory/tight/memory.limit_in_bytes", "1\n", 1024, 2048},
     {JOB "memory.limit_in_bytes", "314572800\n", KEEP, 300},
     {JOB "memory.usage_in_bytes", "209715200\n", 100, 300},
-    {JOB "memory.stat", "inactive_file 1048576\ntotal_inactive_file 104857600\n", 200, 300},
-    {0}};
+    {JOB "memory.stat", "inactive_file 1048576\ntotal_inactive_file 104857600\n", 200, 300}};
 
 static void assert_memory(bool free, int megabytes, const char *path) {
   const uint64_t bytes = memory_at(".", free);
@@ -64,13 +60,13 @@ static void assert_memory(bool free, int megabytes, const char *path) {
     fail_msg("%" PRIu64 ".%06" PRIu64 " MB after %s", bytes / MB, bytes % MB, path);
 }
 
-static void walk(const Step *step, bool machine) {
+static void walk(bool machine, const Step *step, size_t steps) {
   folder_enter(NULL);
   assert_memory(true, -1, "nothing");
   if (machine)
     put("proc/meminfo", "MemTotal:       2097152 kB\nMemFree:          20480 kB\n"
                         "MemAvailable:   1048576 kB\nCached:          102400 kB\n");
-  for (; step->path; step++) {
+  for (; steps-- > 0; step++) {
     put(step->path, step->text);
     assert_memory(true, step->free, step->path);
     assert_memory(false, step->limit, step->path);
@@ -79,10 +75,10 @@ static void walk(const Step *step, bool machine) {
 }
 
 TEST(what_is_known) {
-  walk(unknown, false);
-  walk(version_2, true);
-  walk(outside, true);
-  walk(version_1, true);
+  walk(false, unknown, LENGTH(unknown));
+  walk(true, version_2, LENGTH(version_2));
+  walk(true, outside, LENGTH(outside));
+  walk(true, version_1, LENGTH(version_1));
 }
 
 TEST(this_machine) {

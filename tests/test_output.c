@@ -74,10 +74,6 @@ static void refuse(const char *path, const char *reason) {
   if (user == 0) assert_int_equal(seteuid(user), 0);
 }
 
-static void need_root(void) {
-  if (geteuid() != 0) skip_because("only root can give files away");
-}
-
 /* ---- replacing ----------------------------------------------------------------------------- */
 
 /* A hard link keeps the old content, as does whoever has the file open. */
@@ -161,7 +157,7 @@ IN_FOLDER(mode_is_kept) {
 
 /* A new owner gets the owner's permissions, and nobody gets more than before. */
 IN_FOLDER(owners) {
-  need_root();
+  if (geteuid() != 0) skip_because("only root can give files away");
   static const char *const names[] = {"kept", "ours", "of another group"};
   foreach (name, names) {
     folder_write(*name, "old");
@@ -205,7 +201,7 @@ IN_FOLDER(read_only) {
 
 /* In a folder like /tmp nobody replaces the files of others: said before the run, not after it. */
 IN_FOLDER(sticky_folder) {
-  need_root();
+  if (geteuid() != 0) skip_because("only root can give files away");
   folder_write("a", "old");
   set_mode("a", 0666);
   set_mode(folder, 0777 | S_ISVTX);

@@ -11,10 +11,10 @@ enum { ROWS = 5000, MOST_CLASSES = 10 };
 static int labels[ROWS];
 
 /* Classes of very different sizes. */
-static void draw_labels(int classes) {
+static void draw_labels(void) {
   random_state = 7;
   for (int row = 0; row < ROWS; row++) {
-    labels[row] = (int)draw((unsigned)classes);
+    labels[row] = (int)draw(MOST_CLASSES);
     if (labels[row] == 1 && draw(50) > 0) labels[row] = 0;
   }
 }
@@ -27,7 +27,7 @@ static void choose(double share, uint64_t seed, bool held_out, bool taken[ROWS])
 }
 
 TEST(every_class_gives_its_share) {
-  draw_labels(MOST_CLASSES);
+  draw_labels();
   foreach (each, VALUES(double, 1e-3, 0.1, 0.2, 0.25, 0.3, 0.37, 0.5, 0.7, 0.9))
     for (uint64_t seed = 0; seed < 3; seed++) {
       bool held[ROWS], trained[ROWS];
@@ -58,7 +58,7 @@ TEST(a_seed_is_a_choice) {
   enum { SEEDS = 200 };
   static bool one[ROWS], other[ROWS];
   static int times[ROWS];
-  draw_labels(MOST_CLASSES);
+  draw_labels();
   choose(0.1, 0, true, one);
   choose(0.1, 0, true, other);
   assert_memory_equal(one, other, sizeof one);

@@ -65,21 +65,16 @@ void assert_read_rows(const Table *expected) {
   assert_memory_equal(got.labels, expected->labels, got.rows * sizeof *got.labels);
 }
 
-/* "label,pixel,...;" per row. */
-static const char *print_rows(void) {
-  FILE *file = text_open();
-  for (size_t r = 0; r < got.rows; r++) {
-    fprintf(file, "%u", got.labels[r]);
-    for (size_t i = 0; i < got.inputs; i++) fprintf(file, ",%u", got.pixels[r * got.inputs + i]);
-    fputc(';', file);
-  }
-  return text_close(file);
-}
-
 void expect_bytes(size_t length, CsvCase row) {
   write_file(row.text, length);
   read_table(2, 0, 4);
-  assert_string_equal(print_rows(), row.rows);
+  FILE *rows = text_open();
+  for (size_t r = 0; r < got.rows; r++) {
+    fprintf(rows, "%u", got.labels[r]);
+    for (size_t i = 0; i < got.inputs; i++) fprintf(rows, ",%u", got.pixels[r * got.inputs + i]);
+    fputc(';', rows);
+  }
+  assert_string_equal(text_close(rows), row.rows);
   const char *line = row.line ? text_printf(", line %d", row.line) : "";
   const char *column = row.column ? text_printf(", column %d", row.column) : "";
   const char *colon = row.line ? ":" : "";

@@ -111,12 +111,8 @@ double split_bound(double split, int terms, int others);
 /* What `terms` bf16 terms of each float leave out, 2 or 3, and fp16 terms, 1 or 2: two bf16 are
    within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11; the product of two last terms,
    left out, is as much. tf32, 2^-11 a factor, would not pass for float32. */
-static inline double bf16_split(int terms) {
-  return terms == 2 ? 3 * 0x1p-18 : 0;
-}
-static inline double fp16_split(int terms) {
-  return terms == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11;
-}
+#define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
+#define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
