@@ -100,7 +100,8 @@ TEST(test_the_same_rows) {
   assert_in_range(drawn.length, 4 << 20, 16 << 20);
   for (size_t w = 0; w < LENGTH(ways); w++) {
     const size_t members = ways[w].members;
-    Text sent = members > 0 ? (Text){0} : drawn;
+    Text sent = drawn;
+    if (members > 0) sent = (Text){0};
     for (size_t m = 0; m < members; m++) {
       const size_t first = drawn.length * m / members, end = drawn.length * (m + 1) / members;
       append_member(&sent, drawn.text + first, end - first);

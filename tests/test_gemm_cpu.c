@@ -122,10 +122,11 @@ static Operands operands __attribute__((aligned(64)));
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
 TEST(every_shape_against_reference) {
+  static Check *const checks[] = {forward, backward, update};
   EACH_KERNELS() {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
     for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN)
-      foreach (check, VALUES(Check *, forward, backward, update))
+      foreach (check, checks)
         foreach (count, VALUES(size_t, 0, 1, 2, 37, MOST_TERMS))
           for (int packed = 0; packed < 2; packed++) {
             const GemmTerms of = prepare(&operands, *count, packed);

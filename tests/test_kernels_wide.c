@@ -211,7 +211,7 @@ static void for_all_wide_shapes(CheckShape *check_shape) {
 /* ---- forward and backward ------------------------------------------------------------------- */
 
 static void check_forward(Shape s, uint64_t seed) {
-  const int relu = seed / 1000 % 2;
+  const bool relu = seed / 1000 % 2;
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
