@@ -177,7 +177,7 @@ ENGINE_TEST(test_no_memory) {
   FILE *file = fopen("/proc/self/statm", "r");
   assert_non_null(file);
   assert_int_equal(fscanf(file, "%llu", &pages), 1);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
   struct rlimit before;
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
   const rlim_t used = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);

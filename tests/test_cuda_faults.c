@@ -4,16 +4,11 @@
 
 #include "support/cuda_only.h"
 #include "support/engine_tests.h"
-
 #include "engine/cuda/cuda_state.h"
 
 enum { ROWS = 200, INPUTS = 50, BATCH = 16 };
 static const Case usual = {"faults", INPUTS, {61, 7}, 2, 10,    BATCH, ROWS, 0.01f,
                            0.9f,     0,      0,       0, false, true,  0};
-
-static EngineConfig config_for(Fusion fusion) {
-  return config_of(&usual, fusion, ROWS, ROWS);
-}
 
 static void send(Engine *engine) {
   const Data data = make_data(&usual);
@@ -47,7 +42,7 @@ static void assert_failed(bool done, const char *said) {
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
-    EngineConfig config = config_for(fusion);
+    EngineConfig config = config_of(&usual, fusion, ROWS, ROWS);
     Engine *engine = engine_cuda_open(&config, &error);
     if (!engine && fusion == FUSION_EPOCH) continue;
     OK(engine != NULL);
@@ -64,7 +59,7 @@ ENGINE_TEST(test_device_memory) {
 /* More blocks than fit the GPU at a time; the engine can be used after it. */
 ENGINE_TEST(test_refused_launch) {
   needs_gpu();
-  const EngineConfig config = config_for(FUSION_EPOCH);
+  const EngineConfig config = config_of(&usual, FUSION_EPOCH, ROWS, ROWS);
   Engine *engine = engine_cuda_open(&config, &error);
   if (!engine) skip_because(error.text);
   send(engine);
@@ -80,7 +75,7 @@ ENGINE_TEST(test_refused_launch) {
 /* Every call reports the failure from then on; the CPU still works. */
 ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();
-  const EngineConfig config = config_for(FUSION_LAYER);
+  const EngineConfig config = config_of(&usual, FUSION_LAYER, ROWS, ROWS);
   Engine *engine = engine_cuda_open(&config, &error);
   OK(engine != NULL);
   send(engine);

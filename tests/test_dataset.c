@@ -77,7 +77,7 @@ TEST(test_widest_row) {
     FILE *file = folder_create(path);
     fputs("\"9\"", file);
     for (int i = 1; i < DATASET_MAX_COLUMNS + extra; i++) fprintf(file, ",\"%d\"", i % 256);
-    assert_int_equal(fclose(file), 0);
+    close_file(file);
     read_table(3, 0, 2);
     if (extra) {
       assert_in(got.error.text, "x.csv, line 1: 4098 fields, but a row is a label "

@@ -15,7 +15,7 @@ static int make_archive(void **state) {
   append_member(&member, text, 4 * ROWS);
   FILE *file = folder_create(path);
   for (int i = 0; i < MEMBERS; i++) fwrite(member.text, 1, member.length, file);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
   return 0;
 }
 

@@ -2,7 +2,6 @@
    reference and each other, the same bits each time, each row once per epoch. What else engine.h
    promises is in test_engine_interface.c. */
 #include "support/engine_tests.h"
-
 #include "exercise/reference.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"

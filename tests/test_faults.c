@@ -310,7 +310,7 @@ static void write_rows(const char *name, int rows) {
   for (int i = 0; i < rows; i++)
     fprintf(file, "%d,%d,%d,%d,%d\n", i % 7 == 0 ? 0 : i % 2, i % 2 ? 200 + i % 50 : i % 90, i % 64,
             (3 * i) % 256, (5 * i) % 256);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 static int open_folders(void **state) {

@@ -192,7 +192,7 @@ static void write_gif(const Grey *g, int unused) {
     for (int k = 0; k < count; k++) fputc(g->level[i + k] / 2, file);
   }
   fwrite("\1\x81\0;", 1, 4, file); /* end of the codes, of the blocks, of the file */
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 /* Every level becomes a block of 8 x 8, of which a JPEG keeps the mean. orientation: noted as
@@ -210,7 +210,7 @@ static void write_jpeg(const Grey *g, int orientation) {
   fwrite(jpeg.bytes, 1, 2, file);
   fwrite(exif, 1, 36, file);
   fwrite(jpeg.bytes + 2, 1, jpeg.size - 2, file);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 static void write_pnm(const Grey *g, int channels) {
@@ -218,7 +218,7 @@ static void write_pnm(const Grey *g, int channels) {
   fprintf(file, "P%c\n# a digit\n%d %d\n255\n", channels == 3 ? '6' : '5', g->width, g->height);
   for (int i = 0; i < g->width * g->height; i++)
     for (int k = 0; k < channels; k++) fputc(g->level[i], file);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 /* Black ink, what is white is transparent: in colours that must not be seen. */

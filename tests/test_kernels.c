@@ -2,7 +2,6 @@
    exactly; and that all launchers refuse wrong arguments. The others have test_kernels_gemm.c and
    test_kernels_softmax.c. */
 #include "support/kernel_tests.h"
-
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
 

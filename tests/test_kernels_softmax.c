@@ -303,7 +303,8 @@ static void check_ranks(int left) {
 }
 
 KERNEL_TEST(test_ranks_share_a_step) {
-  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) check_ranks(*left); /* some have no row */
+  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0))
+    check_ranks(*left); /* some ranks have none */
 }
 
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found

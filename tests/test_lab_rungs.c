@@ -4,7 +4,6 @@
    TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
    zones, for memcheck finds the first byte outside an allocation. */
 #include "support/cuda_only.h"
-
 #include "engine/cuda/gpu_limits.h"
 #include "support/copies.h"
 #include "base/random.h"

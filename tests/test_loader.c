@@ -128,7 +128,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
     fputc('\n', file);
   }
   fprintf(file, "%s", after);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
   return open_reader(2, 0);
 }
 

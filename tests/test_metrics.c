@@ -1,7 +1,6 @@
 /* Metrics: the answers and losses that they count, and what they print, to the letter. */
 #include "exercise/reference.h"
 #include "model/metrics.h"
-
 #include "support/test.h"
 
 /* Closed at the end of their block. */

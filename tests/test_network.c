@@ -1,7 +1,6 @@
 /* network.c and random.h. */
 #include "model/network.h"
 #include "base/random.h"
-
 #include "support/test.h"
 
 /* ---- network --------------------------------------------------------------------------- */

@@ -89,7 +89,7 @@ IN_FOLDER(old_or_new) {
   start(&output, "a", "newer");
   assert_false(atomic_file_close(&output, false, &error));
   assert_has("a", "new");
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 /* A link waits where the temporary file's name could be guessed, or a file of a dead run. */
@@ -103,7 +103,7 @@ IN_FOLDER(planted_and_stale) {
   folder_write(guessed, "stale");
   set_mode(guessed, 0);
   must_save("a", "newer", "a");
-  assert_int_equal(files_in_folder(), 3);
+  assert_files(3);
 }
 
 IN_FOLDER(links_are_followed) {
@@ -119,10 +119,10 @@ IN_FOLDER(links_are_followed) {
   must_save("to-new", "second", "sub/new");
   must_save("sub/wrong", "there", "old");
   foreach (link, links) assert_true(S_ISLNK(status_of((*link)[1]).st_mode));
-  assert_int_equal(files_in_folder(), 4);
+  assert_files(4);
   link_to("circle", "circle");
   assert_refused("circle", "Too many levels of symbolic links");
-  assert_int_equal(files_in_folder(), 5);
+  assert_files(5);
 }
 
 IN_FOLDER(long_names) {
@@ -130,7 +130,7 @@ IN_FOLDER(long_names) {
     const char *name = text_printf("%0*d", length, 0);
     must_save(name, "new", name);
   }
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 /* ---- modes and owners ---------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ IN_FOLDER(read_only) {
   refuse("a", "Permission denied");
   refuse("new", "Permission denied");
   set_mode(folder, 0755);
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 /* In a folder like /tmp nobody replaces the files of others: said before the run, not after it. */
@@ -207,7 +207,7 @@ IN_FOLDER(sticky_folder) {
   set_mode(folder, 0777 | S_ISVTX);
   refuse("a", "Operation not permitted");
   assert_has("a", "old");
-  assert_int_equal(files_in_folder(), 1);
+  assert_files(1);
 }
 
 IN_FOLDER(no_place) {
@@ -225,7 +225,7 @@ IN_FOLDER(no_place) {
   folder_write("a", "old");
   link_to("none/new", "link");
   foreach (place, places) assert_refused(place->given, place->wanted);
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 /* However many are open, all are whole, and whatever became of them, their places are free again.
@@ -238,26 +238,26 @@ IN_FOLDER(many_at_a_time) {
     while (count < MANY && atomic_file_open(&outputs[count], "a", &error)) count++;
     assert_in_range(count, 6, MANY - 1);
     assert_in(error.text, "Too many open files");
-    assert_int_equal(files_in_folder(), count + (round > 0));
+    assert_files(count + (round > 0));
     for (int i = 0; i < count; i++) fprintf(outputs[i].file, "number %d", i);
     for (int i = 0; i < count; i++) {
       assert_int_equal(atomic_file_close(&outputs[i], i % 2, &error), i % 2);
       if (i > 0) assert_has("a", text_printf("number %d", i - !(i % 2)));
     }
-    assert_int_equal(files_in_folder(), 1);
+    assert_files(1);
   }
 }
 
 IN_FOLDER(a_probe_leaves_no_trace) {
   assert_true(atomic_file_probe("a", &error));
-  assert_int_equal(files_in_folder(), 0);
+  assert_files(0);
   folder_write("a", "old");
   const struct stat before = status_of("a");
   link_to("new", "link");
   assert_true(atomic_file_probe("a", &error) && atomic_file_probe("link", &error));
   assert_true(before.st_ino == status_of("a").st_ino);
   assert_has("a", "old");
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
@@ -277,7 +277,7 @@ IN_FOLDER(pipes_and_devices) {
   must_save("null", "new", NULL);
   assert_true(S_ISFIFO(status_of("pipe").st_mode) && S_ISCHR(status_of("/dev/null").st_mode));
   assert_true(S_ISLNK(status_of("link").st_mode) && S_ISLNK(status_of("null").st_mode));
-  assert_int_equal(files_in_folder(), 3);
+  assert_files(3);
 }
 
 /* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
@@ -301,7 +301,7 @@ IN_FOLDER(descriptors) {
   const int reader = open("a", O_RDONLY);
   assert_refused(text_printf("/dev/fd/%d", reader), "Bad file descriptor");
   close(reader);
-  assert_int_equal(files_in_folder(), 2);
+  assert_files(2);
 }
 
 static int print_around(void *unused, Error *why) {
@@ -339,7 +339,7 @@ IN_FOLDER(signals) {
   for (int round = 0; round < 2; round++) {
     assert_int_equal(process_do(die, round ? &error : NULL).status, -SIGTERM);
     assert_has("a", round ? "new" : "old");
-    assert_int_equal(files_in_folder(), 1);
+    assert_files(1);
   }
 }
 

@@ -24,7 +24,7 @@ static void write_rows(const char *path, int rows) {
   FILE *file = folder_create(path);
   for (int row = 0; row < rows; row++)
     fprintf(file, "%d,%d,%d\n", row % 2, row % 256, (row * 31 + row % 2 * 100) % 256);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 static int open_folder(void **state) {

@@ -2,7 +2,6 @@
 #include <jansson.h>
 
 #include "base/text.h"
-
 #include "support/test.h"
 
 static const Pair cases[] = {

@@ -4,7 +4,6 @@
 
 #include "base/threads.h"
 #include "engine/engine.h"
-
 #include "support/process.h"
 #include "support/test.h"
 

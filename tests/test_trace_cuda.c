@@ -1,7 +1,6 @@
 /* Traces: what becomes of launches, kernels and stamps that are made up and, on a GPU, of those
    that mlp-bench records. */
 #include "support/cuda_only.h"
-
 #include "bench/cuda/recording.h"
 #include "support/folder.h"
 #include "support/process.h"

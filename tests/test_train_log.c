@@ -289,7 +289,7 @@ static void refuse(const char *name, const char *says) {
   const bool opened = train_log_open(path, false, &error) != NULL;
   assert_in(error.text, path);
   FAILS(opened, says);
-  assert_int_equal(files_in_folder(), files);
+  assert_files(files);
 }
 
 /* A log that could not be written later is refused at once; test_output.c has who may write what.

@@ -1,7 +1,6 @@
 /* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
    nor progress changes the weights, and how it fails. */
 #include "support/trainer_tests.h"
-
 #include "base/augment.h"
 #include "base/random.h"
 

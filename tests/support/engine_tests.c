@@ -1,5 +1,4 @@
 #include "support/engine_tests.h"
-
 #include "base/random.h"
 #include "base/sizes.h"
 #include "exercise/reference.h"

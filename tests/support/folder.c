@@ -31,7 +31,7 @@ FILE *folder_create(const char *path) {
 void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 char *folder_json(const char *text) {

@@ -31,6 +31,7 @@ char *folder_read(const char *path);
 
 /* How many files are in the working folder. */
 int files_in_folder(void);
+#define assert_files(count) assert_int_equal(files_in_folder(), count)
 
 /* The file is a PNG of that size. */
 void assert_png(const char *path, int width, int height);

@@ -188,14 +188,6 @@ double *expect_input_gradient(const double *dz, const double *w, Shape s) {
   return dx;
 }
 
-/* dZ^T X is what expect_input_gradient() makes of dZ^T and X. */
-static double *expect_weight_gradient(const double *dz, const double *x, Shape s) {
-  double *transposed = host_doubles(z_count(s));
-  for (int r = 0; r < s.rows; r++)
-    for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
-  return expect_input_gradient(transposed, x, (Shape){s.out, s.in, s.rows});
-}
-
 double *add_bias(const double *z, const double *b, Shape s, bool relu) {
   if (!z) return NULL;
   double *y = copy_of(z, z_count(s));
@@ -289,7 +281,10 @@ Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
   reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
   for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
   l.dz = both_sides(dz, z_count(s));
-  l.dw = expect_weight_gradient(l.dz.host, l.x.host, s);
+  double *transposed = host_doubles(z_count(s)); /* dW, dZ^T X, is an input's gradient for dZ^T */
+  for (int r = 0; r < s.rows; r++)
+    for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
+  l.dw = expect_input_gradient(transposed, l.x.host, (Shape){s.out, s.in, s.rows});
   l.db = host_doubles((size_t)s.out);
   reference_bias_gradient(l.dz.host, s.rows, s.out, l.db);
   l.p = random_parameters(s, seed + 2);

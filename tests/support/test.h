@@ -117,6 +117,9 @@ char *text_close(FILE *file);
 
 __attribute__((format(printf, 1, 2))) char *text_printf(const char *format, ...);
 
+/* Closes a file, all of which was written. */
+void close_file(FILE *file);
+
 /* What is left to be read of a file. */
 typedef struct {
   uint8_t *bytes; /* and a 0 behind them */

@@ -1,6 +1,5 @@
 #include "support/test.h"
 #include "support/trace_format.h"
-
 #include "measure/record.h"
 
 /* Microseconds with three decimals, as nanoseconds. */

@@ -19,7 +19,7 @@ void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t str
     for (int i = 0; i < pixels; i++) fprintf(file, ",%" PRIu32, words.word[i % 4] % 256);
     fputc('\n', file);
   }
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 void write_files(int train_rows, int test_rows) {
