@@ -1,1 +1,1 @@
-#include "device_histogram.cuh"
+#include <cub/device/device_histogram.cuh>
