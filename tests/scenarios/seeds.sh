@@ -6,6 +6,8 @@ for seed in 5 6 7 8; do ok $S --seed $seed --log $seed.jsonl; done
 ok $S --seed 5 --seeds 4 --log all.jsonl --plot all.png
 is_png all.png
 printed 4 '^network  seed [5-8]  test-loss '
+printed 1 '^ +test-loss    s\.d\. '
+printed 2 '^epoch [12]/2 '
 for key in seed test_loss test_accuracy; do
   same <(value $key all.jsonl) <(for seed in 5 6 7 8; do value $key $seed.jsonl; done)
 done
