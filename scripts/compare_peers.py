@@ -121,9 +121,9 @@ def run_case(case, rows, measure):
 
 
 def run_cases(deadline, cases, rows, measure):
-    late = "no time was left for it (--seconds)"
     for case in cases:
-        write_case(case, **results_of(deadline, late, run_case, case, rows, measure))
+        write_case(case, **results_of(deadline, "no time was left for it (--seconds)", run_case, case,
+                                      rows, measure))
 
 
 def cases_of(peers, fastest, batches):
@@ -331,13 +331,6 @@ def version_of(module):
         return "of an unknown version"
 
 
-def visible_gpus():
-    """The names by which CUDA_VISIBLE_DEVICES tells GPUs apart."""
-    names = os.environ.get("CUDA_VISIBLE_DEVICES")
-    count = subprocess.getoutput("nvidia-smi -L").count("UUID: GPU")
-    return names.split(",") if names else [str(number) for number in range(count)]
-
-
 def run_child(framework, deadline, arguments, gpu):
     """A framework in a process of its own: they share no memory pool, no library, no crash. It sees
     this GPU, or with None all of them."""
@@ -363,7 +356,9 @@ def run_all(deadline, arguments):
            "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
     for name in (name for name in FRAMEWORKS if name not in present):
         write_case(Case(FRAMEWORKS[name][0]), reason="not installed")
-    gpus = visible_gpus()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # names, or all that there are, by their numbers
+    count = subprocess.getoutput("nvidia-smi -L").count("UUID: GPU")
+    gpus = visible.split(",") if visible else list(map(str, range(count)))
     apart = len(gpus) >= len(present) > 1
     with concurrent.futures.ThreadPoolExecutor(len(present) if apart else 1) as pool:
         list(pool.map(lambda name, gpu: run_child(name, deadline, arguments, gpu), present,

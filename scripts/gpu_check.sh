@@ -43,10 +43,7 @@ step=$work/output.txt # of the command that ran last
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
 record() {
-  local word=PASS
-  [ "$1" = 0 ] || word=FAIL
-  echo "$word  $2" >>"$section"
-  tail -n 1 "$section"
+  if [ "$1" = 0 ]; then echo "PASS  $2"; else echo "FAIL  $2"; fi | tee -a "$section"
 }
 
 # run SECONDS COMMAND...: returns the exit status; the output goes to $step, too. What runs beside
@@ -211,9 +208,6 @@ check_mnist() {
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
-# outcomes WORDS: of the lab in $step, how many rungs ended in one of the words.
-outcomes() { grep -cE "^ *[0-9]+ .* ($1)\$" "$step"; }
-
 # check_as CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
 check_as() {
   local name=${1%?}.${1: -1} place=build/older-$1 level accuracy all='' status=0 programs
@@ -235,8 +229,8 @@ check_as() {
   done
   record "$status" "as $name: mnist test-acc$all"
   run 300 "$place/mlp-lab" all --check
-  record $? "as $name: lab: $(outcomes 'right|caught') rungs right, $(outcomes refused) \
-refused with a reason"
+  record $? "as $name: lab: $(grep -cE '^ *[0-9]+ .* (right|caught)$' "$step") rungs right, \
+$(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"
 }
 
 # check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
@@ -336,13 +330,10 @@ check_parts() {
   done
 }
 
-# stop: ends what runs beside.
-stop() { jobs -pr | xargs -r kill; }
-
 finish() {
   local failed=0 name
   trap - EXIT
-  stop
+  jobs -pr | xargs -r kill
   for name in "${wanted[@]}"; do
     if [ -f "$work/$name.10000" ] && [ ! -f "$work/$name.done" ]; then
       section=$work/$name.99999
@@ -375,7 +366,7 @@ main() {
   done
   for gpu in "${!parts_of[@]}"; do
     (
-      trap 'stop; exit 1' TERM
+      trap 'jobs -pr | xargs -r kill; exit 1' TERM
       # shellcheck disable=SC2086 # names of parts
       CUDA_VISIBLE_DEVICES=$gpu check_parts ${parts_of[gpu]}
     ) &

@@ -25,7 +25,7 @@ import time
 WORK = os.path.abspath("build/mutants")
 FIRST = f"{WORK}/first"  # the tree that is built, and copied
 PLACE = "build/coverage"
-MAKE = ["make", "-s", "SETUP=0", "CUDA=0", "GPUS=", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
+MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
         f"PLACE={PLACE}", "CFLAGS=-O0 -g --coverage"]
 SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&",
          "+": "-", "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++",
@@ -57,10 +57,6 @@ def run(tree, test, limit):
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
     return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
                     OMP_WAIT_POLICY="passive", GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
-
-
-def build(tree, targets):
-    return succeeds(tree, [*MAKE, "-j2", *targets])
 
 
 def own_tree():
@@ -120,7 +116,7 @@ def judge(job):
     text = path.read_text(encoding="utf-8")
     path.write_text(text[:start] + new + text[end:], encoding="utf-8")
     try:
-        if not build(tree, ["all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
+        if not succeeds(tree, [*MAKE, "all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
             return None
         found = next((test for seconds, test in tests if not run(tree, test, 30 + 5 * seconds)), None)
         verdict = f"found by {os.path.basename(found)}" if found else "NOT FOUND"
@@ -133,7 +129,7 @@ def main():
     count, seed, tests = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-train", "mlp-digits", "mlp-lab", "mlp-bench"))
-    if not build(FIRST, ["all", "tests"]):
+    if not succeeds(FIRST, [*MAKE, "all", "tests"]):
         sys.exit("mutants: the sources do not build")
     said, runs = [], {line: [] for line in lines_of(FIRST, files_of(FIRST, ".gcno"), 0)}
     with multiprocessing.Pool() as pool:
