@@ -19,12 +19,13 @@ typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
-  int path_width;        /* of the longest picture's name, printed */
-  int name_width;        /* of the longest class's name */
-  double *probabilities; /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
-  Seen *seen;            /* NULL: not to be shown */
-  int answered;          /* pictures */
-  Error failure;         /* of the last picture without an answer; "": none */
+  int path_width;                     /* of the longest picture's name, printed */
+  int name_width;                     /* of the longest class's name */
+  double *probabilities;              /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
+  SeenAnswer answer[PHOTOGRAPH_MOST]; /* to them */
+  Seen *seen;                         /* NULL: not to be shown */
+  int answered;                       /* pictures */
+  Error failure;                      /* of the last picture without an answer; "": none */
 } Answers;
 
 /* Strokes that a row of a digit's picture crosses, on average and at most: 0.8% of MNIST's training
@@ -45,16 +46,6 @@ static bool is_scribble(const uint8_t *pixels, int side) {
   return strokes > MOST_STROKES * rows;
 }
 
-/* The answer to a digit of the picture at hand. */
-static SeenAnswer answer_of(const Answers *a, const Photograph *photograph, int digit) {
-  SeenAnswer answer = {.probabilities = a->probabilities + (size_t)digit * (size_t)a->classes};
-  for (int c = 1; c < a->classes; c++)
-    if (answer.probabilities[c] > answer.probabilities[answer.best]) answer.best = c;
-  answer.sure = answer.probabilities[answer.best] >= a->pictures->confidence &&
-                (a->pictures->confidence == 0 || !photograph->doubtful[digit]);
-  return answer;
-}
-
 /* Returns the characters of class c's name. */
 static int length_of(const char *names, int c) {
   const ClassName name = class_name(names, c);
@@ -70,11 +61,10 @@ typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
    the digit behind its last one. */
 static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
-  for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
-    const SeenAnswer answer = answer_of(a, photograph, i);
-    text += sprintf(text, "%s%s", a->name_width > 1 && i > first ? " " : "",
-                    answer.sure ? class_name(a->pictures->names, answer.best).text : "?");
-  }
+  for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++)
+    text +=
+        sprintf(text, "%s%s", a->name_width > 1 && i > first ? " " : "",
+                a->answer[i].sure ? class_name(a->pictures->names, a->answer[i].best).text : "?");
   return i;
 }
 
@@ -106,12 +96,11 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
     if (width > box_width) box_width = width;
   }
   for (int i = 0; i < photograph->count; i++) {
-    const SeenAnswer answer = answer_of(a, photograph, i);
     write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->path_width, name);
     if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
-    write_likeliest(a, answer.probabilities);
-    fputs(answer.sure ? "\n" : "  unsure\n", file);
+    write_likeliest(a, a->answer[i].probabilities);
+    fputs(a->answer[i].sure ? "\n" : "  unsure\n", file);
   }
   for (int i = 0; photograph->count > 1 && i < photograph->count;) {
     fprintf(file, "%-*s  line %-*d  ", a->path_width, name, box_width - 5, photograph->row[i] + 1);
@@ -132,7 +121,7 @@ static void write_json(const Answers *a, const char *path, const Image *image,
           image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
-    const SeenAnswer answer = answer_of(a, photograph, i);
+    const SeenAnswer answer = a->answer[i];
     fprintf(file, "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box->left,
             box->top, box->width, box->height, answer.best);
     class_name_print_json(file, a->pictures->names, answer.best);
@@ -149,47 +138,46 @@ static void write_json(const Answers *a, const char *path, const Image *image,
   fputs("]}\n", file);
 }
 
-static void write_json_failure(const Answers *a, const char *path, const Error *error) {
-  FILE *file = a->pictures->file;
-  fputs("{\"picture\": ", file);
-  json_text(path, file);
-  fputs(", \"error\": ", file);
-  json_text(error->text, file);
-  fputs("}\n", file);
-}
-
 /* ---- one picture -------------------------------------------------------------------------- */
 
-/* The probabilities of a digit, through dataset row 0. */
-static bool predict_digit(Answers *a, const char *path, const uint8_t *pixels,
-                          double *probabilities, Error *error) {
+/* Answers digit i of the picture, through dataset row 0. */
+static bool answer_digit(Answers *a, const char *path, const Photograph *photograph, int i,
+                         Error *error) {
+  const int size = a->side * a->side;
+  const bool digits = a->classes == 10 && !a->pictures->names; /* no letters, no clothes */
+  const uint8_t *pixels = photograph->pixels + i * size;
+  double *probabilities = a->probabilities + (size_t)i * (size_t)a->classes;
   Engine *engine = a->engine;
   StagingBuffer staging;
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int i = 0; i < a->side * a->side; i++) /* as bright as the rows it was trained on */
-    staging.pixels[i] = (uint8_t)lroundf((float)pixels[i] * white / 255);
+  for (int p = 0; p < size; p++) /* as bright as the rows it was trained on */
+    staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
       !engine->call->predict(engine, 0, 1, logits, error) ||
       !predict_check_logits(engine, logits, pixels, path, 0, error))
     return false;
   softmax(logits, a->classes, probabilities);
+  const int best = argmax(logits, a->classes);
+  const bool doubtful = photograph->doubtful[i] || (digits && is_scribble(pixels, a->side));
+  a->answer[i] = (SeenAnswer){probabilities, best,
+                              probabilities[best] >= a->pictures->confidence &&
+                                  (a->pictures->confidence == 0 || !doubtful)};
   return true;
-}
-
-/* Keeps the picture and its answers to be shown. */
-static bool add_seen(const Answers *a, const char *path, const Image *image,
-                     const Photograph *photograph, Error *error) {
-  SeenAnswer answers[PHOTOGRAPH_MOST];
-  for (int i = 0; i < photograph->count; i++) answers[i] = answer_of(a, photograph, i);
-  return seen_add(a->seen, path, image, photograph, answers, error);
 }
 
 /* Says that a picture has no answer. */
 static void set_aside(Answers *a, const char *path, const Error *error) {
-  if (a->pictures->json) write_json_failure(a, path, error);
+  FILE *file = a->pictures->file;
+  if (a->pictures->json) {
+    fputs("{\"picture\": ", file);
+    json_text(path, file);
+    fputs(", \"error\": ", file);
+    json_text(error->text, file);
+    fputs("}\n", file);
+  }
   if (*a->failure.text) a->pictures->failed(a->pictures->context, &a->failure);
   a->failure = *error;
 }
@@ -197,28 +185,21 @@ static void set_aside(Answers *a, const char *path, const Error *error) {
 static bool answer_picture(Answers *a, const char *path, Error *error) {
   Image image;
   Photograph photograph;
-  const bool is_image = image_read(path, &image, error);
-  if (interrupt_pending()) {
-    if (is_image) image_free(&image);
-    return error_set(error, "interrupted");
-  }
-  if (!is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
-    if (is_image) image_free(&image);
+  const bool is_image = image_read(path, &image, error), ending = interrupt_pending();
+  if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
+    image_free(&image);
+    if (ending) return error_set(error, "interrupted");
     set_aside(a, path, error);
     return true;
   }
-  const bool digits = a->classes == 10 && !a->pictures->names; /* no letters, no clothes */
   bool good = true;
-  for (int i = 0; good && i < photograph.count; i++) {
-    const uint8_t *pixels = photograph.pixels + i * a->side * a->side;
-    if (digits && is_scribble(pixels, a->side)) photograph.doubtful[i] = true;
-    good = predict_digit(a, path, pixels, a->probabilities + (size_t)i * (size_t)a->classes, error);
-  }
+  for (int i = 0; good && i < photograph.count; i++)
+    good = answer_digit(a, path, &photograph, i, error);
   if (good && a->pictures->json)
     write_json(a, path, &image, &photograph);
   else if (good)
     write_text(a, path, &photograph);
-  good = good && (!a->seen || add_seen(a, path, &image, &photograph, error));
+  good = good && (!a->seen || seen_add(a->seen, path, &image, &photograph, a->answer, error));
   a->answered += good;
   photograph_free(&photograph);
   image_free(&image);
