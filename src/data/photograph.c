@@ -99,11 +99,6 @@ static bool find_pieces(const Ink *ink, Pieces *p) {
   return p->pieces != NULL;
 }
 
-static void free_pieces(Pieces *p) {
-  free(p->labels);
-  free(p->pieces);
-}
-
 /* ---- which of them are digits ------------------------------------------------------------- */
 
 /* Finds the piece with the most ink, with which others are compared. A piece at the border is
@@ -142,35 +137,25 @@ static bool share_half(int length, int a, int b) {
   return 2 * length >= min_int(a, b);
 }
 
-/* Returns true if one of two pieces is only a part of a digit, such as the roof of a 5: its extent
-   is less than two thirds of the height of the higher one. */
-static bool one_is_part(const Piece *a, const Piece *b) {
-  return 3 * min_int(extent_of(a->box), extent_of(b->box)) <
-         2 * max_int(height_of(a->box), height_of(b->box));
-}
-
-/* Returns true if one of two pieces is less than half as high as the other. */
-static bool one_is_low(const Piece *a, const Piece *b) {
-  return 2 * min_int(height_of(a->box), height_of(b->box)) <
-         max_int(height_of(a->box), height_of(b->box));
-}
-
 /* Gaps between pieces of one digit, as parts of the height of the higher piece. A rule that was
    removed leaves a narrow gap; a roof or a foot may stand a wide one off. */
 enum { WIDE_GAP = 5, NARROW_GAP = 12 };
 
 /* Returns true if two pieces are one digit. Two pieces beside each other are, if one is a part and
    their boxes overlap or nearly do. Two pieces above each other are, if the gap is narrow, or wide
-   and one of them is low. */
+   and one of them is low: less than half as high as the other. A part, such as the roof of a 5,
+   extends less than two thirds of the height of the higher one. */
 static bool belong(const Piece *a, const Piece *b) {
   const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
   const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
   const int higher = max_int(height_of(a->box), height_of(b->box));
+  const bool low = 2 * min_int(height_of(a->box), height_of(b->box)) < higher,
+             part = 3 * min_int(extent_of(a->box), extent_of(b->box)) < 2 * higher;
   const bool level = share_half(down, height_of(a->box), height_of(b->box));
   if (share_half(across, width_of(a->box), width_of(b->box)))
-    return level || -down * (one_is_low(a, b) ? WIDE_GAP : NARROW_GAP) <= higher;
+    return level || -down * (low ? WIDE_GAP : NARROW_GAP) <= higher;
   const bool overlap = across > 0 && down > 0, near = level && -across * NARROW_GAP <= higher;
-  return one_is_part(a, b) && (overlap || near);
+  return part && (overlap || near);
 }
 
 /* Joins pieces to digits until nothing changes. The first piece of a digit holds its box. */
@@ -235,14 +220,6 @@ static int by_left(const void *a, const void *b) {
   return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : x->top - y->top;
 }
 
-static double radians(double degrees) {
-  return degrees * 3.14159265358979 / 180;
-}
-
-static double slope_of(double degrees) {
-  return tan(radians(degrees));
-}
-
 /* Returns how many pairs of digits lie beside each other along a slope: 1 for a pair at the same
    height, less the more they differ, 0 from half their height. */
 static double pairs_along(double slope, Piece *const *digits, int count) {
@@ -258,7 +235,7 @@ static double pairs_along(double slope, Piece *const *digits, int count) {
   return pairs;
 }
 
-/* Returns the page's tilt in degrees, positive where lines fall to the right: where the profile of
+/* Returns the page's tilt in radians, positive where lines fall to the right: where the profile of
    the digits' centres is sharpest (Postl, "Detection of linear oblique structures and skew scan in
    digitized documents", 1986). The smallest tilt of those that are nearly as sharp. */
 static double find_tilt(Piece *const *digits, int count) {
@@ -267,11 +244,12 @@ static double find_tilt(Piece *const *digits, int count) {
   double tilt = 0, sharpest = pairs_along(0, digits, count);
   for (int step = 1; step <= STEEPEST * STEPS; step++)
     for (int sign = -1; sign <= 1; sign += 2) {
-      const double degrees = (double)(sign * step) / STEPS;
-      const double pairs = pairs_along(slope_of(degrees), digits, count);
+      const double degrees = (double)(sign * step) / STEPS,
+                   radians = degrees * 3.14159265358979 / 180;
+      const double pairs = pairs_along(tan(radians), digits, count);
       if (pairs <= BETTER * sharpest) continue;
       sharpest = pairs;
-      tilt = degrees;
+      tilt = radians;
     }
   return tilt;
 }
@@ -284,7 +262,7 @@ static void put_in_order(Piece **digits, int count, double tilt, int *rows) {
   for (int i = 0; i < count; i++) {
     const Box box = digits[i]->box;
     const double across = (box.left + box.right) / 2.0;
-    line[i] = (Written){digits[i], box.top - slope_of(tilt) * across, height_of(box)};
+    line[i] = (Written){digits[i], box.top - tan(tilt) * across, height_of(box)};
   }
   qsort(line, (size_t)count, sizeof *line, by_top);
   for (int first = 0, end, row = 0; first < count; first = end, row++) {
@@ -403,9 +381,9 @@ static double mean_ink(const Crop *crop, double x0, double x1, double y0, double
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Turns the crop of a page that is turned by `degrees`, so that its lines are level. */
-static bool make_level(Crop *crop, double degrees) {
-  const double sine = sin(radians(degrees)), cosine = cos(radians(degrees));
+/* Turns the crop of a page that is tilted by `radians`, so that its lines are level. */
+static bool make_level(Crop *crop, double radians) {
+  const double sine = sin(radians), cosine = cos(radians);
   const int from_width = width_of(crop->box), from_height = height_of(crop->box);
   const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
             height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
@@ -485,7 +463,7 @@ static PhotographBox in_file(const Image *image, Box box) {
   return (PhotographBox){left, top, right - left, bottom - top};
 }
 
-/* Cuts a digit out and sizes it. tilt: of the page, in degrees. */
+/* Cuts a digit out and sizes it. tilt: of the page, in radians. */
 static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps,
                        double tilt, int side, uint8_t *pixels, PhotographBox *found) {
   const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
@@ -567,7 +545,8 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
     const bool found = find_pieces(&ink, &pieces);
     none = found && pieces.count == 0;
     good = found && !none && read_digits(image, &pieces, side, photograph);
-    free_pieces(&pieces);
+    free(pieces.labels);
+    free(pieces.pieces);
     ink_free(&ink);
   }
   if (good) return true;
