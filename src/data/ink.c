@@ -20,21 +20,6 @@ static int pixels_of(const Ink *ink) {
 
 /* ---- ground ------------------------------------------------------------------------------- */
 
-/* Tells whether ink is light. Ink is the smaller part of its surroundings and differs more from
-   their mean, so the skewness of the differences has its sign. Edges of shadows differ to both
-   sides. */
-static bool find_polarity(const Image *image, int radius, uint8_t *scratch, bool *light) {
-  const int count = image->width * image->height;
-  int64_t skewness = 0;
-  if (!grid_mean(image->level, image->width, image->height, radius, scratch)) return false;
-  for (int i = 0; i < count; i++) {
-    const int64_t difference = image->level[i] - scratch[i];
-    skewness += difference * difference * difference;
-  }
-  *light = skewness > 0;
-  return true;
-}
-
 static void invert(uint8_t *grid, int count) {
   for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
@@ -85,11 +70,18 @@ static uint8_t contrast_of(int level, int ground, bool light) {
   return (uint8_t)(light ? ground - level : (255 * (ground - level) + ground / 2) / ground);
 }
 
+/* Ink is the smaller part of its surroundings and differs more from their mean, so the skewness of
+   the differences tells whether it is light. Edges of shadows differ to both sides. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = pixels_of(ink);
   uint8_t *ground = malloc((size_t)count);
-  bool light = false;
-  bool good = ground && find_polarity(image, ink->scale, ground, &light);
+  int64_t skewness = 0;
+  bool good = ground && grid_mean(image->level, ink->width, ink->height, ink->scale, ground);
+  for (int i = 0; good && i < count; i++) {
+    const int64_t difference = image->level[i] - ground[i];
+    skewness += difference * difference * difference;
+  }
+  const bool light = skewness > 0;
   if (good) {
     memcpy(ground, image->level, (size_t)count);
     if (light) invert(ground, count);
@@ -290,40 +282,31 @@ static bool remove_lines(Ink *ink, bool down) {
 
 /* ---- the desk beside the paper ------------------------------------------------------------ */
 
+/* The pixels of a region along the sides of the picture. */
 typedef struct {
-  int touched[4]; /* pixels of each side of the picture */
+  int top, bottom, left, right;
 } Contact;
 
-static void count_contacts(const Ink *ink, const int32_t *labels, Contact *contacts) {
-  const int w = ink->width, h = ink->height;
-  for (int x = 0; x < w; x++) {
-    contacts[labels[x]].touched[0]++;
-    contacts[labels[(h - 1) * w + x]].touched[1]++;
-  }
-  for (int y = 0; y < h; y++) {
-    contacts[labels[y * w]].touched[2]++;
-    contacts[labels[y * w + w - 1]].touched[3]++;
-  }
-}
-
-/* Returns true if a region lies along half of a side of the picture: it is not a digit. */
-static bool is_edge(const Ink *ink, const Contact *contact) {
-  return 2 * max_int(contact->touched[0], contact->touched[1]) > ink->width ||
-         2 * max_int(contact->touched[2], contact->touched[3]) > ink->height;
-}
-
+/* Removes the regions that lie along half of a side of the picture: they are not digits. */
 static bool remove_edges(Ink *ink, int floor) {
-  const int count = pixels_of(ink);
+  const int w = ink->width, h = ink->height;
+  const int count = w * h;
   uint8_t *seen = malloc((size_t)count);
   int32_t *labels = malloc((size_t)count * sizeof *labels);
   int regions = 0;
   for (int i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
-  const bool labelled =
-      seen && labels && grid_label(seen, ink->width, ink->height, labels, &regions);
+  const bool labelled = seen && labels && grid_label(seen, w, h, labels, &regions);
   Contact *contacts = labelled ? calloc((size_t)regions + 1, sizeof *contacts) : NULL;
-  if (contacts) count_contacts(ink, labels, contacts);
-  for (int i = 0; contacts && i < count; i++)
-    if (labels[i] && is_edge(ink, &contacts[labels[i]])) ink->contrast[i] = 0;
+  for (int i = 0; contacts && i < count; i++) {
+    Contact *c = &contacts[labels[i]];
+    c->top += i / w == 0, c->bottom += i / w == h - 1;
+    c->left += i % w == 0, c->right += i % w == w - 1;
+  }
+  for (int i = 0; contacts && i < count; i++) {
+    const Contact *c = &contacts[labels[i]];
+    if (labels[i] && (2 * max_int(c->top, c->bottom) > w || 2 * max_int(c->left, c->right) > h))
+      ink->contrast[i] = 0;
+  }
   const bool good = contacts != NULL;
   free(contacts);
   free(labels);
