@@ -47,11 +47,6 @@ void checkpoint_free(Checkpoint *checkpoint) {
   *checkpoint = (Checkpoint){0};
 }
 
-/* Returns where layer l's weight or bias begins in an array laid out as network.h says. */
-static size_t offset_of(const Network *network, int l, bool bias) {
-  return bias ? network->bias[l] : network->weight[l];
-}
-
 static bool all_finite(const char *name, const float *values, size_t count, Error *error) {
   for (size_t i = 0; i < count; i++)
     if (!isfinite(values[i]))
@@ -89,7 +84,7 @@ static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
   *piece = (Piece){.rows = network->size[l + 1],
                    .columns = bias ? 0 : network->size[l],
                    .values = checkpoint->parameters + (size_t)a * network->floats +
-                             offset_of(network, l, bias)};
+                             (bias ? network->bias[l] : network->weight[l])};
   piece->count = (size_t)piece->rows * (size_t)(bias ? 1 : piece->columns);
   snprintf(piece->name, sizeof piece->name, "%s%d.%s", prefixes[checkpoint->kind[a]], l,
            bias ? "bias" : "weight");
@@ -505,16 +500,14 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
       return error_set(error, "its metadata has no valid %s", f->name);
   }
   const char *options = ours ? json_string_value(json_object_get(metadata, "options")) : "";
+  const char *names = ours ? json_string_value(json_object_get(metadata, "names")) : NULL;
   if (!options) return error_set(error, "its metadata has no valid options");
   checkpoint->options = strdup(options);
   if (!checkpoint->options) return error_set(error, "no memory for its options");
-  const char *names = ours ? json_string_value(json_object_get(metadata, "names")) : NULL;
-  if (!names) return true;
-  checkpoint->names = strdup(names);
-  return checkpoint->names
-             ? class_names_settle(checkpoint->names, network_classes(&checkpoint->network),
-                                  "its names", error)
-             : error_set(error, "no memory for its names");
+  if (names && !(checkpoint->names = strdup(names)))
+    return error_set(error, "no memory for its names");
+  return !names || class_names_settle(checkpoint->names, network_classes(&checkpoint->network),
+                                      "its names", error);
 }
 
 static bool load_described(Checkpoint *checkpoint, int file, Header *header, Error *error) {
@@ -528,7 +521,7 @@ static bool load_described(Checkpoint *checkpoint, int file, Header *header, Err
   for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
     const size_t count = (size_t)tensor_count(t);
     float *to = checkpoint_array(checkpoint, (CheckpointArray)t->array) +
-                offset_of(network, t->number, t->bias);
+                (t->bias ? network->bias : network->weight)[t->number];
     if (!read_at(file, header->start + t->begin, to, count * sizeof *to, error) ||
         !all_finite(t->name, to, count, error))
       return false;

@@ -12,10 +12,6 @@ static bool in_range(const char *what, int value, int low, int high, Error *erro
   return error_set(error, "%s must be %d to %d, not %d", what, low, high, value);
 }
 
-static size_t align(size_t floats) {
-  return round_up(floats, NETWORK_ALIGN);
-}
-
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error) {
   memset(network, 0, sizeof *network);
@@ -33,8 +29,8 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
   for (int l = 0; l < network->layers; l++) {
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
     network->weight[l] = network->floats;
-    network->bias[l] = network->floats + align(in * out);
-    network->floats = network->bias[l] + align(out);
+    network->bias[l] = network->floats + round_up(in * out, NETWORK_ALIGN);
+    network->floats = network->bias[l] + round_up(out, NETWORK_ALIGN);
     network->parameters += in * out + out;
   }
   return true;

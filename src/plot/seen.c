@@ -20,11 +20,8 @@ struct Seen {
 };
 
 Seen *seen_open(int side, const char *names) {
-  Seen *seen = calloc(1, sizeof *seen);
-  if (!seen) return NULL;
-  seen->side = side;
-  seen->names = names;
-  seen->height = HEAD;
+  Seen *seen = malloc(sizeof *seen);
+  if (seen) *seen = (Seen){.side = side, .names = names, .height = HEAD};
   return seen;
 }
 
