@@ -125,6 +125,7 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
 static bool run(const Options *options, Device *device, Report *report, Error *error) {
   Options named = *options;
   const Options *o = &named;
+  named.class_names = NULL;
   Engine *engine = open_networks(o, device, &named.class_names, error);
   const bool good = engine &&
                     class_names_read(o->names, network_classes(&engine->config.network),

@@ -216,15 +216,14 @@ static bool find_lines(const Lines *l) {
   int *offset = malloc((size_t)l->count_a * sizeof *offset);
   uint16_t *votes = malloc((size_t)most * sizeof *votes);
   const double step = 2.0 * l->tolerance / l->length;
-  const int steps = (int)(STEEPEST / step);
+  const int steps = (int)(STEEPEST / step), whole = BESIDE * (l->length / STRIDE); /* of votes */
   for (int slope = -steps; offset && votes && slope <= steps; slope++) {
     for (int a = 0; a < l->count_a; a++) offset[a] = (int)floor(slope * step * a);
     const int last = offset[l->count_a - 1], lowest = min_int(0, -last);
     memset(votes, 0, (size_t)most * sizeof *votes);
     vote(l, offset, lowest, votes);
     for (int start = lowest; start < l->count_b + max_int(0, -last); start++)
-      if (votes[start - lowest] >= LINE_SHARE * BESIDE * (l->length / STRIDE))
-        follow(l, start, offset);
+      if (votes[start - lowest] >= LINE_SHARE * whole) follow(l, start, offset);
   }
   const bool good = offset && votes;
   free(offset);

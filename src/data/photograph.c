@@ -387,9 +387,10 @@ static bool make_level(Crop *crop, double radians) {
   const int from_width = width_of(crop->box), from_height = height_of(crop->box);
   const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
             height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
-  float *level = malloc((size_t)(width * height) * sizeof *level);
+  float *level = calloc((size_t)(width * height), sizeof *level);
   for (int i = 0; level && i < width * height; i++) {
-    const double x = i % width + (1 - width) / 2.0, y = i / width + (1 - height) / 2.0;
+    const int row = i / width;
+    const double x = i % width + (1 - width) / 2.0, y = row + (1 - height) / 2.0;
     const double left = (from_width - 1) / 2.0 + cosine * x - sine * y,
                  top = (from_height - 1) / 2.0 + sine * x + cosine * y;
     level[i] = (float)mean_ink(crop, left, left + 1, top, top + 1);

@@ -61,7 +61,7 @@ static void draw_panel(Canvas *page, const CurvePanel *panel) {
   int thick = 0;
   while (thick < panel->count && panel->curves[thick].name) thick++;
   for (int c = panel->count - 1; c >= 0; c--) { /* the first curve lies over the others */
-    keys[c] = (Key){page_series[c % thick], panel->curves[c].name};
+    keys[c] = (Key){page_series[c % max_int(1, thick)], panel->curves[c].name};
     draw_curve(page, panel, &panel->curves[c], keys[c].colour);
   }
   page_legend(page, RIGHT, panel->y.to - 44, keys, thick);

@@ -65,7 +65,7 @@ static cudaError_t run_kernel(void *context, cudaStream_t stream) {
   const Kernel *k = context;
   CudaEngine *e = k->engine;
   const int last = e->engine.config.network.layers - 1, l = layer_of(k->number, last);
-  const cudaStream_t own = e->compute;
+  cudaStream_t own = e->compute;
   e->compute = stream;
   const cudaError_t status = k->number < last        ? e->level->forward(e, k->batch, l, true)
                              : k->number == last     ? e->level->loss(e, k->batch, true)
@@ -102,7 +102,7 @@ static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error)
 
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
   TableCell names[MOST_KERNELS];
-  double us[MOST_KERNELS], sum = 0;
+  double us[MOST_KERNELS] = {0}, sum = 0;
   const int count = 2 * config->network.layers - 1;
   Engine *engine = engine_cuda_open_with(config, &level_layer, NULL, NULL, error);
   bool good = engine &&

@@ -55,14 +55,19 @@ static cudaError_t do_again(CudaEngine *e) {
   return status;
 }
 
-bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
+/* Queues a copy of the sums, and waits for it. */
+static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
   /* the copy would wait for ranks that are gone */
   if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
-  if (!cuda_done(cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
-                 "collecting results", error) ||
-      !sums_wait(e, NULL, what, error))
-    return false;
+  return cuda_done(
+             cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
+             "collecting results", error) &&
+         sums_wait(e, NULL, what, error);
+}
+
+bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
+  if (!fetch_sums(e, sums, error)) return false;
   if (e->replay.count == 0) return true;
   EngineSums any = {sums->overflowed, 0, 0};
   if (!engine_ranks_collect(&e->engine.config, &any, error)) return false;
@@ -70,7 +75,7 @@ bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   if (again && !cuda_done(do_again(e), "training in another way", error)) return false;
   e->replay.count = 0;
   e->engine.replays += again;
-  return !again || replay_sums(e, sums, error);
+  return !again || fetch_sums(e, sums, error);
 }
 
 bool replay_settle(CudaEngine *e, Error *error) {

@@ -55,8 +55,8 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
   }
 }
 
-#define FMA 1.0 * FMA_BLOCKS *FMA_ROUNDS *FMA_OPERATIONS
-#define SGEMM 2.0 * SGEMM_SIDE *SGEMM_SIDE *SGEMM_SIDE
+#define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
+#define SGEMM (2.0 * SGEMM_SIDE * SGEMM_SIDE * SGEMM_SIDE)
 
 /* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
 const Rung ceilings[CEILINGS] = {
