@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
+
 enum { TOP = 92, LEFT = 110, RIGHT = CHART_WIDTH - 40 };
 enum { PANEL = 480, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights; a title is in the head */
 enum { MANY_POINTS = 64 };                              /* more are drawn without dots */
