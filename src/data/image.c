@@ -296,20 +296,18 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* A level over white, as the pixel's alpha has it. */
-static unsigned over_white(const uint8_t *pixel) {
-  const unsigned alpha = pixel[1];
-  return (pixel[0] * alpha + 255 * (255 - alpha) + 127) / 255;
-}
-
-/* The mean of the pixels of the file that level (x, y) stands for. */
+/* The mean of the pixels of the file that level (x, y) stands for, each over white as its alpha has
+   it. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
   unsigned sum = 0;
   for (int row = y * shrunk; row < bottom; row++)
-    for (int column = x * shrunk; column < right; column++)
-      sum += over_white(grey->level + 2 * (row * grey->width + column));
+    for (int column = x * shrunk; column < right; column++) {
+      const uint8_t *pixel = grey->level + 2 * (row * grey->width + column);
+      const unsigned alpha = pixel[1];
+      sum += (pixel[0] * alpha + 255 * (255 - alpha) + 127) / 255;
+    }
   const unsigned count = (unsigned)((right - x * shrunk) * (bottom - y * shrunk));
   return (uint8_t)((sum + count / 2) / count);
 }

@@ -47,15 +47,12 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
             height = ink->height + 2 * radius;
   const int count = width * height;
   uint8_t *ground = malloc((size_t)count);
-  bool good = ground && grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
-  if (good) {
-    pad(level, ink, radius, ground);
-    good = grid_dilate(ground, width, height, radius);
-  }
-  if (good) {
-    invert(ground, count);
-    good = grid_dilate(ground, width, height, radius);
-  }
+  if (!ground) return false;
+  bool good = grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
+  pad(level, ink, radius, ground);
+  good = good && grid_dilate(ground, width, height, radius);
+  invert(ground, count);
+  good = good && grid_dilate(ground, width, height, radius);
   for (int y = 0; good && y < ink->height; y++)
     for (int x = 0; x < ink->width; x++)
       level[y * ink->width + x] = 255 - ground[(y + radius) * width + x + radius];
@@ -63,15 +60,9 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   return good;
 }
 
-/* Returns how far a pixel stands out: dark ink takes a share of the light, chalk adds to a board's
-   black. */
-static uint8_t contrast_of(int level, int ground, bool light) {
-  if (level >= ground) return 0;
-  return (uint8_t)(light ? ground - level : (255 * (ground - level) + ground / 2) / ground);
-}
-
 /* Ink is the smaller part of its surroundings and differs more from their mean, so the skewness of
-   the differences tells whether it is light. Edges of shadows differ to both sides. */
+   the differences tells whether it is light. Edges of shadows differ to both sides. A pixel stands
+   out by the share of the light that dark ink takes, or by what chalk adds to a board's black. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = pixels_of(ink);
   uint8_t *ground = malloc((size_t)count);
@@ -87,9 +78,11 @@ static bool find_contrast(const Image *image, Ink *ink) {
     if (light) invert(ground, count);
     good = find_ground(ground, ink);
   }
-  for (int i = 0; good && i < count; i++)
+  for (int i = 0; good && i < count; i++) {
+    const int level = light ? 255 - image->level[i] : image->level[i], lost = ground[i] - level;
     ink->contrast[i] =
-        contrast_of(light ? 255 - image->level[i] : image->level[i], ground[i], light);
+        lost <= 0 ? 0 : (uint8_t)(light ? lost : (255 * lost + ground[i] / 2) / ground[i]);
+  }
   free(ground);
   return good;
 }

@@ -404,7 +404,7 @@ static bool make_level(Crop *crop, double radians) {
    page. MNIST's centres lie in pixel 14, not between 13 and 14. */
 static int offset(double centre, int box, int side) {
   const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
-  return nearest < 0 ? 0 : nearest > most ? most : nearest;
+  return min_int(max_int(nearest, 0), most);
 }
 
 /* Scales the box of ink to (height, width) at the top left corner of the page. The strongest pixel
