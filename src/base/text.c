@@ -93,12 +93,11 @@ void text_number(char *target, size_t size, double value, bool is_float) {
 
 void text_command_line(char *target, size_t size, int count, char **words) {
   size_t used = 0;
-  for (int i = 0; i < count && used < size; i++) {
+  for (int i = 0; i < count && used < size; i++)
     if (strcmp(words[i], "--sources") == 0)
       i++;
     else
       used += (size_t)snprintf(target + used, size - used, "%s%s", i ? " " : "", words[i]);
-  }
 }
 
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width) {

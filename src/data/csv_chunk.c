@@ -181,9 +181,8 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   const size_t count = length < SHOWN ? length : SHOWN;
   memcpy(shown, text, count);
   shown[count] = '\0';
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; i++)
     if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
-  }
   const double number = is_label ? -1 : parse_float(field, length);
   error_set(fault, "'%s%s' is not %s from 0 to %d%s", shown, count < length ? "..." : "",
             is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255,
@@ -193,11 +192,10 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
 /* Called before a row's first field. Returns false after a fault, or if no row may begin here. */
 static bool begin_row(ChunkParser *parser) {
   const Chunk *chunk = parser->chunk;
-  if (chunk->blank != CSV_NONE) {
+  if (chunk->blank != CSV_NONE)
     error_set(fault_at(parser, chunk->blank, 0), CSV_BLANK_LINE);
-  } else if (parser->carriage) {
+  else if (parser->carriage)
     error_set(fault_at(parser, chunk->lines, 0), "a carriage return inside the line");
-  }
   return !chunk_failed(chunk);
 }
 
@@ -237,11 +235,10 @@ __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsi
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;
-  if (parser->pixel != parser->row_end && parse_integer(text, length, 256, &value)) {
+  if (parser->pixel != parser->row_end && parse_integer(text, length, 256, &value))
     *parser->pixel++ = (uint8_t)value;
-  } else {
+  else
     take_other(parser, text, length);
-  }
 }
 
 /* Called by libcsv at a carriage return, a line feed or the end of the text, after fields or not.
@@ -305,9 +302,8 @@ void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t len
   if (parsed && csv_fini(&parser->csv, take_field, end_row, parser) == 0) return;
   if (chunk_failed(chunk) || (fields(parser) == 0 && !begin_row(parser))) return;
   Error *fault = fault_at(parser, chunk->lines, fields(parser) + 1);
-  if (csv_error(&parser->csv) != CSV_EPARSE) {
+  if (csv_error(&parser->csv) != CSV_EPARSE)
     error_set(fault, "no memory for this field");
-  } else {
+  else
     error_set(fault, "%s", parsed ? UNENDED_QUOTE : STRAY_QUOTE);
-  }
 }

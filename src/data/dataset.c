@@ -71,12 +71,10 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   memcpy(text, reader->tail, length);
   length += source_read(source, text + length, CHUNK_BYTES - length);
   size_t cut = length;
-  if (!source->ended || *source->error.text) {
+  if (!source->ended || *source->error.text)
     while (cut > 0 && text[cut - 1] != '\n') cut--;
-  }
-  if (cut == 0 && length == CHUNK_BYTES) {
+  if (cut == 0 && length == CHUNK_BYTES)
     error_set(chunk_fault(worker->chunk, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
-  }
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
   worker->chunk->first = reader->lines_read;
@@ -246,9 +244,8 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   const char *end = memchr(tail, '\n', reader->tail_length);
   const size_t length = end ? (size_t)(end - tail) + 1 : reader->tail_length;
   if (!csv_check_text(name, tail, length, error)) return false;
-  if (!end && length == CHUNK_BYTES) {
+  if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
-  }
   CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL,
                         .columns = &reader->columns};
   if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
@@ -310,9 +307,8 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
     }
     reader->workers = worker;
   }
-  if (reader->workers) return true;
-  return error_set(error, "cannot start a thread to read %s: %s", reader->source.name,
-                   strerror(code));
+  return reader->workers || error_set(error, "cannot start a thread to read %s: %s",
+                                      reader->source.name, strerror(code));
 }
 
 /* Returns true if the length of the text is known: an archive must be unpacked first. */
@@ -432,9 +428,8 @@ double dataset_progress(const DatasetReader *reader) {
 /* The next chunk in file order, once it is parsed; NULL at the end. */
 static Chunk *wait_for_chunk(DatasetReader *reader) {
   pthread_mutex_lock(&reader->mutex);
-  while (reader->head ? !reader->head->parsed : !reader->ended) {
+  while (reader->head ? !reader->head->parsed : !reader->ended)
     pthread_cond_wait(&reader->ready, &reader->mutex);
-  }
   Chunk *chunk = reader->head;
   pthread_mutex_unlock(&reader->mutex);
   return chunk;
@@ -442,9 +437,8 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
 
 /* Counts a chunk that has been delivered, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
-  if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE) {
+  if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE)
     reader->blank_line = reader->line + chunk->blank;
-  }
   reader->line += chunk->lines;
   reader->offset = chunk->offset;
   reader->rows += chunk->rows;

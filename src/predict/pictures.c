@@ -91,10 +91,8 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
   RowText row;
   int box_width = 0;
   text_printable(name, sizeof name, path);
-  for (int i = 0; i < photograph->count; i++) {
-    const int width = write_box(box, sizeof box, &photograph->box[i]);
-    if (width > box_width) box_width = width;
-  }
+  for (int i = 0; i < photograph->count; i++)
+    box_width = max_int(box_width, write_box(box, sizeof box, &photograph->box[i]));
   for (int i = 0; i < photograph->count; i++) {
     write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->path_width, name);
@@ -210,10 +208,8 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
 
 static bool answer_all(Answers *a, Error *error) {
   const Pictures *pictures = a->pictures;
-  for (int i = 0; i < pictures->count; i++) {
-    const int length = (int)text_printable(NULL, 0, pictures->paths[i]);
-    if (length > a->path_width) a->path_width = length;
-  }
+  for (int i = 0; i < pictures->count; i++)
+    a->path_width = max_int(a->path_width, (int)text_printable(NULL, 0, pictures->paths[i]));
   for (int i = 0; i < pictures->count; i++)
     if (!answer_picture(a, pictures->paths[i], error)) return false;
   if (fflush(pictures->file) != 0 || ferror(pictures->file))
