@@ -6,10 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (memchr(data, 0, size)) return -1; /* text in memory ends there */
   const char *path = fuzz_file(data, size);
-  char *text = malloc(size + 1);
-  memcpy(text, data, size);
-  text[size] = 0;
-
+  char *text = strndup((const char *)data, size);
   Options a, b;
   Error error_a = {.text = ""}, error_b = {.text = ""};
   options_default(&a);

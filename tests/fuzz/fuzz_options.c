@@ -6,9 +6,7 @@
 enum { MOST_WORDS = 40 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char *text = malloc(size + 1), *rest = text;
-  memcpy(text, data, size);
-  text[size] = 0;
+  char *text = strndup((const char *)data, size), *rest = text;
   char *blank = strstr(text, "\n\n");
   if (blank) *blank = 0;
   const char *file = blank ? blank + 2 : "";
