@@ -8,16 +8,13 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "data/digits.h"
 #include "data/photograph.h"
-#include "engine/engine_cpu.h"
 #include "model/checkpoint.h"
 #include "predict/pictures.h"
-#include "support/folder.h"
-#include "support/test.h"
+#include "support/pictures.h"
 #include "support/photographs.h"
 
-enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS, CLASSES = 10 };
+enum { CLASSES = 10 };
 enum { WIDTH = PHOTOGRAPH_WIDTH, HEIGHT = PHOTOGRAPH_HEIGHT };
 
 static Engine *engine;
@@ -25,42 +22,19 @@ static FILE *rows; /* of DIGITS; NULL: digits are drawn */
 
 /* ---- the network -------------------------------------------------------------------------- */
 
-enum { TRAINED = 24000, EPOCHS = 5, BATCH = 32 };
-
-static void open_engine(const Network *network) {
-  const EngineConfig config = {
-      .network = *network,
-      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 1},
-      .dataset_rows = TRAINED,
-      .staging_rows = TRAINED};
-  engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-}
+enum { TRAINED = 24000 };
 
 static void train_network(void) {
   Network network;
   OK(network_init(&network, PIXELS, (const int[]){100}, 1, CLASSES, &error));
-  open_engine(&network);
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (uint64_t r = 0; r < TRAINED; r++)
-    staging.labels[r] =
-        (uint16_t)digits_draw(1, DIGITS_TRAIN, r, staging.pixels + r * staging.stride);
-  OK(engine->call->upload(engine, 0, 0, TRAINED, &error));
-  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-    const TrainRange range = {.rows = TRAINED,
-                              .shuffled = true,
-                              .key = random_order_key(1, epoch),
-                              .steps = TRAINED / BATCH,
-                              .learning_rate = epoch < 4 ? 0.05f : 0.01f};
-    OK(engine->call->train(engine, &range, &error));
-  }
+  engine = open_digits_engine(&network, TRAINED, TRAINED);
+  train_on_digits(engine, TRAINED, (const float[]){0.05f, 0.05f, 0.05f, 0.05f, 0.01f}, 5);
 }
 
 static void load_network(const char *path) {
   Checkpoint saved;
   OK(checkpoint_load(&saved, path, &error));
-  open_engine(&saved.network);
+  engine = open_digits_engine(&saved.network, TRAINED, TRAINED);
   OK(engine->call->write(engine, saved.parameters, 1, &error));
   checkpoint_free(&saved);
 }

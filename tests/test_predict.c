@@ -7,7 +7,6 @@
 #include "data/digits.h"
 #include "support/folder.h"
 #include "support/pictures.h"
-#include "base/random.h"
 
 /* The buffers' rows divide nothing: the last buffer is short, and not the first of the ring. */
 enum { ROWS = 500, SLOT = 64, CLASSES = 10 };
@@ -24,45 +23,18 @@ static EngineSums sums;
 
 /* ---- the network -------------------------------------------------------------------------- */
 
-static Engine *open_engine(const Network *of, uint64_t dataset_rows, uint64_t staging_rows) {
-  const EngineConfig config = {
-      .network = *of,
-      .training = {.batch = 32, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
-      .dataset_rows = dataset_rows,
-      .staging_rows = staging_rows};
-  Engine *engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-  return engine;
-}
-
-static void upload(Engine *engine, DigitsSeries series, uint64_t rows) {
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (uint64_t r = 0; r < rows; r++)
-    staging.labels[r] = (uint16_t)digits_draw(1, series, r, staging.pixels + r * staging.stride);
-  OK(engine->call->upload(engine, 0, 0, rows, &error));
-}
-
 static void train_network(void) {
-  enum { TRAINED = 2400, EPOCHS = 6 };
   OK(network_init(&network, PIXELS, (const int[]){48}, 1, CLASSES, &error));
   trained = allocate(network.floats, sizeof *trained);
-  Engine *engine = open_engine(&network, TRAINED, TRAINED);
-  upload(engine, DIGITS_TRAIN, TRAINED);
-  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-    const TrainRange range = {.rows = TRAINED,
-                              .shuffled = true,
-                              .key = random_order_key(1, epoch),
-                              .steps = TRAINED / 32,
-                              .learning_rate = 0.02f};
-    OK(engine->call->train(engine, &range, &error));
-  }
+  enum { TRAINED = 2400 };
+  Engine *engine = open_digits_engine(&network, TRAINED, TRAINED);
+  train_on_digits(engine, TRAINED, (const float[]){0.02f, 0.02f, 0.02f, 0.02f, 0.02f, 0.02f}, 6);
   OK(engine->call->read(engine, trained, 1, &error));
   engine->call->close(engine);
 }
 
 static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
-  Engine *engine = open_engine(&network, dataset_rows, staging_rows);
+  Engine *engine = open_digits_engine(&network, dataset_rows, staging_rows);
   OK(engine->call->write(engine, trained, 1, &error));
   return engine;
 }
@@ -70,7 +42,7 @@ static Engine *open_trained(uint64_t dataset_rows, uint64_t staging_rows) {
 /* By the engine's evaluation of all rows at once. */
 static void find_answers(void) {
   Engine *engine = open_trained(ROWS, ROWS);
-  upload(engine, DIGITS_TEST, ROWS);
+  upload_digits(engine, DIGITS_TEST, ROWS);
   OK(engine_evaluate(engine, 0, ROWS, &error));
   OK(engine->call->collect(engine, &sums, &error));
   OK(engine->call->predict(engine, 0, ROWS, logits[0], &error));
@@ -292,7 +264,7 @@ TEST(test_pictures_are_answered_as_rows) {
 static Engine *open_biased(int inputs, int classes, const float *biases) {
   Network biased;
   OK(network_init(&biased, inputs, NULL, 0, classes, &error));
-  Engine *engine = open_engine(&biased, 2, 1);
+  Engine *engine = open_digits_engine(&biased, 2, 1);
   float *parameters = allocate(biased.floats, sizeof *parameters);
   memcpy(parameters + biased.bias[0], biases, (size_t)classes * sizeof *biases);
   OK(engine->call->write(engine, parameters, 1, &error));

@@ -4,6 +4,7 @@
 #include <stb/stb_image_write.h>
 #include <zlib.h>
 
+#include "base/random.h"
 #include "data/photograph.h"
 
 Grey new_grey(int width, int height, uint8_t level) {
@@ -97,4 +98,37 @@ double difference(const uint8_t *a, const uint8_t *b) {
   int sum = 0;
   for (int i = 0; i < PIXELS; i++) sum += abs(a[i] - b[i]);
   return (double)sum / PIXELS;
+}
+
+enum { BATCH = 32 };
+
+Engine *open_digits_engine(const Network *network, uint64_t dataset_rows, uint64_t staging_rows) {
+  const EngineConfig config = {
+      .network = *network,
+      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = dataset_rows,
+      .staging_rows = staging_rows};
+  Engine *engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+  return engine;
+}
+
+void upload_digits(Engine *engine, DigitsSeries series, uint64_t rows) {
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
+  for (uint64_t r = 0; r < rows; r++)
+    staging.labels[r] = (uint16_t)digits_draw(1, series, r, staging.pixels + r * staging.stride);
+  OK(engine->call->upload(engine, 0, 0, rows, &error));
+}
+
+void train_on_digits(Engine *engine, uint64_t rows, const float *rates, int epochs) {
+  upload_digits(engine, DIGITS_TRAIN, rows);
+  for (int epoch = 0; epoch < epochs; epoch++) {
+    const TrainRange range = {.rows = rows,
+                              .shuffled = true,
+                              .key = random_order_key(1, (uint64_t)epoch),
+                              .steps = rows / BATCH,
+                              .learning_rate = rates[epoch]};
+    OK(engine->call->train(engine, &range, &error));
+  }
 }

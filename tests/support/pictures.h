@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/digits.h"
+#include "engine/engine_cpu.h"
 #include "support/folder.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
@@ -48,3 +49,10 @@ void through_png(const Grey *g, uint8_t *pixels);
 
 /* The mean difference of two rows, in levels. */
 double difference(const uint8_t *a, const uint8_t *b);
+
+/* Opens an engine on the CPU, to train or to predict in. */
+Engine *open_digits_engine(const Network *network, uint64_t dataset_rows, uint64_t staging_rows);
+/* Draws `rows` digits into the engine's dataset. */
+void upload_digits(Engine *engine, DigitsSeries series, uint64_t rows);
+/* Trains on that many drawn digits, an epoch by each learning rate. */
+void train_on_digits(Engine *engine, uint64_t rows, const float *rates, int epochs);
