@@ -113,30 +113,22 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 /* ---- memory ------------------------------------------------------------------------------- */
 
 /* dlsym may allocate, so these are found by the linker: the sanitizer's, if there is one. */
-#define ALLOCATOR(name, parameters)                                                                \
+#define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
-  extern void *__interceptor_##name parameters __attribute__((weak))
+  extern void *__interceptor_##name parameters __attribute__((weak));                              \
+  static void *real_##name parameters {                                                            \
+    return (__interceptor_##name ? __interceptor_##name : __libc_##name)arguments;                 \
+  }                                                                                                \
+  void *name parameters {                                                                          \
+    return FAILS(MEMORY, #name) ? NULL : real_##name arguments;                                    \
+  }
 
-ALLOCATOR(malloc, (size_t));
-ALLOCATOR(calloc, (size_t, size_t));
-ALLOCATOR(realloc, (void *, size_t));
+ALLOCATOR(malloc, (size_t size), (size))
+ALLOCATOR(calloc, (size_t number, size_t size), (number, size))
+ALLOCATOR(realloc, (void *block, size_t size), (block, size))
 
 void *fault_malloc(size_t size) {
-  return (__interceptor_malloc ? __interceptor_malloc : __libc_malloc)(size);
-}
-
-void *malloc(size_t size) {
-  return FAILS(MEMORY, "malloc") ? NULL : fault_malloc(size);
-}
-
-void *calloc(size_t number, size_t size) {
-  if (FAILS(MEMORY, "calloc")) return NULL;
-  return (__interceptor_calloc ? __interceptor_calloc : __libc_calloc)(number, size);
-}
-
-void *realloc(void *block, size_t size) {
-  if (FAILS(MEMORY, "realloc")) return NULL;
-  return (__interceptor_realloc ? __interceptor_realloc : __libc_realloc)(block, size);
+  return real_malloc(size);
 }
 
 /* The sanitizer's does not call malloc. */
