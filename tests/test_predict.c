@@ -60,7 +60,7 @@ static void write_csv(void) {
     for (int i = 0; i < PIXELS; i++) fprintf(file, ",%d", pixels[r][i]);
     fputc('\n', file);
   }
-  assert_int_equal(fclose(file), 0);
+  close_file(file);
 }
 
 static int prepare(void **state) {

@@ -33,7 +33,6 @@ ok $D --init model.st --epochs 1 --save later.st --names letters.txt
 
 case_ 'names that cannot be'
 refusals 1 <<'END'
---names: 2 names, but the network has 10 classes|--names A,B --train digits_train.csv --test none
 letters.txt: 10 names, but the network has 2 classes|--names letters.txt --classes 2 --save never.st
 --names: cannot read none.txt: No such file or directory|--load model.st --names none.txt --evaluate
 END
