@@ -1,9 +1,8 @@
-/* Charts of lines, of dots and of time, and pictures with what a network saw: where their marks
-   are, read from the list of what they draw. */
+/* Charts of lines and of dots, and pictures with what a network saw: where their marks are, read
+   from the list of what they draw. */
 #include "plot/dot_chart.h"
 #include "plot/line_chart.h"
 #include "plot/seen.h"
-#include "plot/timeline.h"
 #include "support/marks.h"
 
 static const char path[] = "chart.png";
@@ -253,38 +252,6 @@ TEST(values_without_a_logarithm) {
     dot_chart_add(&dots, "a row", *value, BLUE);
     FAILS(dot_chart_draw(&dots, path, &error), "'a row'");
   }
-}
-
-/* ---- timelines ------------------------------------------------------------------------------ */
-
-/* A row of 10 on an axis of 20, and one of 100, whose slices lie at its start and its end. */
-TEST(slices_lie_where_they_belong) {
-  enum { RED = 0xc80000 };
-  const TimelineSlice whole = {0, 10, "whole", "BRIEF", RED},
-                      ends[] = {{-5, 1, "", "", BLUE},
-                                {50, 52, "middle", "", RED},
-                                {99, 200, "far too long", "c", BLUE}};
-  const TimelineRow rows[] = {{"a", {"b", NULL}, 10, {{"d", "a note", &whole, 1}}, 1},
-                              {"e", {NULL}, 100, {{"f", NULL, ends, 3}}, 1}};
-  const Timeline chart = {"t", "s", "us", 20, rows, 2, {{RED, "works"}}, 1};
-  OK(timeline_draw(&chart, path, &error));
-  assert_int_equal(drawn.width, CHART_WIDTH);
-  const double left = middle_of("0"), right = middle_of("20"), part = (right - left) / 20;
-  const Mark *slice = mark_of(IS_RECTANGLE, RED, 1); /* after the key's */
-  assert_at(slice->x, left);
-  assert_at(slice->x1 + 1, (left + right) / 2);
-  assert_true(slice->y > 140 && slice->y1 < 172);
-  assert_at(middle_of("whole"), (slice->x + slice->x1) / 2);
-  assert_int_equal(count_marks(IS_RECTANGLE, RED), 2); /* the second row's middle is left out */
-  assert_int_equal(count_marks(IS_RECTANGLE, BLUE), 2);
-  const Mark *first = mark_of(IS_RECTANGLE, BLUE, 0), *last = mark_of(IS_RECTANGLE, BLUE, 1);
-  assert_true(first->y > 194 && first->y1 < 226);
-  assert_at(first->x, left);
-  assert_at(first->x1 + 1, left + part);
-  assert_at(last->x1 + 1, right);
-  assert_at(last->x, right - part);
-  assert_says("break: 86 us are left out,", "4.3 times", "c", "100 us", "10 us", "a note", "works");
-  assert_true(!text_mark("far") && !text_mark("BRIEF"));
 }
 
 /* ---- what a network saw --------------------------------------------------------------------- */

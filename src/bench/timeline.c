@@ -1,34 +1,48 @@
-/* The picture of a trace: one step of every level on one axis of time. */
+/* The picture of a trace: one step of every level on one axis of time, a row per level with a lane
+   per track. A row too long for the axis is drawn as its first part and its last, with a break
+   between them that says so. */
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "measure/table.h"
 #include "bench/trace.h"
-#include "plot/timeline.h"
+#include "measure/table.h"
+#include "plot/page.h"
 
 static const Colour LAUNCH = 0x8250df, KERNEL = 0x0969da, EARLY = 0xb6d4f8, WORK = 0x1a7f37,
-                    WAIT = 0xd0d7de;
+                    WAIT = 0xd0d7de, BAND = 0xf6f8fa;
 
-enum { SLICES = 4096, WIDEST = 4 /* times the shortest row: what is longer has a break */ };
+enum { WIDEST = 4 /* times the shortest row: what is longer has a break */ };
+enum { LEFT = 262, RIGHT = CHART_WIDTH - MARGIN - 64, LANE_NAMES = 186, TOP = 140, FOOT = 62 };
+enum { LANES = 6, LANE = 32, SLICE = 26, ROW_GAP = 22 };
+enum { BREAK = 270, TAIL = 4 }; /* pixels; what follows a break is so much longer */
+enum { NAME = 16, LABEL = 10, LEAST_LABEL = 7 };
 
-/* One level's step, and the slices of its lanes one after the other. */
+/* One level's step. Pixels `left` to `right` show a part of it that begins at `from`. */
 typedef struct {
   const Trace *trace;
-  int level;
-  int64_t start, end; /* of the step, ns */
-  TimelineSlice slices[SLICES];
-  TableCell brief[SLICES]; /* of the labels */
-  int count;
-  TableCell below[2], note;
-} Step;
+  int level, launches;
+  int64_t start, end; /* of the step, ns of the trace */
+  double length;      /* us */
+  int track[LANES], lanes;
+  Canvas *page;
+  int top, bottom;
+  double span, scale; /* of the axis, us; pixels of a us */
+  double from, left, right;
+} Row;
+
+/* ---- what is shown -------------------------------------------------------------------------- */
+
+static bool has_kernels(int track) {
+  return track >= TRACE_GPU && track < TRACE_TEAM;
+}
 
 /* Returns when a slice of the GPU begins to work: a kernel may start early, but then waits until
    the one that was launched before it has ended. */
 static int64_t begin_of(const Trace *trace, const TraceEvent *slice) {
   const TraceEvent *before = NULL, *e = NULL;
-  if (slice->track >= TRACE_TEAM) return slice->start;
+  if (!has_kernels(slice->track)) return slice->start;
   while ((e = trace_next(trace, e, slice->level, TRACE_GPU, TRACE_TEAM)))
     if (e->start < slice->start && (!before || e->start > before->start)) before = e;
   const int64_t ready = before && before->end > slice->start ? before->end : slice->start;
@@ -43,6 +57,47 @@ static int64_t start_of(const Trace *trace, int level, int step) {
   return first ? begin_of(trace, first) : -1;
 }
 
+/* Returns the next slice of a track during the step: of kernels those of this step, of launches
+   those that are of a step. */
+static const TraceEvent *next_slice(const Row *r, const TraceEvent *e, int track) {
+  while ((e = trace_next(r->trace, e, r->level, track, track + 1)))
+    if (e->step >= 0 && (!has_kernels(track) || e->step == TRACE_SHOWN) && e->end > r->start &&
+        e->start < r->end)
+      break;
+  return e;
+}
+
+/* Finds the step, and its lanes: the host, and the teams of blocks or the kernels' tracks. */
+static bool find_row(const Trace *trace, int level, Row *r, Error *error) {
+  *r = (Row){.trace = trace,
+             .level = level,
+             .launches = trace_slices(trace, level, TRACE_HOST, TRACE_GPU, TRACE_SHOWN),
+             .start = start_of(trace, level, TRACE_SHOWN),
+             .end = start_of(trace, level, TRACE_SHOWN + 1),
+             .track = {TRACE_HOST},
+             .lanes = 1};
+  if (r->start < 0 || r->end <= r->start)
+    return error_set(error, "the trace has no whole step %d of level %s", TRACE_SHOWN,
+                     trace->level[level].name);
+  r->length = 1e-3 * (double)(r->end - r->start);
+  const bool teams = trace_slices(trace, level, TRACE_TEAM, INT_MAX, TRACE_SHOWN) > 0;
+  const int first = teams ? TRACE_TEAM : TRACE_GPU, end = teams ? first + TRACE_TEAMS : TRACE_TEAM;
+  for (int track = first; r->lanes < LANES && track < end; track++)
+    if (teams || next_slice(r, NULL, track)) r->track[r->lanes++] = track;
+  return true;
+}
+
+static const char *lane_name(int track) {
+  static const char *const teams[TRACE_TEAMS] = {
+      [TEAM_ROW] = "row", [TEAM_HEAD] = "head", [TEAM_PATCH] = "patch", [TEAM_MATRIX] = "matrix"};
+  return track >= TRACE_TEAM   ? teams[track - TRACE_TEAM]
+         : track == TRACE_HOST ? "host"
+         : track == TRACE_GPU  ? "GPU"
+                               : "";
+}
+
+/* ---- drawing -------------------------------------------------------------------------------- */
+
 /* A shorter label: "Z1" of "wait for Z1" and of "Z1 = W1 X", "W1" of "update W1", "update" of
    "update 5". */
 static TableCell brief_of(const char *name) {
@@ -53,109 +108,135 @@ static TableCell brief_of(const char *name) {
   return table_cell("%s", strncmp(name, "wait for ", 9) == 0 ? name + 9 : space + 1);
 }
 
-static void add_slice(TimelineLane *lane, Step *step, int64_t start, int64_t end, const char *label,
-                      Colour colour) {
-  if (end <= step->start || start >= step->end || end <= start || step->count == SLICES) return;
-  step->brief[step->count] = brief_of(label);
-  step->slices[step->count] = (TimelineSlice){.start = 1e-3 * (double)(start - step->start),
-                                              .end = 1e-3 * (double)(end - step->start),
-                                              .label = label,
-                                              .brief = step->brief[step->count].text,
-                                              .colour = colour};
-  step->count++;
-  lane->count++;
-}
-
-/* Adds a lane with what is on the track during the step: of kernels those of this step, of launches
-   those that are of a step. */
-static void add_lane(TimelineRow *row, Step *step, const char *name, int track) {
-  TimelineLane *lane = &row->lane[row->lanes++];
-  *lane = (TimelineLane){.name = name, .slices = step->slices + step->count};
-  const bool kernel = track > TRACE_HOST && track < TRACE_TEAM;
-  for (const TraceEvent *e = NULL;
-       (e = trace_next(step->trace, e, step->level, track, track + 1));) {
-    if (e->step < 0 || (kernel && e->step != TRACE_SHOWN)) continue;
-    const int64_t works = kernel ? begin_of(step->trace, e) : e->start;
-    const Colour colour = kernel                              ? KERNEL
-                          : track == TRACE_HOST               ? LAUNCH
-                          : strncmp(e->name, "wait ", 5) == 0 ? WAIT
-                                                              : WORK;
-    add_slice(lane, step, e->start, works, "", EARLY);
-    add_slice(lane, step, works, e->end, track == TRACE_HOST ? "launch" : e->name, colour);
-  }
-}
-
-static void add_lanes(TimelineRow *row, Step *step, int range) {
-  const int launches = trace_slices(step->trace, step->level, TRACE_HOST, TRACE_GPU, TRACE_SHOWN);
-  step->below[0] = table_cell(launches ? "%d launches a step" : "no launch", launches);
-  add_lane(row, step, "host", TRACE_HOST);
-  if (launches == 0) {
-    step->note = table_cell("idle: %d steps are queued", range);
-    row->lane[0].note = step->note.text;
-  }
-  static const char *const teams[TRACE_TEAMS] = {
-      [TEAM_ROW] = "row", [TEAM_HEAD] = "head", [TEAM_PATCH] = "patch", [TEAM_MATRIX] = "matrix"};
-  if (trace_slices(step->trace, step->level, TRACE_TEAM, INT_MAX, TRACE_SHOWN) > 0) {
-    for (int team = 0; team < TRACE_TEAMS; team++)
-      add_lane(row, step, teams[team], TRACE_TEAM + team);
-    return;
-  }
-  for (int track = TRACE_GPU; row->lanes < TIMELINE_LANES && track < TRACE_TEAM; track++) {
-    add_lane(row, step, track == TRACE_GPU ? "GPU" : "", track);
-    if (row->lane[row->lanes - 1].count == 0) row->lanes--;
-  }
-}
-
-static bool make_row(const Trace *trace, int level, Step *step, TimelineRow *row, Error *error) {
-  const TraceLevel *l = &trace->level[level];
-  step->trace = trace;
-  step->level = level;
-  step->start = start_of(trace, level, TRACE_SHOWN);
-  step->end = start_of(trace, level, TRACE_SHOWN + 1);
-  if (step->start < 0 || step->end <= step->start)
-    return error_set(error, "the trace has no whole step %d of level %s", TRACE_SHOWN, l->name);
-  step->below[1] = table_cell("%.3g us unrecorded", l->us);
-  *row = (TimelineRow){.name = l->name,
-                       .below = {step->below[0].text, step->below[1].text},
-                       .length = 1e-3 * (double)(step->end - step->start)};
-  add_lanes(row, step, l->range);
+/* Writes a label in letters of LABEL to LEAST_LABEL pixels; false if it fits in none. */
+static bool draw_label(Canvas *p, const char *label, Colour on, double x, double width,
+                       double middle) {
+  if (canvas_text_width(LEAST_LABEL, label) > width - 4) return false;
+  page_text_within(p, CENTRED, x + width / 2, middle + LABEL / 2.0, LABEL, width - 4,
+                   page_ink_on(on), label);
   return true;
 }
 
-/* As long as the longest row that is not very much longer than the shortest. */
-static double span_of(const TimelineRow *rows, int count) {
-  double shortest = INFINITY, longest = 0;
-  for (int i = 0; i < count; i++) shortest = fmin(shortest, rows[i].length);
-  for (int i = 0; i < count; i++)
-    if (rows[i].length <= WIDEST * shortest) longest = fmax(longest, rows[i].length);
-  return longest;
+/* Leaves a pixel between neighbours. The label that fits is written. */
+static void draw_slice(const Row *r, int64_t start, int64_t end, int top, const char *label,
+                       Colour colour) {
+  const double first = 1e-3 * (double)(start - r->start), last = 1e-3 * (double)(end - r->start);
+  const double from = round(fmax(r->left + r->scale * (first - r->from), r->left));
+  const double to = fmin(r->left + r->scale * (last - r->from), r->right);
+  const double width = fmax(round(to) - from - 1, 1);
+  if (to <= from || end <= start) return;
+  canvas_rectangle(r->page, from, top + 0.5 * (LANE - SLICE), width, SLICE, colour);
+  if (!draw_label(r->page, label, colour, from, width, top + 0.5 * LANE))
+    draw_label(r->page, brief_of(label).text, colour, from, width, top + 0.5 * LANE);
+}
+
+static void draw_part(const Row *r) {
+  canvas_rectangle(r->page, r->left, r->top, r->right - r->left, r->bottom - r->top, BAND);
+  for (int i = 0; i < r->lanes; i++) {
+    const int track = r->track[i], top = r->top + i * LANE;
+    for (const TraceEvent *e = NULL; (e = next_slice(r, e, track));) {
+      const int64_t works = begin_of(r->trace, e);
+      const Colour colour = has_kernels(track)                  ? KERNEL
+                            : track == TRACE_HOST               ? LAUNCH
+                            : strncmp(e->name, "wait ", 5) == 0 ? WAIT
+                                                                : WORK;
+      draw_slice(r, e->start, works, top, "", EARLY);
+      draw_slice(r, works, e->end, top, track == TRACE_HOST ? "launch" : e->name, colour);
+    }
+  }
+}
+
+static void draw_zigzag(const Row *r, double x) {
+  enum { TOOTH = 8 };
+  for (int y = r->top, side = 0; y < r->bottom; y += TOOTH, side = TOOTH - side)
+    canvas_line(r->page, x + side, y, x + TOOTH - side, y + TOOTH, 2, MARK);
+}
+
+/* Draws a break behind the part, and says what is left out; then the row's last part. */
+static void draw_break(Row *r) {
+  const double left = r->right, tail = (left - LEFT) * TAIL, middle = (r->top + r->bottom) / 2.0;
+  const double start = r->length - tail / r->scale, out = start - (left - LEFT) / r->scale;
+  const TableCell text[] = {table_cell("break: %.0f us are left out,", out),
+                            table_cell("%.1f times this axis", out / r->span)};
+  draw_zigzag(r, left + 4);
+  draw_zigzag(r, RIGHT - tail - 12);
+  for (int i = 0; i < 2; i++)
+    page_text_within(r->page, STARTS, left + 22, middle - 4 + 22 * i, SMALL, BREAK - 44, MARK,
+                     text[i].text);
+  r->from = start;
+  r->left = RIGHT - tail;
+  r->right = RIGHT;
+  draw_part(r);
+}
+
+/* Writes the row's names, and why the host's lane has no slices. */
+static void draw_words(const Row *r) {
+  const TraceLevel *level = &r->trace->level[r->level];
+  const TableCell below[] = {
+      table_cell(r->launches ? "%d launches a step" : "no launch", r->launches),
+      table_cell("%.3g us unrecorded", level->us)};
+  page_text(r->page, STARTS, MARGIN, r->top + 18, NAME, INK, level->name);
+  for (int i = 0; i < 2; i++)
+    page_text_within(r->page, STARTS, MARGIN, r->top + 38 + 19 * i, SMALL, LANE_NAMES - MARGIN,
+                     PALE, below[i].text);
+  for (int i = 0; i < r->lanes; i++)
+    page_text(r->page, ENDS, LEFT - 12, r->top + (i + 0.5) * LANE + SMALL / 2.0, SMALL, PALE,
+              lane_name(r->track[i]));
+  if (r->launches == 0)
+    page_text_within(r->page, STARTS, LEFT + 8, r->top + 0.5 * LANE + LABEL / 2.0, LABEL,
+                     r->right - LEFT - 16, PALE,
+                     table_cell("idle: %d steps are queued", level->range).text);
+}
+
+static void draw_row(Row *r) {
+  const bool breaks = r->length > r->span;
+  r->scale = (RIGHT - LEFT) / r->span;
+  r->left = LEFT;
+  r->right = breaks ? floor(LEFT + (RIGHT - LEFT - BREAK) / (1.0 + TAIL))
+                    : round(LEFT + r->scale * r->length);
+  draw_part(r);
+  draw_words(r);
+  if (breaks) draw_break(r);
+  canvas_rectangle(r->page, r->right, r->top, 2, r->bottom - r->top, MARK);
+  page_text(r->page, STARTS, r->right + 9, (r->top + r->bottom + TEXT) / 2.0, TEXT, MARK,
+            table_cell("%.3g us", r->length).text);
 }
 
 bool trace_draw(const Trace *trace, const char *path, Error *error) {
-  TimelineRow rows[TRACE_LEVELS] = {0};
+  const Key keys[] = {{LAUNCH, "the host launches"},
+                      {KERNEL, "a kernel runs"},
+                      {EARLY, "it waits for the one before"},
+                      {WORK, "a team of a block works"},
+                      {WAIT, "it waits for mail"}};
+  Axis axis = {.label = "us",
+               .from = LEFT,
+               .to = RIGHT,
+               .near = TOP - ROW_GAP,
+               .far = TOP - 10,
+               .fractions = true};
+  Row rows[TRACE_LEVELS];
+  Canvas page;
+  double shortest = INFINITY;
   if (trace->levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
-  Step *steps = calloc(TRACE_LEVELS, sizeof *steps);
-  if (!steps) return error_set(error, "no memory for a timeline");
-  bool good = true;
-  for (int i = 0; good && i < trace->levels; i++)
-    good = make_row(trace, i, &steps[i], &rows[i], error);
+  for (int i = 0; i < trace->levels; i++) {
+    if (!find_row(trace, i, &rows[i], error)) return false;
+    rows[i].top = axis.near + ROW_GAP;
+    axis.near = rows[i].bottom = rows[i].top + rows[i].lanes * LANE;
+    shortest = fmin(shortest, rows[i].length);
+  }
+  for (int i = 0; i < trace->levels; i++) /* as long as the longest row that has no break */
+    if (rows[i].length <= WIDEST * shortest) axis.high = fmax(axis.high, rows[i].length);
   const TableCell subtitle = table_cell("%.50s, %s. Of level epoch: the teams of two blocks",
                                         trace->machine.name, trace->network);
-  const Timeline chart = {
-      .title = "One training step at each level of fusion",
-      .subtitle = subtitle.text,
-      .unit = "us",
-      .span = span_of(rows, trace->levels),
-      .row = rows,
-      .rows = trace->levels,
-      .key = {{LAUNCH, "the host launches"},
-              {KERNEL, "a kernel runs"},
-              {EARLY, "it waits for the one before"},
-              {WORK, "a team of a block works"},
-              {WAIT, "it waits for mail"}},
-      .keys = 5,
-  };
-  good = good && timeline_draw(&chart, path, error);
-  free(steps);
-  return good;
+  if (!page_open(&page, "One training step at each level of fusion", subtitle.text, CHART_WIDTH,
+                 axis.near + FOOT, error))
+    return false;
+  page_legend(&page, RIGHT, 105, keys, sizeof keys / sizeof *keys);
+  page_axis(&page, &axis);
+  for (Row *r = rows; r < rows + trace->levels; r++) {
+    r->page = &page;
+    r->span = axis.high;
+    draw_row(r);
+  }
+  return page_save(&page, path, error);
 }
