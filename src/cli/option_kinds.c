@@ -96,7 +96,7 @@ static bool set_float(const OptionRow *row, const char *value, void *options, Er
 }
 
 static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
-  const double number = (double)*(const float *)value_of(row, options);
+  const double number = *(const float *)value_of(row, options);
   if (isnan(number))
     snprintf(text, size, "auto");
   else
@@ -306,7 +306,7 @@ static void get_shares(const OptionRow *row, const void *options, char *text, si
   *text = '\0';
   for (int i = 0; i < shares->count; i++) {
     char item[32];
-    text_number(item, sizeof item, (double)shares->share[i], true);
+    text_number(item, sizeof item, shares->share[i], true);
     add_item(text, size, item);
   }
 }
@@ -324,7 +324,7 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
     const int k = choice_of(row, item);
     good = k >= 0 && !seen[k];
     if (!good) break;
-    const double most = (double)AUGMENT_GREATEST.most[k];
+    const double most = AUGMENT_GREATEST.most[k];
     seen[k] = true;
     strengths.most[k] = strength ? number_at(strength, 0, most, &end) : AUGMENT_USUAL.most[k];
     if (isnan(strengths.most[k]))
@@ -341,7 +341,7 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
   return error_set(error,
                    "--%s must be none, or any of %s, separated by commas, each alone or with its "
                    "strength, as in %s=%g, not '%s'",
-                   row->name, choices, row->choices[0], (double)AUGMENT_USUAL.most[0], value);
+                   row->name, choices, row->choices[0], AUGMENT_USUAL.most[0], value);
 }
 
 /* The usual strengths are left out. */
@@ -352,7 +352,7 @@ static void get_strengths(const OptionRow *row, const void *options, char *text,
     const float strength = strengths->most[k];
     char number[32], item[64];
     if (strength == 0) continue;
-    text_number(number, sizeof number, (double)strength, true);
+    text_number(number, sizeof number, strength, true);
     const bool usual = strength == AUGMENT_USUAL.most[k];
     snprintf(item, sizeof item, "%s%s%s", row->choices[k], usual ? "" : "=", usual ? "" : number);
     add_item(text, size, item);

@@ -110,7 +110,7 @@ static void say(void *report, const Error *error) {
 static bool classify(Engine *engine, const Options *o, Report *report, Error *error) {
   const Pictures pictures = {.paths = o->pictures,
                              .count = o->picture_count,
-                             .confidence = (double)o->confidence,
+                             .confidence = o->confidence,
                              .json = o->json,
                              .show = o->show,
                              .names = o->class_names,

@@ -115,8 +115,8 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
     const uint64_t stream = 0x7377656570u /* "sweep" */, counter = (uint64_t)t->number << 8;
-    const double part = (double)random_unit(
-        random_words(s->options->training.seed, stream, counter + (uint64_t)i).word[0]);
+    const double part =
+        random_unit(random_words(s->options->training.seed, stream, counter + (uint64_t)i).word[0]);
     if (!from->ranges) {
       t->value[i] = from->value[at % (uint64_t)from->count];
       at /= (uint64_t)from->count;

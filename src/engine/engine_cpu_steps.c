@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *p
   }
   for (size_t j = 0; j < terms; j++)
     for (size_t m = 0; m < GEMM_PANEL; m++)
-      values[j * GEMM_PANEL + m] = (float)PIXEL(index[j], m) * by.factor - by.offset;
+      values[j * GEMM_PANEL + m] = PIXEL(index[j], m) * by.factor - by.offset;
 #undef PIXEL
   panels->terms[panel] = terms;
 }
@@ -159,12 +159,11 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
     double sum = 0, all = 0;
     for (size_t c = 0; c < classes; c++) {
       dy[c] = expf(logit[c] - logit[best]);
-      sum += (double)dy[c];
-      all += (double)logit[c];
+      sum += dy[c];
+      all += logit[c];
     }
-    cpu->loss[r] = log(sum) + (double)logit[best] - (double)logit[label];
-    if (smoothing > 0)
-      cpu->loss[r] -= (double)smoothing * (all / (double)classes - (double)logit[label]);
+    cpu->loss[r] = log(sum) + logit[best] - logit[label];
+    if (smoothing > 0) cpu->loss[r] -= smoothing * (all / (double)classes - logit[label]);
     cpu->correct[r] = best == label;
     const float scale = (float)(1 / sum), mean = 1.0f / (float)all_rows;
     const float others = smoothing / (float)classes, own = 1 - smoothing + others;

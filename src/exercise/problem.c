@@ -82,7 +82,7 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
   for (size_t i = 0; i < count; i += 4) {
     const RandomWords words = random_words(seed, (uint64_t)name, i);
     for (size_t k = 0; k < 4 && i + k < count; k++)
-      values[i + k] = (float)(low + (high - low) * (double)random_unit(words.word[k]));
+      values[i + k] = (float)(low + (high - low) * random_unit(words.word[k]));
   }
   return a->given = values;
 }
@@ -169,7 +169,7 @@ static void expect_forward(ExerciseProblem *p) {
   double *z = product_of(p, false), *magnitude = product_of(p, true);
   expect_from(y);
   for (size_t i = 0; i < count_of(y); i++) {
-    const double bias = (double)b[i % (size_t)s->out];
+    const double bias = b[i % (size_t)s->out];
     y->expected[i] = s->relu && z[i] + bias < 0 ? 0 : z[i] + bias;
     y->allowed[i] = (s->in + 4) * ROUNDING * (magnitude[i] + fabs(bias));
   }
@@ -190,7 +190,7 @@ static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
-  const double momentum = (double)p->rule.momentum, rate = (double)p->rule.rate;
+  const double momentum = p->rule.momentum, rate = p->rule.rate;
   double *g = gradient_of(p, false), *magnitude = gradient_of(p, true);
   double *old_w = doubles_of(w, false), *old_v = doubles_of(v, false);
   expect_from(w);
@@ -211,7 +211,7 @@ static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double de
 }
 
 static void expect_update(ExerciseProblem *p) {
-  expect_updated(p, ARRAY_W, ARRAY_VW, (double)p->rule.weight_decay, product_of);
+  expect_updated(p, ARRAY_W, ARRAY_VW, p->rule.weight_decay, product_of);
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 

@@ -147,7 +147,7 @@ static uint32_t word_at(size_t i, uint64_t seed) {
 
 void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
   for (size_t i = 0; i < count; i++)
-    out[i] = (double)(float)(low + (high - low) * (double)random_unit(word_at(i, seed)));
+    out[i] = (float)(low + (high - low) * random_unit(word_at(i, seed)));
 }
 
 void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
@@ -156,7 +156,7 @@ void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
 
 void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed) {
   for (size_t i = 0; i < count; i++)
-    out[i] = (uint16_t)((uint64_t)word_at(i, seed) * (uint64_t)classes >> 32);
+    out[i] = (uint16_t)(word_at(i, seed) * (uint64_t)classes >> 32);
 }
 
 void reference_to_float(const double *in, size_t count, float *out) {
@@ -164,13 +164,13 @@ void reference_to_float(const double *in, size_t count, float *out) {
 }
 
 void reference_to_double(const float *in, size_t count, double *out) {
-  for (size_t i = 0; i < count; i++) out[i] = (double)in[i];
+  for (size_t i = 0; i < count; i++) out[i] = in[i];
 }
 
 double reference_relative_error(const float *out, const double *ref, size_t count) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < count; i++) {
-    const double d = (double)out[i] - ref[i];
+    const double d = out[i] - ref[i];
     difference += d * d;
     norm += ref[i] * ref[i];
   }

@@ -67,7 +67,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
   const int classes = size[layers];
   double *loss = reference_zeros((size_t)rows, sizeof(double));
   reference_cross_entropy(y[layers], labels, rows, classes, loss);
-  smooth_loss(y[layers], labels, rows, classes, (double)step->training.label_smoothing, loss);
+  smooth_loss(y[layers], labels, rows, classes, step->training.label_smoothing, loss);
   for (int r = 0; r < rows; r++) sums->loss += loss[r];
   sums->correct += reference_correct(y[layers], labels, rows, classes);
   sums->rows += (uint64_t)rows;
@@ -77,7 +77,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
     memset(gradient, 0, network->floats * sizeof *gradient);
     double *dy = reference_zeros(area(rows, classes), sizeof(double));
     reference_cross_entropy_gradient(y[layers], labels, rows, classes, 1.0 / rows, dy);
-    smooth_gradient(labels, rows, classes, (double)step->training.label_smoothing, 1.0 / rows, dy);
+    smooth_gradient(labels, rows, classes, step->training.label_smoothing, 1.0 / rows, dy);
     for (int l = layers - 1; l >= 0; l--) {
       reference_weight_gradient(dy, y[l], rows, size[l], size[l + 1],
                                 gradient + network->weight[l]);
@@ -102,8 +102,8 @@ void reference_gradient(const Network *network, const double *parameters, const 
 
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update) {
-  const double momentum = (double)rule.momentum, epsilon = (double)rule.epsilon;
-  const double beta1 = (double)rule.beta1, beta2 = (double)rule.beta2;
+  const double momentum = rule.momentum, epsilon = rule.epsilon;
+  const double beta1 = rule.beta1, beta2 = rule.beta2;
   const double first = 1 - pow(beta1, (double)update), second = 1 - pow(beta2, (double)update);
   if (rule.kind == OPTIMIZER_SGD) {
     reference_update(w, m, g, count, momentum, weight_decay, learning_rate);
@@ -127,9 +127,8 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
 /* x (in) = the pixels of a row, as config scales them. */
 static void scale_row(const EngineConfig *config, const uint8_t *pixels, double *x) {
   const PixelScale *p = &config->training.pixels;
-  const double max = p->max > 0 ? (double)p->max : 255, std = p->std > 0 ? (double)p->std : 1;
-  for (int i = 0; i < config->network.size[0]; i++)
-    x[i] = (pixels[i] / max - (double)p->mean) / std;
+  const double max = p->max > 0 ? p->max : 255, std = p->std > 0 ? p->std : 1;
+  for (int i = 0; i < config->network.size[0]; i++) x[i] = (pixels[i] / max - p->mean) / std;
 }
 
 /* One step on the rows at positions [first, first + rows) of the range's window, and the `update`th
@@ -157,7 +156,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
   const Step step = {config->training, range->dropout_key, (uint32_t)first};
   gradient_of(network, &step, parameters, x, label, rows, gradient, sums);
   const OptimizerRule rule = config->training.rule;
-  const double rate = (double)range->learning_rate, decay = (double)rule.weight_decay;
+  const double rate = range->learning_rate, decay = rule.weight_decay;
   double *v = training_moments(&config->training) > 1 ? state + network->floats : state;
   for (int l = 0; l < network->layers; l++) {
     const size_t w = network->weight[l], b = network->bias[l];
@@ -166,7 +165,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        out * (size_t)network->size[l], decay, rate, update);
     reference_optimize(rule, parameters + b, state + b, v + b, gradient + b, out, 0, rate, update);
   }
-  const double t = (double)update, keeps = fmin((double)config->training.ema, (1 + t) / (10 + t));
+  const double t = (double)update, keeps = fmin(config->training.ema, (1 + t) / (10 + t));
   for (size_t n = 0; average && n < network->floats; n++)
     average[n] = keeps * average[n] + (1 - keeps) * parameters[n];
   free(label);

@@ -61,7 +61,7 @@ static double element(const LabArrays *a, int64_t i) {
   case LAB_UINT32:
     return ((const uint32_t *)a->h_out)[i];
   default:
-    return (double)((const float *)a->h_out)[i];
+    return ((const float *)a->h_out)[i];
   }
 }
 
@@ -69,12 +69,12 @@ static double element(const LabArrays *a, int64_t i) {
 static bool is_right(double got, double expected, double allowed) {
   if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
   if (got == expected || fabs(got - expected) <= allowed) return true;
-  return isinf(got) && fabs(expected) > (double)FLT_MAX && signbit(got) == signbit(expected);
+  return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
 /* In units of float32's spacing at `expected`, which below FLT_MIN is 2^-149. */
 static double error_in_ulp(double got, double expected) {
-  if (!isfinite(got) || !isfinite(expected) || fabs(expected) > (double)FLT_MAX) return 0;
+  if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;
   frexp(expected, &exponent);
   if (expected == 0 || exponent < FLT_MIN_EXP) exponent = FLT_MIN_EXP;

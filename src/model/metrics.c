@@ -28,10 +28,10 @@ int argmax(const float *logits, int classes) {
 
 int metrics_add(Metrics *metrics, const float *logits, int label) {
   const int classes = metrics->classes, answer = argmax(logits, classes);
-  const double largest = (double)logits[answer];
+  const double largest = logits[answer];
   double sum = 0;
-  for (int c = 0; c < classes; c++) sum += exp((double)logits[c] - largest);
-  metrics->loss += log(sum) + largest - (double)logits[label];
+  for (int c = 0; c < classes; c++) sum += exp(logits[c] - largest);
+  metrics->loss += log(sum) + largest - logits[label];
   metrics->counts[(size_t)label * (size_t)classes + (size_t)answer]++;
   metrics->rows++;
   metrics->correct += answer == label;
@@ -39,9 +39,9 @@ int metrics_add(Metrics *metrics, const float *logits, int label) {
 }
 
 void softmax(const float *logits, int classes, double *probabilities) {
-  const double largest = (double)logits[argmax(logits, classes)];
+  const double largest = logits[argmax(logits, classes)];
   double sum = 0;
-  for (int c = 0; c < classes; c++) sum += probabilities[c] = exp((double)logits[c] - largest);
+  for (int c = 0; c < classes; c++) sum += probabilities[c] = exp(logits[c] - largest);
   for (int c = 0; c < classes; c++) probabilities[c] /= sum;
 }
 

@@ -310,7 +310,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
                          .judged_by = t->judged_by,
                          .test_loss = test.loss / (double)test.rows,
                          .test_accuracy = (double)test.correct / (double)test.rows,
-                         .learning_rate = (double)e->learning_rate,
+                         .learning_rate = e->learning_rate,
                          .train_seconds = trained - start,
                          .test_seconds = evaluated - loaded,
                          .train_rows = train->rows,

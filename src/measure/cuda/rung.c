@@ -46,7 +46,7 @@ static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double 
     TRY(cudaEventRecord(c->end, c->stream));
     TRY(cudaEventSynchronize(c->end));
     TRY(cudaEventElapsedTime(&ms, c->start, c->end));
-    const double all = rung->mode == RUNG_ON_HOST ? seconds_now() - start : (double)ms / 1e3;
+    const double all = rung->mode == RUNG_ON_HOST ? seconds_now() - start : ms / 1e3;
     if (i >= 0) seconds[i] = all / rung->calls;
   }
   return cudaSuccess;
