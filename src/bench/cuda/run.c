@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/device.h"
 #include "measure/cuda/rung.h"
 #include "train/trainer.h"
 
@@ -47,11 +48,6 @@ static void create_context(Child *child) {
   child->run.context = seconds_now() - start;
 }
 
-static Engine *open_engine(void *context, const EngineConfig *config, Error *error) {
-  (void)context;
-  return engine_cuda_open(config, error);
-}
-
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   BenchRun *run = context;
@@ -64,6 +60,7 @@ static void run_trainer(Child *child) {
   BenchRun *run = &child->run;
   const TrainerEvents events = {.epoch = on_epoch, .context = run};
   RunTotals totals;
+  Device device = {.choice = DEVICE_CUDA};
   const TrainerConfig config = {.train = child->train,
                                 .test = child->test,
                                 .training = {.hidden = {2, {300, 100}},
@@ -74,7 +71,7 @@ static void run_trainer(Child *child) {
                                              .rule.momentum = 0.9f,
                                              .seed = 1}};
   const double start = seconds_now();
-  Trainer *trainer = trainer_open(&config, open_engine, NULL, &child->error);
+  Trainer *trainer = trainer_open(&config, device_open, &device, &child->error);
   const double opened = seconds_now();
   child->good = trainer && trainer_run(trainer, &events, &totals, &child->error) == TRAINER_DONE;
   const double done = seconds_now();
