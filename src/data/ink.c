@@ -46,7 +46,7 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   const int radius = ink->scale / 2, width = ink->width + 2 * radius,
             height = ink->height + 2 * radius;
   const int count = width * height;
-  uint8_t *ground = malloc((size_t)count);
+  uint8_t *ground = calloc((size_t)count, 1);
   if (!ground) return false;
   bool good = grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
   pad(level, ink, radius, ground);

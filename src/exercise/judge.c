@@ -124,7 +124,7 @@ static bool row_follows(const ExerciseProblem *problem, const float *p, const fl
   bool follows = is_near(loss, -(double)p[label]) &&
                  got_value(&problem->array[ARRAY_CORRECT], position) == (best == label);
   for (int c = 0; follows && c < classes; c++)
-    follows = is_near((double)dz[c] * problem->filled, exp(p[c]) - (c == label ? 1.0 : 0.0));
+    follows = is_near((double)dz[c] * problem->filled, exp((double)p[c]) - (c == label ? 1.0 : 0.0));
   return follows;
 }
 
