@@ -101,7 +101,8 @@ static FIXTURE(read_cards) {
 
 TESTS_WITH(read_cards, NULL);
 
-#define EACH_CARD(card) for (const Card *card = cards; card < cards + card_count; card++)
+#define EACH_CARD(card) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */                           \
+  for (const Card *card = cards; card < cards + card_count; card++)
 
 TEST(test_table_is_sane) {
   /* shared memory of a block, from the CUDA C++ Programming Guide */

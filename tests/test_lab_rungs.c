@@ -36,8 +36,7 @@ static cudaError_t unwritten_last(const LabCall *call) {
 /* Copies, then changes a byte of an array, `place` from its start. */
 static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
   const cudaError_t status = copy_right(call);
-  void *at =
-      (void *)((uintptr_t)array + (uintptr_t)place); /* an input is const, with good reason */
+  char *at = (char *)array + place; /* an input is const, with good reason */
   return status == cudaSuccess ? cudaMemsetAsync(at, 0x42, 1, call->stream) : status;
 }
 

@@ -117,7 +117,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
   static void *real_##name parameters {                                                            \
-    return (__interceptor_##name ? __interceptor_##name : __libc_##name)arguments;                 \
+    if (__interceptor_##name) return __interceptor_##name arguments;                               \
+    return __libc_##name arguments;                                                                \
   }                                                                                                \
   void *name parameters {                                                                          \
     return FAILS(MEMORY, #name) ? NULL : real_##name arguments;                                    \
