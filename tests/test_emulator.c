@@ -38,7 +38,7 @@ static const char *told(int which, bool costs) {
   return text;
 }
 
-/* What is right is not found: plants 15 and 17. Two cost time. */
+/* Plants 15 and 17 are right, and nothing is found there. Two cost time. */
 TEST(errors_are_found_with_their_lines) {
 #define NO_BARRIER(times)                                                                          \
   ", and there is no __syncwarp() or __syncthreads() between (" times " times)\n"

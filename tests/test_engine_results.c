@@ -286,8 +286,8 @@ ENGINE_TEST(test_wide_layers) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* What fp16 cannot hold is done again by level layer, bit by bit: the last rows are 255 times as
-   bright as those that the scales are found by. Ranges before and after them are, too. */
+/* Steps beyond fp16 are done again by level layer, bit by bit: the last rows are 255 times
+   as bright as those that the scales are found by. Ranges before and after them are, too. */
 ENGINE_TEST(test_wide_overflow) {
   enum { LAYER = 1, ROWS = 480, DARK = 300 };
   const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ROWS, 0.05f,

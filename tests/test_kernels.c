@@ -260,7 +260,7 @@ KERNEL_TEST(test_augment_refuses) {
 
 /* ---- refused -------------------------------------------------------------------------------- */
 
-/* What is wrong: the batch, a pointer or a size, in so many ways. */
+/* The wrong argument: the batch, a pointer or a size, in so many ways. */
 enum { BATCH, POINTER, SIZE, KINDS };
 static const int ways[KINDS] = {8, 6, 3 * 2};
 static int kind, way;

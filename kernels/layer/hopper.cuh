@@ -216,7 +216,7 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* What the tensor cores multiply. */
+/* The numbers that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
 /* Operands of the instructions below: the names of 64 or 128 accumulators, and the accumulators

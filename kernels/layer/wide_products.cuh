@@ -27,7 +27,7 @@ constexpr int MAX_PRODUCTS = MAX_UPDATES;
 
 namespace wide {
 
-/* What a tile asks for once. */
+/* Values that a tile asks for once. */
 struct Once {
   float scale; /* of the planes that it writes */
   float rate;

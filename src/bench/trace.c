@@ -136,7 +136,7 @@ static const struct {
              HEAD("network", network),  HEAD("command", command),       HEAD("sources", sources)};
 enum { HEADS = sizeof heads / sizeof *heads };
 
-/* What was recorded, and on what. */
+/* The machine, the network and the levels of the record. */
 static json_t *describe(const Trace *trace) {
   json_t *head = json_object(), *levels = json_array();
   for (int i = 0; i < HEADS; i++)

@@ -15,7 +15,7 @@ static double few(LabSize size) {
 #define COPY(name, operations)                                                                     \
   { name, {LAB_FLOAT32}, LAB_FLOAT32, operations, the_input, .fill = NULL }
 
-/* What a topic of such problems has behind its title. */
+/* The fields of a topic of such problems behind its title. */
 #define COPIES(copies, ladder)                                                                     \
   "rows x columns", LAB_GB_PER_S, copies, LENGTH(copies), ladder, LENGTH(ladder)
 

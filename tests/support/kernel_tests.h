@@ -108,7 +108,7 @@ void for_all_shapes(CheckShape *check_shape);
 double bound(int terms, int others);
 /* The same for a kernel that multiplies floats as sums of some terms, which leave out `split`. */
 double split_bound(double split, int terms, int others);
-/* What `terms` bf16 terms of each float leave out, 2 or 3, and fp16 terms, 1 or 2: two bf16 are
+/* The share that bf16 terms (2 or 3) of each float leave out, or fp16 terms (1 or 2): two bf16 are
    within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11; the product of two last terms,
    left out, is as much. tf32, 2^-11 a factor, would not pass for float32. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)

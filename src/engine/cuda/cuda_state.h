@@ -49,8 +49,8 @@ typedef struct {
   uint32_t *d_largest;
 } WideNetwork;
 
-/* What was queued since the last look at ResultSums.overflowed, and what was there before it. If a
-   number was too large for fp16, all of it is done again by level layer: replay.c. */
+/* The work since the last look at ResultSums.overflowed, and the state before it. If a number was
+   too large for fp16, all of it is done again by level layer: replay.c. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* of 0 steps: its rows were evaluated */
