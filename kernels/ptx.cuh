@@ -88,27 +88,19 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Loads four 8 x 8 bf16 matrices from shared memory, by one warp; lane l gives the address of row
-   l % 8 of matrix l / 8. */
-__device__ inline void ldmatrix_x4(uint32_t (&out)[4], uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(row)
-               : "memory");
-}
-__device__ inline void ldmatrix_x4(uint32_t (&out)[4], const __nv_bfloat16 *row) {
-  ldmatrix_x4(out, (uint32_t)__cvta_generic_to_shared(row));
-}
-
-/* The same, each matrix transposed. */
-__device__ inline void ldmatrix_x4_trans(uint32_t (&out)[4], uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(row)
-               : "memory");
-}
-__device__ inline void ldmatrix_x4_trans(uint32_t (&out)[4], const __nv_bfloat16 *row) {
-  ldmatrix_x4_trans(out, (uint32_t)__cvta_generic_to_shared(row));
-}
+/* Loads four 8 x 8 bf16 matrices from shared memory, or the same transposed, by one warp; lane l
+   gives the address of row l % 8 of matrix l / 8. */
+#define LDMATRIX_X4(NAME, TRANS)                                                                   \
+  __device__ inline void NAME(uint32_t(&out)[4], uint32_t row) {                                   \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0, %1, %2, %3}, [%4];"       \
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])                          \
+                 : "r"(row)                                                                        \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  __device__ inline void NAME(uint32_t(&out)[4], const __nv_bfloat16 *row) {                       \
+    NAME(out, (uint32_t)__cvta_generic_to_shared(row));                                            \
+  }
+LDMATRIX_X4(ldmatrix_x4, "")
+LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 
 #endif

@@ -106,15 +106,13 @@ static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
   const Variant *of = variants;
   while (of->owners * plan->groups != plan->row_blocks || of->depth != plan->depth)
     if (++of == variants + sizeof variants / sizeof *variants) return cudaErrorInvalidValue;
-  cudaError_t status = allow_shared(of->kernel, of->shared);
-  if (status != cudaSuccess) return status;
+  TRY(allow_shared(of->kernel, of->shared));
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
   WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)
   void *arguments[] = {&plan_copy, &job_copy WITH_STAMPS(, &stamps_copy)};
-  status = cudaLaunchCooperativeKernel(of->kernel, dim3(plan->blocks), dim3(THREADS), arguments,
-                                       of->shared, stream);
-  return launched(status);
+  return launched(cudaLaunchCooperativeKernel(of->kernel, dim3(plan->blocks), dim3(THREADS),
+                                              arguments, of->shared, stream));
 }
 
 #ifdef EPOCH_STAMPED

@@ -150,8 +150,9 @@ multiply_w1(const EpochPlan &plan, const EpochJob &job, const BlockLayout &layou
     uint32_t a[3][4];
     expected_weights(plan, job, layout, lane, weights, k, direct, u);
     unrolled (i, 4) {
-      const Bf16Split terms = split(u[2 * i], u[2 * i + 1]);
-      a[0][i] = terms.hi, a[1][i] = terms.mid, a[2][i] = terms.lo;
+      uint32_t terms[3];
+      split_terms(u[2 * i], u[2 * i + 1], terms);
+      unrolled (term, 3) a[term][i] = terms[term];
     }
     unrolled (rows, ROUND / 16) {
       uint32_t b[4]; /* rows 16 rows + 0..7: b[0], b[1]; the next eight: b[2], b[3] */
@@ -205,13 +206,14 @@ __device__ inline void receive_dz1(const BlockLayout &layout, const MatrixLane<D
       in, stamp, [](int) { return true; }, [&](int i) { return from + lane.THREADS_OF_TEAM * i; });
   unrolled (i, DEPTH) {
     const int n = lane.thread + lane.THREADS_OF_TEAM * i, row = n % ROWS, packet = n / ROWS;
-    const Bf16Split xy = split(in[i].x, in[i].y), z = split(in[i].z, 0.0f);
-    const uint32_t term[3][2] = {{xy.hi, z.hi}, {xy.mid, z.mid}, {xy.lo, z.lo}};
+    uint32_t xy[3], z[3];
+    split_terms(in[i].x, in[i].y, xy);
+    split_terms(in[i].z, 0.0f, z);
     unrolled (k, 3) {
       uint16_t *to = reinterpret_cast<uint16_t *>(&dz1[k][3 * packet][row]);
-      to[0] = (uint16_t)term[k][0];
-      to[DZ_PITCH] = (uint16_t)(term[k][0] >> 16);
-      to[2 * DZ_PITCH] = (uint16_t)term[k][1];
+      to[0] = (uint16_t)xy[k];
+      to[DZ_PITCH] = (uint16_t)(xy[k] >> 16);
+      to[2 * DZ_PITCH] = (uint16_t)z[k];
     }
   }
 }

@@ -48,8 +48,8 @@ __device__ inline void store_terms(const Packet &first, const Packet &second,
                                    __nv_bfloat16 (*terms)[VALUES][DZ_PITCH], int value) {
   const float a[3] = {first.x, first.y, first.z}, b[3] = {second.x, second.y, second.z};
   unrolled (e, 3) {
-    const Bf16Split pair = split(a[e], b[e]);
-    const uint32_t term[3] = {pair.hi, pair.mid, pair.lo};
+    uint32_t term[3];
+    split_terms(a[e], b[e], term);
     unrolled (i, 3)
       *reinterpret_cast<uint32_t *>(&terms[i][value + e][2 * (threadIdx.x % 32)]) = term[i];
   }

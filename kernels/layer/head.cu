@@ -64,6 +64,13 @@ __device__ float sum_of_warps(float own, float *sums) {
   return sum;
 }
 
+/* Adds up the values of a row's classes, that of class lane / 2 in each lane. */
+__device__ float add_classes(float value) {
+#pragma unroll
+  for (int bit = 16; bit > 1; bit /= 2) value += __shfl_xor_sync(FULL_WARP, value, bit);
+  return value;
+}
+
 struct RowSoftmax {
   float largest, sum; /* of exp(z - largest) */
   int best;           /* the first class with the largest logit */
@@ -81,19 +88,8 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
       row.best = other_best;
     row.largest = fmaxf(row.largest, other);
   }
-  row.sum = expf(z - row.largest);
-#pragma unroll
-  for (int bit = 16; bit > 1; bit /= 2) row.sum += __shfl_xor_sync(FULL_WARP, row.sum, bit);
+  row.sum = add_classes(expf(z - row.largest));
   return row;
-}
-
-/* Returns the mean of the row's logits weighted by its target, which with label smoothing stands
-   for the label's logit. z: the logit of class lane / 2, or 0. */
-__device__ float target_logit(float z, float target) {
-  float mean = z * target;
-#pragma unroll
-  for (int bit = 16; bit > 1; bit /= 2) mean += __shfl_xor_sync(FULL_WARP, mean, bit);
-  return mean;
 }
 
 /* The arrays that the kernel reads and writes for the layer; NULL pointers are not written. */
@@ -163,7 +159,8 @@ __global__ void __launch_bounds__(32 * WARPS)
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
   const float target = head.target.of(mine == label);
-  const float wanted = head.target.is_smooth() ? target_logit(exists ? z : 0.0f, target) : z;
+  const float wanted = /* with label smoothing the target's mean stands for the label's logit */
+      head.target.is_smooth() ? add_classes((exists ? z : 0.0f) * target) : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
   const uint32_t position = position_of(batch, r);
@@ -231,8 +228,8 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
                      d_z,
                      d_dz,
                      d_dx,
-                     {},
-                     {},
+                     Terms(),
+                     Terms(),
                      in,
                      classes,
                      dropout_scale(dropped),

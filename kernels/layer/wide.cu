@@ -16,13 +16,14 @@ bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
 
-template <class Kind, int TERMS>
-cudaError_t multiply(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
-  switch (wide_by()) {
+template <class Kind>
+cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
+                     cudaStream_t stream) {
+  switch (by) {
   case WIDE_BY_WGMMA:
-    return multiply_by_wgmma<Kind, TERMS>(work, batch, stream);
+    return multiply_by_wgmma(work, batch, stream);
   case WIDE_BY_MMA:
-    return multiply_by_mma<Kind, TERMS>(work, batch, stream);
+    return multiply_by_mma(work, batch, stream);
   default:
     return cudaErrorNotSupported;
   }
@@ -31,21 +32,30 @@ cudaError_t multiply(const Work<Kind> &work, const BatchView &batch, cudaStream_
 template <int TERMS>
 cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Planes &y, float *d_y,
                     bool relu, cudaStream_t stream) {
-  Work<Forward<TERMS>> work = {};
-  work.count = 1;
-  work.product[0] = {x, w, x.rows, w.rows, w.columns, x.terms < w.terms};
-  work.epilogue[0] = {d_b, d_y, terms_of(y), relu};
-  return multiply<Forward<TERMS>, TERMS>(work, {}, stream);
+  const Work<Forward<TERMS>> work = {
+      {{x, w, x.rows, w.rows, w.columns, x.terms < w.terms}}, {{d_b, d_y, terms_of(y), relu}}, 1};
+  return multiply(wide_by(), work, {}, stream);
 }
 
 template <int TERMS>
 cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const Planes &dx,
                      cudaStream_t stream) {
-  Work<Backward<TERMS>> work = {};
-  work.count = 1;
-  work.product[0] = {dz, w, dz.rows, w.columns, w.rows, false};
-  work.epilogue[0] = {a.d, terms_of(dx)};
-  return multiply<Backward<TERMS>, TERMS>(work, {}, stream);
+  const Work<Backward<TERMS>> work = {
+      {{dz, w, dz.rows, w.columns, w.rows, false}}, {{a.d, terms_of(dx)}}, 1};
+  return multiply(wide_by(), work, {}, stream);
+}
+
+/* Returns true if updates are done sooner by mma.sync, even where there is wgmma, whose blocks have
+   a multiprocessor each. A weight moves 16 bytes whatever the number of its products. Where these
+   are few, memory is what a block waits for, and several small blocks of a multiprocessor have more
+   of it in flight. Where wgmma's tiles are fewer than multiprocessors, but too many to be split,
+   small ones leave fewer idle. docs/records/fusion-log.md has the times. */
+template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
+  constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
+  Gpu gpu;
+  const int tiles = work.tiles(TILE, TILE);
+  return ask_gpu(&gpu) == cudaSuccess && 2 * tiles >= gpu.multiprocessors &&
+         (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
 /* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
@@ -69,7 +79,8 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
                         batch.d_state,
                         l.x.d_scale};
   }
-  return multiply<Update<TERMS>, TERMS>(work, batch, stream);
+  const bool small = wide_by() == WIDE_BY_WGMMA && !layers[0].at.d_gw && prefers_small_blocks(work);
+  return multiply(small ? WIDE_BY_MMA : wide_by(), work, batch, stream);
 }
 
 } // namespace

@@ -16,14 +16,14 @@ template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   return stages < MOST_STAGES ? stages : MOST_STAGES;
 }
 
-template <class Kind, int TERMS, class Tile>
+template <class Tile, class Kind>
 cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gpu,
                    cudaStream_t stream) {
-  const auto kernel = mma_kernel<Kind, TERMS, Tile>;
+  const auto kernel = mma_kernel<Kind, Tile>;
   Products<typename Kind::Epilogue> all = {};
   int tiles = 0;
   all.count = work.count;
-  all.stages = choose_stages<TERMS, Tile>(gpu);
+  all.stages = choose_stages<Kind::TERMS, Tile>(gpu);
   for (int i = 0; i < work.count; i++) {
     const Factors &f = work.product[i];
     const auto operand = [](const Planes &p) {
@@ -35,17 +35,9 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
     all.epilogue[i] = work.epilogue[i];
     tiles += down * ceil_div(f.n, Tile::SIDE);
   }
-  const int shared = all.stages * STAGE_BYTES<TERMS, Tile>;
-  const cudaError_t status = allow_shared(kernel, shared);
-  if (status != cudaSuccess) return status;
+  const int shared = all.stages * STAGE_BYTES<Kind::TERMS, Tile>;
+  TRY(allow_shared(kernel, shared));
   return launch_pdl_clusters(kernel, tiles, THREADS, shared, 1, stream, all, batch);
-}
-
-template <class Tile, class Kind> int count_tiles(const Work<Kind> &work) {
-  int tiles = 0;
-  for (int i = 0; i < work.count; i++)
-    tiles += ceil_div(work.product[i].m, Tile::SIDE) * ceil_div(work.product[i].n, Tile::SIDE);
-  return tiles;
 }
 
 /* Returns true if large tiles are done sooner. Times are in stages of a large tile on a
@@ -58,29 +50,26 @@ template <class Tile, class Kind> int count_tiles(const Work<Kind> &work) {
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;
-  int k = 0;
-  for (int i = 0; i < work.count; i++) k = work.product[i].k > k ? work.product[i].k : k;
-  const int stages = ceil_div(k, DEPTH);
-  const int large = ceil_div(count_tiles<LargeTile>(work), gpu.multiprocessors);
-  const int small = ceil_div(count_tiles<SmallTile>(work), gpu.multiprocessors);
+  const int stages = ceil_div(work.depth(), DEPTH);
+  const auto waves = [&](int side) {
+    return ceil_div(work.tiles(side, side), gpu.multiprocessors);
+  };
+  const int large = waves(LargeTile::SIDE), small = waves(SmallTile::SIDE);
   return (large + large % 2 * ALONE) * (stages + FINISH) <= small * PACE / 4 * stages;
 }
 
 } // namespace
 
-template <class Kind, int TERMS>
+template <class Kind>
 cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   Gpu gpu;
-  const cudaError_t status = ask_gpu(&gpu);
-  if (status != cudaSuccess) return status;
-  return (prefers_large_tiles(work, gpu)
-              ? launch<Kind, TERMS, LargeTile>
-              : launch<Kind, TERMS, SmallTile>)(work, batch, gpu, stream);
+  TRY(ask_gpu(&gpu));
+  return (prefers_large_tiles(work, gpu) ? launch<LargeTile, Kind>
+                                         : launch<SmallTile, Kind>)(work, batch, gpu, stream);
 }
 
 #define BY_MMA(KIND, TERMS)                                                                        \
-  template cudaError_t multiply_by_mma<KIND<TERMS>, TERMS>(const Work<KIND<TERMS>> &,              \
-                                                           const BatchView &, cudaStream_t);
+  template cudaError_t multiply_by_mma(const Work<KIND<TERMS>> &, const BatchView &, cudaStream_t);
 FOR_EACH_WIDE_KIND(BY_MMA)
 
 } // namespace wide

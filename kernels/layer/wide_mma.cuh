@@ -151,11 +151,11 @@ template <class Tile> __device__ int warp_column() {
 }
 
 /* Multiplies one stage: of 16 k term by term, the smallest products first. */
-template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
+template <class Kind, class Tile, int TERMS_A, int TERMS_B>
 __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
   constexpr int DOWN = Accumulators<Tile>::DOWN, ACROSS = Accumulators<Tile>::ACROSS;
   const Fragments<Kind::A, true, Tile::SIDE> from_a(stage, warp_row<Tile>());
-  const Fragments<Kind::B, false, Tile::SIDE> from_b(stage + TERMS * Tile::TERM_BYTES,
+  const Fragments<Kind::B, false, Tile::SIDE> from_b(stage + Kind::TERMS * Tile::TERM_BYTES,
                                                      warp_column<Tile>());
   unrolled (step, DEPTH / 16) {
     uint32_t a[TERMS_A][DOWN][4];
@@ -165,7 +165,7 @@ __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
       uint32_t b[TERMS_B][4];
       unrolled (term, TERMS_B) from_b.load(j, step, term, b[term]);
 #pragma unroll
-      for (int order = TERMS - 1; order >= 0; order--)
+      for (int order = Kind::TERMS - 1; order >= 0; order--)
 #pragma unroll
         for (int p = 0; p <= order; p++) {
           const int q = order - p;
@@ -190,10 +190,10 @@ __device__ inline void await_oldest(int stages) {
 }
 
 /* Computes the sums of a tile. */
-template <class Kind, int TERMS, class Tile, int TERMS_A, int TERMS_B>
+template <class Kind, class Tile, int TERMS_A, int TERMS_B>
 __device__ void multiply_tile(Accumulators<Tile> &c, const Product &p, int row, int column,
                               int stages, uint32_t ring) {
-  constexpr int BYTES = STAGE_BYTES<TERMS, Tile>;
+  constexpr int TERMS = Kind::TERMS, BYTES = STAGE_BYTES<TERMS, Tile>;
   Copies<Kind::A, Tile::SIDE> copies_a(p.a, row);
   Copies<Kind::B, Tile::SIDE> copies_b(p.b, column);
   const int blocks = ceil_div(p.k, DEPTH);
@@ -212,7 +212,7 @@ __device__ void multiply_tile(Accumulators<Tile> &c, const Product &p, int row, 
     await_oldest(stages); /* this thread's part of the stage is here */
     __syncthreads();      /* everyone's; and nobody reads the stage before it any more */
     copy(block + stages - 1, free);
-    multiply_stage<Kind, TERMS, Tile, TERMS_A, TERMS_B>(c, filled);
+    multiply_stage<Kind, Tile, TERMS_A, TERMS_B>(c, filled);
     free = filled;
     filled = filled + BYTES == end ? ring : filled + BYTES;
   }
@@ -269,11 +269,12 @@ __device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogu
    that run at once share a few columns of B. Warp: a quarter of the tile. A block reads k (SIDE +
    SIDE) numbers of every term, each once, most of them from the L2 cache, and does 2 k SIDE^2
    operations for each product of terms. */
-template <class Kind, int TERMS, class Tile>
+template <class Kind, class Tile>
 __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) unsigned char shared[];
+  constexpr int TERMS = Kind::TERMS;
   const int tile = blockIdx.x, warp = threadIdx.x / 32;
   int product = 0;
   while (product + 1 < all.count && tile >= all.product[product + 1].first_tile) product++;
@@ -286,10 +287,10 @@ __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
   Accumulators<Tile> c = {};
   const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared);
   if (Kind::HAS_PIXELS && p.pixels)
-    multiply_tile<Kind, TERMS, Tile, Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
+    multiply_tile<Kind, Tile, Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
         c, p, row, column, all.stages, ring);
   else
-    multiply_tile<Kind, TERMS, Tile, TERMS, TERMS>(c, p, row, column, all.stages, ring);
+    multiply_tile<Kind, Tile, TERMS, TERMS>(c, p, row, column, all.stages, ring);
   float *piece = reinterpret_cast<float *>(shared) + warp * 16 * Tile::WARP_SIDE;
   const int own_row = row + warp_row<Tile>(), own_column = column + warp_column<Tile>();
   if (row + Tile::SIDE <= p.m && epilogue.is_full(column + Tile::SIDE))

@@ -6,12 +6,12 @@
    multiplied with all terms of B, but for the product of two last terms: three products of two
    terms, one of one.
 
-   A kind of product says how A and B lie in their planes (A, B), which of them is a layer's input
-   (INPUT_IS_A), whether that may be pixels, which have one term (HAS_PIXELS), whether a step
-   without rows does nothing (SKIPS), and what is done with the sums (Epilogue). An epilogue is that
-   of forward.cu, backward.cu or update.cu, and splits what it has made into terms, once, for every
-   tile that will read it: activations, gradients, and weights beside their float32 masters. It gets
-   four neighbours of a row of C at a time, a Quad:
+   A kind of product says how many terms values have (TERMS), how A and B lie in their planes (A,
+   B), which of them is a layer's input (INPUT_IS_A), whether that may be pixels, which have one
+   term (HAS_PIXELS), whether a step without rows does nothing (SKIPS), and what is done with the
+   sums (Epilogue). An epilogue is that of forward.cu, backward.cu or update.cu, and splits what it
+   has made into terms, once, for every tile that will read it: activations, gradients, and weights
+   beside their float32 masters. It gets four neighbours of a row of C at a time, a Quad:
 
      once()        what a tile asks for once
      is_full()     whether rows of Quads up to a column start on 16 bytes and exist
@@ -68,7 +68,8 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
 /* ---- forward -------------------------------------------------------------------------------- */
 
 /* Adds the bias, applies ReLU, stores Y. */
-template <int TERMS> struct Forward {
+template <int TERMS_> struct Forward {
+  static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ALONG_K;
   static constexpr bool INPUT_IS_A = true, HAS_PIXELS = true, SKIPS = false;
   struct Epilogue {
@@ -103,7 +104,8 @@ template <int TERMS> struct Forward {
 /* ---- backward ------------------------------------------------------------------------------- */
 
 /* Masks the gradient by the activation, of which the first term says enough, and stores dX. */
-template <int TERMS> struct Backward {
+template <int TERMS_> struct Backward {
+  static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
   static constexpr bool INPUT_IS_A = true, HAS_PIXELS = false, SKIPS = false;
   struct Epilogue {
@@ -137,7 +139,8 @@ template <int TERMS> struct Backward {
 
 /* Applies the momentum rule to W and b, or stores their gradient; the bias is the weight of column
    `in`. */
-template <int TERMS> struct Update {
+template <int TERMS_> struct Update {
+  static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
   static constexpr bool INPUT_IS_A = false, HAS_PIXELS = true, SKIPS = true;
   struct Epilogue {
@@ -243,12 +246,26 @@ template <class Kind> struct Work {
   Factors product[MAX_PRODUCTS];
   typename Kind::Epilogue epilogue[MAX_PRODUCTS];
   int count;
+
+  /* Returns the number of tiles of (rows, columns) of all products. */
+  int tiles(int rows, int columns) const {
+    int sum = 0;
+    for (int i = 0; i < count; i++)
+      sum += ceil_div(product[i].m, rows) * ceil_div(product[i].n, columns);
+    return sum;
+  }
+  /* Returns the largest k. */
+  int depth() const {
+    int k = 0;
+    for (int i = 0; i < count; i++) k = product[i].k > k ? product[i].k : k;
+    return k;
+  }
 };
 
 /* The two ways to do it; cudaErrorNotSupported where the current device cannot. */
-template <class Kind, int TERMS>
+template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
-template <class Kind, int TERMS>
+template <class Kind>
 cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 
 #define FOR_EACH_WIDE_KIND(DO)                                                                     \

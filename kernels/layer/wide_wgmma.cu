@@ -61,20 +61,26 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the products among blocks, in tiles of the schedule. Pairs are formed unless more than a
-   tenth of the tiles would be none. */
-template <class Kind, class Schedule>
-void share_out(Products<typename Kind::Epilogue> &all, const Capacity &capacity) {
+/* Divides the products of the work among blocks, in tiles of the schedule. Pairs are formed unless
+   more than a tenth of the tiles would be none. */
+template <class Schedule, class Kind>
+void share_out(const Work<Kind> &work, const Capacity &capacity,
+               Products<typename Kind::Epilogue> &all) {
   constexpr int COLUMNS = Schedule::COLUMNS;
-  int tiles = 0, paired = 0, k = 0;
+  const int tiles = work.tiles(TILE, COLUMNS);
+  int paired = 0;
+  all.count = work.count;
   for (int i = 0; i < all.count; i++) {
+    const Factors &f = work.product[i];
     Product &p = all.product[i];
+    p.m = f.m, p.n = f.n, p.k = f.k;
+    p.d_scales[0] = f.a.d_scale, p.d_scales[1] = f.b.d_scale;
+    p.pixels = f.pixels;
+    all.epilogue[i] = work.epilogue[i];
     pair_tiles(p, COLUMNS, Kind::INPUT_IS_A);
-    tiles += ceil_div(p.m, TILE) * ceil_div(p.n, COLUMNS);
     paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * COLUMNS);
-    k = p.k > k ? p.k : k;
   }
-  all.splits = Schedule::TURNS ? choose_splits(tiles, k, capacity) : 1;
+  all.splits = Schedule::TURNS ? choose_splits(tiles, work.depth(), capacity) : 1;
   all.pair = all.splits == 1 && capacity.clusters[2] > 0 && 10 * (paired - tiles) <= tiles;
   all.units = 0;
   for (int i = 0; i < all.count; i++) {
@@ -102,20 +108,17 @@ double waves(const Tiles &tiles, int multiprocessors) {
 /* Returns true if the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a
    multiprocessor does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath
    the next. Times are those of a block of k of a small tile. */
-template <class Epilogue>
-bool prefers_large_tiles(const Products<Epilogue> &all, int multiprocessors) {
+template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
-  int k = 0;
-  for (int i = 0; i < all.count; i++) {
-    const Product &p = all.product[i];
-    const bool half = p.pixels && all.count > 1;
+  for (int i = 0; i < work.count; i++) {
+    const Factors &p = work.product[i];
+    const bool half = p.pixels && work.count > 1;
     const int down = ceil_div(p.m, TILE);
     (half ? small.half : small.whole) += down * ceil_div(p.n, TILE);
     (half ? large.half : large.whole) += down * ceil_div(p.n, 2 * TILE);
-    k = p.k > k ? p.k : k;
   }
-  const int blocks = ceil_div(k, BLOCK);
+  const int blocks = ceil_div(work.depth(), BLOCK);
   return waves(large, multiprocessors) * (2 * LARGE_PACE * blocks + 2 * FINISH) <
          waves(small, multiprocessors) * blocks + FINISH;
 }
@@ -150,28 +153,24 @@ cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacit
   return launched(status);
 }
 
-template <class Kind, int TERMS, class Schedule>
-cudaError_t launch(Products<typename Kind::Epilogue> &all, const Work<Kind> &work,
-                   const BatchView &batch, int multiprocessors, cudaStream_t stream) {
-  constexpr int COLUMNS = Schedule::COLUMNS, SHARED = WIDE_SHARED_BYTES<TERMS, Schedule>;
-  const auto kernel = wide_kernel<Kind, TERMS, Schedule>;
-  const cudaError_t status = allow_shared(kernel, SHARED);
-  if (status != cudaSuccess) return status;
+template <class Schedule, class Kind>
+cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiprocessors,
+                   cudaStream_t stream) {
+  constexpr int COLUMNS = Schedule::COLUMNS, SHARED = WIDE_SHARED_BYTES<Kind::TERMS, Schedule>;
+  const auto kernel = wide_kernel<Kind, Schedule>;
+  TRY(allow_shared(kernel, SHARED));
   static Capacity capacity;
   static const cudaError_t asked = ask_capacity(kernel, SHARED, multiprocessors, &capacity);
-  if (asked != cudaSuccess) return asked;
-  share_out<Kind, Schedule>(all, capacity);
+  TRY(asked);
+  Products<typename Kind::Epilogue> all = {};
+  share_out<Schedule>(work, capacity, all);
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Factors &f = work.product[i];
     const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* B */
     const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
-    cudaError_t described =
-        describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, SIDE, f.a.terms, &p.a);
-    if (described == cudaSuccess)
-      described =
-          describe(f.b, along ? f.k : f.n, Kind::B, sides, along && shared ? 1 : f.b.terms, &p.b);
-    if (described != cudaSuccess) return described;
+    TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, SIDE, f.a.terms, &p.a));
+    TRY(describe(f.b, along ? f.k : f.n, Kind::B, sides, along && shared ? 1 : f.b.terms, &p.b));
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 ? all.units : clusters_for(all, most);
@@ -191,29 +190,19 @@ bool has_wgmma() {
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
       10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
-      cudaFuncGetAttributes(&attributes, wide_kernel<Update<2>, 2, PingPong>) == cudaSuccess;
+      cudaFuncGetAttributes(&attributes, wide_kernel<Update<2>, PingPong>) == cudaSuccess;
   launched(); /* forgets a failure */
   return has;
 }
 
 /* Large tiles pay where multiprocessors have several to do. */
-template <class Kind, int TERMS>
+template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   Gpu gpu;
-  const cudaError_t status = ask_gpu(&gpu);
-  if (status != cudaSuccess) return status;
-  Products<typename Kind::Epilogue> all = {};
-  all.count = work.count;
-  for (int i = 0; i < work.count; i++) {
-    const Factors &f = work.product[i];
-    all.product[i].m = f.m, all.product[i].n = f.n, all.product[i].k = f.k;
-    all.product[i].d_scales[0] = f.a.d_scale, all.product[i].d_scales[1] = f.b.d_scale;
-    all.product[i].pixels = f.pixels;
-    all.epilogue[i] = work.epilogue[i];
-  }
-  return (prefers_large_tiles(all, gpu.multiprocessors)
-              ? launch<Kind, TERMS, Cooperative>
-              : launch<Kind, TERMS, PingPong>)(all, work, batch, gpu.multiprocessors, stream);
+  TRY(ask_gpu(&gpu));
+  return (prefers_large_tiles(work, gpu.multiprocessors)
+              ? launch<Cooperative, Kind>
+              : launch<PingPong, Kind>)(work, batch, gpu.multiprocessors, stream);
 }
 
 #else
@@ -224,7 +213,7 @@ bool has_wgmma() {
   return false;
 }
 
-template <class Kind, int TERMS>
+template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &, const BatchView &, cudaStream_t) {
   return cudaErrorNotSupported;
 }
@@ -232,8 +221,8 @@ cudaError_t multiply_by_wgmma(const Work<Kind> &, const BatchView &, cudaStream_
 #endif
 
 #define BY_WGMMA(KIND, TERMS)                                                                      \
-  template cudaError_t multiply_by_wgmma<KIND<TERMS>, TERMS>(const Work<KIND<TERMS>> &,            \
-                                                             const BatchView &, cudaStream_t);
+  template cudaError_t multiply_by_wgmma(const Work<KIND<TERMS>> &, const BatchView &,             \
+                                         cudaStream_t);
 FOR_EACH_WIDE_KIND(BY_WGMMA)
 
 } // namespace wide

@@ -123,8 +123,8 @@ template <int TERMS, class Schedule> struct Ring {
       barrier_init(&filled[s], 1);
       barrier_init(&free[s], blocks * (Schedule::TURNS ? WARPS / 2 : WARPS));
     }
-    barrier_init(&turn[0], 1);
-    barrier_init(&turn[1], 1);
+    barrier_init(&turn[0], WARPS / 2);
+    barrier_init(&turn[1], WARPS / 2);
     barriers_are_ready();
   }
   static __device__ int stage_of(unsigned position) {
@@ -164,10 +164,10 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 }
 
 /* The producer: it fills the stages of all units of this block. */
-template <class Kind, int TERMS, class Schedule>
-__device__ void produce(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
-                        int first_unit, int step, int rank) {
-  constexpr int COLUMNS = Schedule::COLUMNS;
+template <class Kind, class Schedule>
+__device__ void produce(const Products<typename Kind::Epilogue> &all,
+                        Ring<Kind::TERMS, Schedule> &ring, int first_unit, int step, int rank) {
+  constexpr int COLUMNS = Schedule::COLUMNS, TERMS = Kind::TERMS;
   unsigned position = 0;
   for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
     const Unit u = find_unit<COLUMNS>(all, unit, rank);
@@ -200,9 +200,9 @@ struct Accumulators {
 };
 
 /* Multiplies one stage: of 16 k term by term, the smallest products first; pixels have one term. */
-template <class Kind, int TERMS, class Schedule, bool PIXELS>
+template <class Kind, class Schedule, bool PIXELS>
 __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
-  constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
+  constexpr int TERMS = Kind::TERMS, TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
   constexpr int TERM_B = (Kind::B == ALONG_K ? Schedule::COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
   start_multiplying();
   unrolled (step, BLOCK / 16) {
@@ -238,26 +238,27 @@ template <class Ring> __device__ void release(Ring &ring, unsigned position, int
 /* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one stage
    in work while the next one is handed to them. When the last is filled, it is the other consumer's
    turn, if they take turns: not before, for a barrier tells only its last phase from the one in
-   progress. */
-template <class Kind, int TERMS, class Schedule>
-__device__ void multiply_unit(Accumulators &c, Ring<TERMS, Schedule> &ring, int group,
+   progress. Each warp says so: one that spoke for all could be two turns ahead of the slowest, if
+   the ring has room for two units. */
+template <class Kind, class Schedule>
+__device__ void multiply_unit(Accumulators &c, Ring<Kind::TERMS, Schedule> &ring, int group,
                               unsigned position, int blocks, bool pixels, int readers) {
-  constexpr int HALF_BYTES = Ring<TERMS, Schedule>::HALF_BYTES;
+  constexpr int HALF_BYTES = Ring<Kind::TERMS, Schedule>::HALF_BYTES;
   unrolled (e, 128) c.sum[e] = 0.0f;
 #pragma unroll 1
   for (int block = 0; block < blocks; block++, position++) {
     const int s = ring.stage_of(position);
     barrier_wait(&ring.filled[s], ring.phase_of(position));
-    if (Schedule::TURNS && block == blocks - 1 && threadIdx.x % GROUP == 0)
+    if (Schedule::TURNS && block == blocks - 1 && threadIdx.x % 32 == 0)
       barrier_arrive(&ring.turn[1 - group]);
     const uint32_t stage = shared_address(ring.stage[s]);
     const uint64_t a =
         operand_at<Kind::A, HALF_BYTES>(stage + (Schedule::TURNS ? 0 : group * HALF_BYTES));
     const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
     if (Kind::HAS_PIXELS && pixels)
-      multiply_stage<Kind, TERMS, Schedule, true>(c, a, b);
+      multiply_stage<Kind, Schedule, true>(c, a, b);
     else
-      multiply_stage<Kind, TERMS, Schedule, false>(c, a, b);
+      multiply_stage<Kind, Schedule, false>(c, a, b);
     close_group();
     wait_for_groups<1>();
     if (block > 0) release(ring, position - 1, readers);
@@ -392,9 +393,10 @@ __device__ void finish_split(const float *tile, const Epilogue &epilogue, const 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
 /* A consumer: it makes its part of all units of this block, or all of every other unit. */
-template <class Kind, int TERMS, class Schedule>
-__device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS, Schedule> &ring,
-                        int group, int first_unit, int step, int rank) {
+template <class Kind, class Schedule>
+__device__ void consume(const Products<typename Kind::Epilogue> &all,
+                        Ring<Kind::TERMS, Schedule> &ring, int group, int first_unit, int step,
+                        int rank) {
   constexpr bool TURNS = Schedule::TURNS;
   constexpr int COLUMNS = Schedule::COLUMNS;
   unsigned position = 0;
@@ -428,11 +430,11 @@ __device__ void consume(const Products<typename Kind::Epilogue> &all, Ring<TERMS
    COLUMNS) numbers of every term, half of one operand from the neighbour where blocks are paired;
    2 k * TILE * COLUMNS operations for each product of terms. Blocks stay until nobody reads or
    writes their shared memory any more. */
-template <class Kind, int TERMS, class Schedule>
+template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
-  Ring<TERMS, Schedule> &ring = *reinterpret_cast<Ring<TERMS, Schedule> *>(
+  Ring<Kind::TERMS, Schedule> &ring = *reinterpret_cast<Ring<Kind::TERMS, Schedule> *>(
       shared + (1024 - shared_address(shared) % 1024) % 1024);
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0); /* the same for a warp */
   const int blocks = all.pair ? 2 : all.splits, rank = cluster_rank();

@@ -23,12 +23,6 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Polls until the packet has the stamp. */
-__device__ void wait_for(const Packet *at, uint32_t stamp) {
-  uint32_t polls = 0;
-  while (poll(at).stamp != stamp) check_timeout(polls);
-}
-
 /* Sends messages from block to block. Two blocks of one thread: the first sends, the second
    replies. Both write the same line in turn, so a round trip is two packets through the L2 cache
    and nothing else. */
@@ -38,9 +32,9 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
     const uint32_t ping = first_stamp + 2 * i, pong = ping + 1;
     if (blockIdx.x == 0) {
       send(at, 0.0f, 0.0f, 0.0f, ping);
-      wait_for(at, pong);
+      poll_until(at, pong);
     } else {
-      wait_for(at, ping);
+      poll_until(at, ping);
       send(at, 0.0f, 0.0f, 0.0f, pong);
     }
   }
@@ -80,18 +74,16 @@ cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream) {
 cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream) {
   if (blocks < 1 || count < 0) return cudaErrorInvalidValue;
   void *arguments[] = {&count};
-  const cudaError_t status = cudaLaunchCooperativeKernel(
-      (const void *)barriers, dim3(blocks), dim3(BARRIER_THREADS), arguments, 0, stream);
-  return launched(status);
+  return launched(cudaLaunchCooperativeKernel((const void *)barriers, dim3(blocks),
+                                              dim3(BARRIER_THREADS), arguments, 0, stream));
 }
 
 cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips,
                              cudaStream_t stream) {
   if (!d_mail || first_stamp == 0 || round_trips < 0) return cudaErrorInvalidValue;
   void *arguments[] = {&d_mail, &first_stamp, &round_trips};
-  const cudaError_t status =
-      cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream);
-  return launched(status);
+  return launched(
+      cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream));
 }
 
 cudaError_t launch_fma(float *d_out, int blocks, int rounds, cudaStream_t stream) {

@@ -114,9 +114,8 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
   const TrainRange range = {.first_row = first_row, .rows = rows};
-  const Network *network = &engine->config.network;
-  const size_t classes = (size_t)network->size[network->layers];
-  const Layer *last = &cpu->layer[network->layers - 1];
+  const Layer *last = &cpu->layer[engine->config.network.layers - 1];
+  const size_t classes = last->outputs;
 #pragma omp parallel num_threads(engine->config.training.threads)
   {
     const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
@@ -152,23 +151,20 @@ static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);
   for (int l = 0; l < network->layers; l++) {
-    Layer *layer = &cpu->layer[l];
-    const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
-    float *own = layer->array[array], *biases = own + layer->in * layer->out;
-    for (size_t o = 0; o < out; o++) {
-      const size_t row = network->weight[l] + o * in;
-      for (size_t i = 0; i < in; i++)
+    const Layer *layer = &cpu->layer[l];
+    for (size_t o = 0; o < layer->outputs; o++)
+      for (size_t i = 0; i <= layer->inputs; i++) { /* the last is the bias */
+        const bool bias = i == layer->inputs;
+        const size_t flat =
+            bias ? network->bias[l] + o : network->weight[l] + o * layer->inputs + i;
+        float *own = layer->array[array] + (bias ? layer->in : i) * layer->out + o;
         if (to)
-          to[row + i] = own[i * layer->out + o];
+          to[flat] = *own;
         else
-          own[i * layer->out + o] = from[row + i];
-      if (from && l > 0 && array == PARAMETERS)
-        memcpy(layer->weight_copy + o * layer->in, from + row, in * sizeof *from);
-    }
-    if (to)
-      memcpy(to + network->bias[l], biases, out * sizeof *to);
-    else
-      memcpy(biases, from + network->bias[l], out * sizeof *from);
+          *own = from[flat];
+        if (from && !bias && l > 0 && array == PARAMETERS)
+          layer->weight_copy[o * layer->in + i] = *own;
+      }
   }
 }
 
@@ -199,56 +195,56 @@ static void cpu_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------- */
 
+/* Sets the pointer to that many zeros, or to NULL. */
+#define ALLOCATE(cpu, pointer, count) ((pointer) = allocate(cpu, count, sizeof *(pointer)))
+
 static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t length) {
   panels->length = length;
-  panels->values = allocate(cpu, count * length * GEMM_PANEL, sizeof *panels->values);
-  panels->index = allocate(cpu, count * length, sizeof *panels->index);
-  panels->terms = allocate(cpu, count, sizeof *panels->terms);
+  ALLOCATE(cpu, panels->values, count * length * GEMM_PANEL);
+  ALLOCATE(cpu, panels->index, count * length);
+  ALLOCATE(cpu, panels->terms, count);
 }
 
 static bool allocate_all(CpuEngine *cpu) {
   const EngineConfig *config = &cpu->engine.config;
-  const Network *network = &config->network;
-  const int moments = (int)training_moments(&config->training);
+  const Training *training = &config->training;
+  const int *size = config->network.size;
   size_t longest = cpu->capacity;
-  for (int l = 0; l < network->layers; l++) {
+  for (int l = 0; l < config->network.layers; l++) {
     Layer *layer = &cpu->layer[l];
-    layer->in = l ? cpu->layer[l - 1].out : round_up((size_t)network->size[0], GEMM_ALIGN);
-    layer->out = round_up((size_t)network->size[l + 1], GEMM_ALIGN);
+    layer->inputs = (size_t)size[l];
+    layer->outputs = (size_t)size[l + 1];
+    layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
+    layer->out = round_up(layer->outputs, GEMM_ALIGN);
     if (layer->out % 256 ==
         0) /* rows a multiple of 1 KiB apart would share few of a cache's sets */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
-    for (int a = 0; a < ARRAYS; a++)
-      if (a == PARAMETERS || a == array_of(&config->training, 0) ||
-          (a >= FIRST_MOMENT && a < FIRST_MOMENT + moments))
-        layer->array[a] = allocate(cpu, (layer->in + 1) * layer->out, sizeof(float));
-    layer->y = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
-    layer->dy = allocate(cpu, cpu->capacity * layer->out, sizeof(float));
-    if (l > 0) layer->weight_copy = allocate(cpu, layer->in * layer->out, sizeof(float));
-    cpu->gradient_floats += config->ranks ? (layer->in + 1) * layer->out : 0;
+    const size_t floats = (layer->in + 1) * layer->out;
+    for (size_t a = 0; a <= training_states(training); a++)
+      ALLOCATE(cpu, layer->array[array_of(training, a)], floats);
+    ALLOCATE(cpu, layer->y, cpu->capacity * layer->out);
+    ALLOCATE(cpu, layer->dy, cpu->capacity * layer->out);
+    if (l > 0) ALLOCATE(cpu, layer->weight_copy, layer->in * layer->out);
+    layer->gradient = cpu->gradient_floats;
+    cpu->gradient_floats += floats;
   }
-  if (config->ranks) cpu->gradients = allocate(cpu, cpu->gradient_floats, sizeof(float));
-  float *gradient = cpu->gradients;
-  for (int l = 0; gradient && l < network->layers; l++) {
-    cpu->layer[l].gradient = gradient;
-    gradient += (cpu->layer[l].in + 1) * cpu->layer[l].out;
-  }
-  const size_t inputs = cpu->layer[0].in, staging_rows = config->staging_rows;
-  allocate_panels(cpu, &cpu->rows, cpu->capacity / GEMM_PANEL, inputs);
-  allocate_panels(cpu, &cpu->columns, inputs / GEMM_PANEL, cpu->capacity);
-  cpu->identity = allocate(cpu, longest, sizeof *cpu->identity);
-  cpu->row = allocate(cpu, cpu->capacity, sizeof *cpu->row);
-  cpu->label = allocate(cpu, cpu->capacity, sizeof *cpu->label);
-  cpu->loss = allocate(cpu, cpu->capacity, sizeof *cpu->loss);
-  cpu->correct = allocate(cpu, cpu->capacity, sizeof *cpu->correct);
-  cpu->labels = allocate(cpu, config->dataset_rows, sizeof *cpu->labels);
-  cpu->pixels = allocate(cpu, config->dataset_rows + 1, inputs);
-  for (int s = 0; s < 2; s++) {
-    cpu->staging[s].stride = inputs;
-    cpu->staging[s].labels = allocate(cpu, staging_rows, sizeof *cpu->staging[s].labels);
-    cpu->staging[s].pixels = allocate(cpu, staging_rows, inputs);
+  if (config->ranks) ALLOCATE(cpu, cpu->gradients, cpu->gradient_floats);
+  const size_t stride = cpu->layer[0].in;
+  allocate_panels(cpu, &cpu->rows, cpu->capacity / GEMM_PANEL, stride);
+  allocate_panels(cpu, &cpu->columns, stride / GEMM_PANEL, cpu->capacity);
+  ALLOCATE(cpu, cpu->identity, longest);
+  ALLOCATE(cpu, cpu->row, cpu->capacity);
+  ALLOCATE(cpu, cpu->label, cpu->capacity);
+  ALLOCATE(cpu, cpu->loss, cpu->capacity);
+  ALLOCATE(cpu, cpu->correct, cpu->capacity);
+  ALLOCATE(cpu, cpu->labels, config->dataset_rows);
+  ALLOCATE(cpu, cpu->pixels, (config->dataset_rows + 1) * stride);
+  for (StagingBuffer *s = cpu->staging; s < cpu->staging + 2; s++) {
+    s->stride = stride;
+    ALLOCATE(cpu, s->labels, config->staging_rows);
+    ALLOCATE(cpu, s->pixels, config->staging_rows * stride);
   }
   if (!cpu->staging[1].pixels) return false;
   for (size_t i = 0; i < longest; i++) cpu->identity[i] = (uint32_t)i;
@@ -310,10 +306,10 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
     network_initialise(&config->network, config->training.seed, parameters);
     cpu_write(&cpu->engine, parameters, 1, error);
   } else {
-    char network[NETWORK_TEXT], what[256];
-    network_describe(&config->network, network);
-    snprintf(what, sizeof what, "a network of %s, batches of %d and %llu rows on the CPU", network,
-             config->training.batch, (unsigned long long)config->dataset_rows);
+    char what[256];
+    snprintf(what, sizeof what, "a network of %s, batches of %d and %llu rows on the CPU",
+             network_text(&config->network).text, config->training.batch,
+             (unsigned long long)config->dataset_rows);
     if (!cpu || memory_allows(cpu->bytes, cpu->most, what, error))
       error_set(error, "out of memory for %s", what);
     if (cpu) cpu_close(&cpu->engine);

@@ -28,12 +28,13 @@ typedef struct {
 } Barrier;
 
 typedef struct {
-  size_t in, out; /* padded */
+  size_t inputs, outputs;
+  size_t in, out; /* the same, padded */
   float *array[ARRAYS];
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
   float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
   float *dy;          /* (capacity, out): the gradient of y before the ReLU */
-  float *gradient;    /* (in + 1, out): of weights and bias; NULL: one rank */
+  size_t gradient;    /* where (in + 1, out), of weights and bias, begin in `gradients` */
 } Layer;
 
 /* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
@@ -62,9 +63,9 @@ typedef struct {
   TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
   StagingBuffer staging[2];
   EngineSums sums;
-  float *gradients;       /* (gradient_floats): of all layers, one after the other */
-  size_t gradient_floats; /* 0: one rank */
-  Error failure;          /* of the ranks' sum */
+  float *gradients; /* (gradient_floats): of all layers, one after the other; NULL: one rank */
+  size_t gradient_floats;
+  Error failure; /* of the ranks' sum */
   bool failed;
   Barrier barrier;
   double bytes;                       /* of all that was asked for, */

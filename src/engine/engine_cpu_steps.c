@@ -102,7 +102,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
       }
       cpu->row[r] = pixels + row * stride;
     }
-    pack(cpu, &cpu->rows, p, (size_t)cpu->engine.config.network.size[0], false);
+    pack(cpu, &cpu->rows, p, cpu->layer->inputs, false);
   }
 }
 
@@ -110,14 +110,14 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
 static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l];
   const bool relu = l + 1 < cpu->engine.config.network.layers;
-  const size_t width = cpu->kernels->width, terms = (size_t)cpu->engine.config.network.size[l];
+  const size_t width = cpu->kernels->width;
   const float *biases = layer->array[array] + layer->in * layer->out;
   for (size_t column = 0; column < layer->out; column += width) {
     const float *weight = layer->array[array] + column;
     OWN_PANELS (p, rows, team) {
       const float *x = l > 0 ? cpu->layer[l - 1].y + p * GEMM_PANEL * layer->in : NULL;
       const GemmTerms of =
-          x ? (GemmTerms){x, layer->in, 1, cpu->identity, terms, weight, layer->out}
+          x ? (GemmTerms){x, layer->in, 1, cpu->identity, layer->inputs, weight, layer->out}
             : packed(&cpu->rows, p, weight, layer->out);
       cpu->kernels->forward(&of, min_size(width, layer->out - column), biases + column, relu,
                             layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
@@ -131,10 +131,9 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
                  Team team) {
   const Layer *layer = &cpu->layer[l];
   const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
-  const size_t size = (size_t)cpu->engine.config.network.size[l + 1];
   OWN_ROWS (r, rows, team) {
     float *y = layer->y + r * layer->out;
-    for (size_t n = 0; n < size; n += 4) { /* rows are padded */
+    for (size_t n = 0; n < layer->outputs; n += 4) { /* rows are padded */
       const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
                                                (uint32_t)(first + r), (uint32_t)(n / 4));
       for (size_t i = 0; i < 4; i++)
@@ -146,9 +145,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
 /* Computes the loss and the correctness of each row, and the gradient in its logits of the mean
    loss of all_rows rows. The target is smoothed by `smoothing`. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
-  const int layers = cpu->engine.config.network.layers;
-  const size_t classes = (size_t)cpu->engine.config.network.size[layers];
-  const Layer *layer = &cpu->layer[layers - 1];
+  const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
+  const size_t classes = layer->outputs;
   OWN_ROWS (r, rows, team) {
     const float *logit = layer->y + r * layer->out;
     float *dy = layer->dy + r * layer->out;
@@ -184,7 +182,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
                                layer->out,
                                1,
                                cpu->identity,
-                               (size_t)cpu->engine.config.network.size[l + 1],
+                               layer->outputs,
                                layer->weight_copy + column,
                                layer->in};
       cpu->kernels->backward(&terms, min_size(width, layer->in - column), below->y + at,
@@ -225,8 +223,9 @@ static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t co
   const size_t first = p * GEMM_PANEL;
   const float *dy = layer->dy + column;
   if (use == UPDATE_BY_STORED)
-    return (GemmTerms){one,           GEMM_PANEL, 1,
-                       cpu->identity, GEMM_PANEL, layer->gradient + first * layer->out + column,
+    return (GemmTerms){one,        GEMM_PANEL,
+                       1,          cpu->identity,
+                       GEMM_PANEL, cpu->gradients + layer->gradient + first * layer->out + column,
                        layer->out};
   if (l == 0) return packed(&cpu->columns, p, dy, layer->out);
   return (GemmTerms){
@@ -250,7 +249,8 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
       const GemmTerms terms = gradient_terms(cpu, l, p, column, rows, use);
       float *copy = l > 0 ? layer->weight_copy + column * layer->in + first : NULL;
       if (use == STORE) {
-        kernels->forward(&terms, columns, zeros, false, layer->gradient + at, layer->out);
+        kernels->forward(&terms, columns, zeros, false, cpu->gradients + layer->gradient + at,
+                         layer->out);
       } else if (rule->kind == OPTIMIZER_SGD) {
         kernels->update(&terms, columns, &by, layer->array[PARAMETERS] + at,
                         layer->array[FIRST_MOMENT] + at, layer->out, copy, layer->in);
@@ -274,26 +274,22 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
        column += team.threads * GEMM_ALIGN) {
     const size_t at = layer->in * layer->out + column;
     float sum[GEMM_ALIGN] = {0};
-    if (use == UPDATE_BY_STORED) memcpy(sum, layer->gradient + at, sizeof sum);
+    if (use == UPDATE_BY_STORED) memcpy(sum, cpu->gradients + layer->gradient + at, sizeof sum);
     for (size_t r = 0; r < rows && use != UPDATE_BY_STORED; r++)
       for (size_t c = 0; c < GEMM_ALIGN; c++) sum[c] += layer->dy[r * layer->out + column + c];
     if (use == STORE)
-      memcpy(layer->gradient + at, sum, sizeof sum);
+      memcpy(cpu->gradients + layer->gradient + at, sum, sizeof sum);
     else
       cpu_optimize(cpu, layer, at, GEMM_ALIGN, sum, 0, step);
   }
 }
 
-/* Takes the parameters that this thread has updated into the average. */
+/* Takes this thread's part of a layer's parameters, which all are updated, into the average. */
 static void average(const Layer *layer, float keeps, Team team) {
-  float *average = layer->array[AVERAGE], *trained = layer->array[PARAMETERS];
-  const size_t row = GEMM_PANEL * layer->out, biases = layer->in * layer->out;
-  const size_t from = first_panel(layer, team.thread, team.threads) * row;
-  const size_t end = first_panel(layer, team.thread + 1, team.threads) * row;
-  cpu_average(average + from, trained + from, end - from, keeps);
-  for (size_t at = biases + team.thread * GEMM_ALIGN; at < biases + layer->out;
-       at += team.threads * GEMM_ALIGN)
-    cpu_average(average + at, trained + at, GEMM_ALIGN, keeps);
+  const size_t lines = (layer->in + 1) * layer->out / GEMM_ALIGN;
+  const size_t from = GEMM_ALIGN * part_start(lines, team.thread, team.threads);
+  const size_t end = GEMM_ALIGN * part_start(lines, team.thread + 1, team.threads);
+  cpu_average(layer->array[AVERAGE] + from, layer->array[PARAMETERS] + from, end - from, keeps);
 }
 
 static void add_sums(CpuEngine *cpu, size_t rows) {
@@ -312,10 +308,10 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
   for (int l = config->network.layers - 1; l >= 0; l--) {
     update_weights(cpu, l, rows, by, use, team);
     update_bias(cpu, l, rows, by, use, team);
-    if (config->training.ema > 0 && use != STORE)
-      average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
   }
   wait_for_all(&cpu->barrier, team);
+  for (int l = 0; l < config->network.layers && config->training.ema > 0 && use != STORE; l++)
+    average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
 }
 
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {

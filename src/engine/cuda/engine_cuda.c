@@ -10,6 +10,7 @@
 #include "engine/cuda/gpu_limits.h"
 
 enum { EVALUATE_ROWS = 10240, EVALUATE_FLOATS = 1 << 26 };
+enum { FEW_PARAMETERS = 1000000 };
 
 /* ---- the interface ------------------------------------------------------------------------ */
 
@@ -205,6 +206,7 @@ static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count
 
 static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
+  steps_forget(e); /* graphs have the rule of the run that ended */
   return replay_settle(e, error) &&
          cuda_done(write_arrays(e, arrays, count), "writing the parameters", error);
 }
@@ -299,6 +301,10 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
+  /* Blocks that wait crowd where others are done first, unless these leave multiprocessors idle;
+     and ranks' sums run beside large kernels. */
+  kernels_start_early(!e->engine.wide ||
+                      (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
   const char *what = "the first launch";
   free(parameters);
@@ -334,7 +340,6 @@ static bool choose_level(CudaEngine *e, Error *error) {
   if (engine->config.training.fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
   if (engine->wide) engine->aligned = WIDE_STEPS;
   e->level = engine->wide ? &level_wide : levels[engine->config.training.fusion];
-  kernels_start_early(!engine->config.ranks || !engine->wide); /* sums run beside large kernels */
   return true;
 }
 

@@ -5,16 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The size from which on the kernels for wide layers are faster. By wgmma, on an H200,
-   784-300-100-10 took, at tf32, 2.8 ms per epoch instead of 3.5 at 1024 rows, but 5.3 instead
-   of 4.9 at 512; 784-1000-500-10 the same at 256; 784-2500-2000-1500-1000-500-10 117 instead of 171
-   at 128, but 227 instead of 216 at 64. By mma.sync, there, too, as compute capability 8.0:
-   784-1000-500-10 10.6 instead of 12.1 at 512 rows and fp32, but 18.4 instead of 16.3 at 256;
-   784-300-100-10 2.6 instead of 2.2 even at 4096; the largest 130 instead of 138 at 256 rows, but
-   239 instead of 167 at 128. */
-static const struct {
-  double parameters, rows, both; /* of the network; of a batch; one times the other */
-} WIDE_FROM[] = {[WIDE_BY_MMA] = {1e6, 256, 6e8}, [WIDE_BY_WGMMA] = {0, 128, 2.5e8}};
+/* The rows of a batch, and parameters times rows, from which on the kernels for wide layers are
+   faster, by wgmma and by mma.sync. On an H200, by mma.sync as code for 8.0, ms per epoch at fp32:
+   784-300-100-10 3.58 instead of 3.83 at 1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256,
+   but 27.5 instead of 20.5 at 128; 784-2500-2000-1500-1000-500-10 155 instead of 168 at 128, but
+   301 instead of 221 at 64. */
+static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
    H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43, and not at 2048,
@@ -95,9 +91,7 @@ void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const EngineConfig *c = &engine->config;
   const bool has_products = c->training.fusion == FUSION_LAYER || c->training.fusion == FUSION_STEP;
   const double parameters = (double)c->network.parameters, rows = engine_rows(c);
-  const bool faster = parameters >= WIDE_FROM[limits->wide_by].parameters &&
-                      rows >= WIDE_FROM[limits->wide_by].rows &&
-                      parameters * rows >= WIDE_FROM[limits->wide_by].both;
+  const bool faster = rows >= WIDE_FROM_ROWS && parameters * rows >= WIDE_FROM;
   engine->wide = limits->wide != WIDE_NEVER && has_products && c->network.layers > 1 &&
                  !training_drops(&c->training) && c->training.ema == 0 &&
                  training_pixel_factor(&c->training).is_default &&
