@@ -20,7 +20,7 @@ typedef struct {
   enum { RUN, LIST, DEVICE } task;
   const char *topic;    /* NULL: all */
   const LabTopic *live; /* the same, unless it is one of a record */
-  const char *problem, *size, *rung, *json, *markdown, *plot, *from, *sources;
+  const char *problem, *size, *rung, *json, *markdown, *plot, *roofline, *from, *sources;
   bool check, profile;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
@@ -49,6 +49,8 @@ static const OptionRow rows[] = {
     WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
     WORD("plot", "FILE.png", plot, FILE_OUTPUT,
          "draw the ladder; for 'all', one FILE-TOPIC.png per topic"),
+    WORD("roofline", "FILE.png", roofline, FILE_OUTPUT,
+         "draw rates over operations per byte, under the limits of the GPU; named as with --plot"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
     OPTION_HELP,
@@ -121,20 +123,22 @@ static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
   if (lab->on == ON_EMULATED && lab->task == RUN) lab->check = true;
   const bool no_times = lab->check || lab->profile;
-  if (lab->task != RUN && (one || lab->json || lab->markdown || lab->plot || no_times))
+  if (lab->task != RUN &&
+      (one || lab->json || lab->markdown || lab->plot || lab->roofline || no_times))
     return error_set(error, "'%s' does not take options", lab->task == LIST ? "list" : "device");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
-  if (lab->plot && no_times)
+  if ((lab->plot || lab->roofline) && no_times)
     return error_set(error,
-                     "--plot cannot be combined with --check, --profile or --on emulator: they "
-                     "measure no times");
+                     "--%s cannot be combined with --check, --profile or --on emulator: they "
+                     "measure no times",
+                     lab->plot ? "plot" : "roofline");
   if (lab->rung && !has_rung(lab, NULL))
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", lab->topic,
                      lab->rung, lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
     return error_set(error,
-                     "--from shows what was recorded: it goes with --problem, --markdown and "
-                     "--plot alone");
+                     "--from shows what was recorded: it goes with --problem, --markdown, --plot "
+                     "and --roofline alone");
   if (lab->problem && !has_problem(lab, error)) return false;
   if (lab->rung && lab->problem && !has_rung(lab, lab->problem))
     return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
@@ -142,29 +146,30 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
-/* Returns the name of a topic's picture, which may be written to path[PATH_MAX]: with all topics
-   FILE-TOPIC.png for FILE.png. */
-static const char *picture_of(const Lab *lab, const char *topic, char *path) {
-  const size_t length = strlen(lab->plot), ending = strlen(".png");
-  if (lab->topic) return lab->plot;
-  const bool ends = length > ending && strcmp(lab->plot + length - ending, ".png") == 0;
-  snprintf(path, PATH_MAX, "%.*s-%s.png", (int)(ends ? length - ending : length), lab->plot, topic);
+/* Returns the name of a topic's picture in `file`, which may be written to path[PATH_MAX]: with all
+   topics FILE-TOPIC.png for FILE.png. NULL for NULL. */
+static const char *picture_of(const Lab *lab, const char *file, const char *topic, char *path) {
+  if (lab->topic || !file) return file;
+  const size_t length = strlen(file), ending = strlen(".png");
+  const bool ends = length > ending && strcmp(file + length - ending, ".png") == 0;
+  snprintf(path, PATH_MAX, "%.*s-%s.png", (int)(ends ? length - ending : length), file, topic);
   return path;
 }
 
 /* Refuses outputs that are the record or one another. */
 static bool check_files(const Lab *lab, Error *error) {
-  char path[PATH_MAX];
+  char plot[PATH_MAX], roofline[PATH_MAX];
   bool good = option_table_check_files(&table, lab, error);
   const json_t *line;
-  for (size_t i = 0;
-       good && lab->plot && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
-    const char *picture = picture_of(lab, text_of(line, "topic"), path);
+  for (size_t i = 0; good && (lab->plot || lab->roofline) &&
+                     (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
+    const char *topic = text_of(line, "topic");
     const NamedFile files[] = {{"from", lab->from, false},
                                {"json", lab->json, true},
                                {"markdown", lab->markdown, true},
-                               {"plot", picture, true}};
-    good = same_file_check(files, 4, error);
+                               {"plot", picture_of(lab, lab->plot, topic, plot), true},
+                               {"roofline", picture_of(lab, lab->roofline, topic, roofline), true}};
+    good = same_file_check(files, sizeof files / sizeof *files, error);
   }
   return good;
 }
@@ -276,7 +281,11 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
     if (!standard_output_flush(error)) return false;
   }
   char path[PATH_MAX];
-  return !lab->plot || lab_plot(record, topic, lab->problem, picture_of(lab, topic, path), error);
+  if (lab->plot &&
+      !lab_plot(record, topic, lab->problem, picture_of(lab, lab->plot, topic, path), error))
+    return false;
+  return !lab->roofline || lab_roofline(record, topic, lab->topic,
+                                        picture_of(lab, lab->roofline, topic, path), error);
 }
 
 static bool run_topics(Lab *lab, Error *error) {

@@ -47,7 +47,7 @@ static void check_problem(const LabTopic *t, int problem) {
   for (int i = 0; i < LAB_SIZES && t->sizes[i].dim[0]; i++) {
     const LabSize size = t->sizes[i];
     RULE(lab_size_text(t, size).text, !t->refuse || !t->refuse(problem, size));
-    RULE(p->name, lab_bytes(t, problem, size) > 0 && lab_count(t, size, -1) > 0);
+    RULE(p->name, lab_bytes(t, problem, size) > 0 && lab_count(t, problem, size, -1) > 0);
     RULE(p->name, p->operations(size) >= (t->unit == LAB_GFLOP_PER_S));
   }
 }

@@ -38,7 +38,7 @@ static LabTable make_shown(void) {
     row->seconds = stats_of(&(double){ms[i] / 1e3}, 1);
     row->samples = 9;
     if (row->rung->predicted) row->predicted = 2.0 * (double)row->point;
-    row->occupancy = (LabOccupancy){4, "registers", 40, 1024, 256};
+    row->occupancy = (LabOccupancy){4, "registers", 40, 0, 1024, 256};
   }
   table.rows[5].occupancy.blocks = 0;
   table.rows[6].outcome = LAB_CAUGHT;

@@ -1,15 +1,9 @@
 /* Copy patterns: what an address costs. Every rung copies the same array to the same place, element
    for element; only which thread copies which element changes, and how wide its word is.
 
-   GB/s counts the useful traffic, 8 bytes per element. Memory moves in sectors of 32 bytes. A warp
-   with words of w bytes wants w sectors if these contain nothing else:
-
-   - offset: the words lie side by side, but start some bytes off a sector's edge. A request touches
-     w + 1 sectors; the neighbouring warp wants the extra one, too, and the caches give most of it
-     back.
-   - stride: neighbouring lanes are s words apart. A request touches min(32, w s) sectors. The rest
-     of a sector is asked for a whole pass over the array later, when no cache has it any more. Wide
-     words waste less: 4 bytes end at 1/8, 8 bytes at 1/4, 16 bytes at 1/2.
+   GB/s counts the useful traffic, 8 bytes per element. Memory moves in sectors of 32 bytes, and the
+   column counts those that a warp's request touches; docs/lab/copy_patterns.md derives them. The
+   last sweeps leave the addresses as they are and ask for fewer of them at a time.
 
    A stride can cost more than the sectors say: before a sector written in part goes back to memory,
    the rest of it may have to be read. dram__bytes.sum tells what was really moved. */
@@ -80,6 +74,56 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
   return (double)std::min<int64_t>(4 * WIDTH * call->point, 32);
 }
 
+/* ---- so many bytes in flight -----------------------------------------------------------------
+   Thread: LOADS words, a grid apart, which are all in flight at once; where the next ones lie
+   depends on all of them (zero is 0, which the compiler does not know), so no more ever are. */
+template <int LOADS>
+__global__ void __launch_bounds__(1024)
+    in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {
+  const int64_t threads = (int64_t)gridDim.x * blockDim.x;
+#pragma unroll 1
+  for (int64_t i = lab_thread(blockDim.x); i < count;) {
+    float value[LOADS] = {};
+    unsigned all = 0;
+    unrolled (n, LOADS)
+      if (i + n * threads < count) value[n] = in[i + n * threads];
+    unrolled (n, LOADS) all |= __float_as_uint(value[n]);
+    unrolled (n, LOADS)
+      if (i + n * threads < count) out[i + n * threads] = value[n];
+    i += LOADS * threads + (all & zero);
+  }
+}
+
+/* The point is the threads of a multiprocessor, in blocks of up to 1024. */
+template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
+  const int64_t block = std::min<int64_t>(call->point, 1024);
+  return lab_map(call, in_flight<LOADS>,
+                 lab_resident_grid(call, block * LOADS, call->point / block), block,
+                 call->size.dim[0], 0);
+}
+
+template <int LOADS> double kilobytes_in_flight(const LabCall *call) {
+  return (double)call->point * LOADS * 4 / 1024;
+}
+
+/* Kernels of FEW blocks, each for a part of the array, the next one on the next stream. The point
+   is the number of streams, and of kernels that run at the same time. */
+constexpr int FEW = 4, PARTS = 64, FEW_LOADS = 8;
+
+cudaError_t launch_small_kernels(const LabCall *call) {
+  const int64_t count = call->size.dim[0], each = ceil_div(count, PARTS);
+  for (int s = 0; s < call->point; s++) TRY(lab_after(call, call->streams[s], call->stream));
+  for (int64_t part = 0; part * each < count; part++) {
+    LabCall there = *call;
+    there.stream = call->streams[part % call->point];
+    TRY(lab_launch(&there, in_flight<FEW_LOADS>, FEW, 1024, 0,
+                   (const float *)call->d_in[0] + part * each, (float *)call->d_out + part * each,
+                   std::min(each, count - part * each), 0));
+  }
+  for (int s = 0; s < call->point; s++) TRY(lab_after(call, call->stream, call->streams[s]));
+  return cudaSuccess;
+}
+
 cudaError_t launch_memcpy(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
                          cudaMemcpyDeviceToDevice, call->stream);
@@ -94,6 +138,8 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 /* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
+const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};
+const int64_t STREAMS[] = {1, 2, 4, LAB_STREAMS};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
@@ -113,19 +159,31 @@ const LabRung rungs[] = {
      strided_sectors<2>, LAB_ROWS(point, STRIDES)},
     {"stride-16", "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
+    {"loads-1", "With one load per thread, all the threads that fit are needed",
+     launch_in_flight<1>, kilobytes_in_flight<1>, LAB_ROWS(point, THREADS)},
+    {"loads-2", "Two loads per thread do what twice the threads did", launch_in_flight<2>,
+     kilobytes_in_flight<2>, LAB_ROWS(point, THREADS)},
+    {"loads-4", "Four do what four times the threads did", launch_in_flight<4>,
+     kilobytes_in_flight<4>, LAB_ROWS(point, THREADS)},
+    {"loads-8", "With eight a few warps are enough: bytes in flight are what counts",
+     launch_in_flight<8>, kilobytes_in_flight<8>, LAB_ROWS(point, THREADS)},
+    {"small-kernels",
+     "Kernels of four blocks leave the other multiprocessors idle, until streams of their own let "
+     "eight of them run at once",
+     launch_small_kernels, LAB_ROWS(point, STREAMS)},
     {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY}};
 
 } // namespace
 
 const LabTopic lab_copy_patterns = {
     "copy_patterns",
-    "Copy patterns: what an offset, a stride and the width of a word cost",
+    "Copy patterns: what an offset, a stride and the width of a word cost, and too few loads",
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
     .sizes = {{{1 << 28, 1, 1}}},
     .tested = {{100000, 1, 1}},
-    .predicted_name = "sectors per request",
-    .point_name = "offset, bytes; stride, words",
+    .predicted_name = "sectors per request; for loads, KB in flight per multiprocessor",
+    .point_name = "offset, bytes; stride, words; threads per multiprocessor; streams",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
     .metric_name = "sectors per load"};

@@ -5,12 +5,8 @@
    2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
    each 32 values.
 
-   The column counts wavefronts, the passes of shared memory over a warp's atomic, one word of each
-   of the 32 banks at a time. An increment by a constant 1 whose result is not used becomes
-   ATOMS.POPC.INC, which serves all lanes that want the same word at once: 3.2 passes where 32 lanes
-   fall into 256 bins at random. Any other atomic serves lanes of the same word one by one.
-
-   Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. */
+   Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. The column counts
+   wavefronts of shared memory, which docs/lab/histogram.md explains. */
 #include "lab/lab.cuh"
 
 #include <cfloat>
@@ -21,7 +17,6 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
 
 /* The bin of x, or `bins`, one bin too many, for a value that is counted in none. For x below 1 the
@@ -205,22 +200,13 @@ __device__ uint32_t running_sum(uint32_t mine) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   uint32_t sum = mine;
   for (int step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(FULL_WARP, sum, step);
+    const uint32_t before = __shfl_up_sync(0xffffffffu, sum, step);
     if (lane >= step) sum += before;
   }
   if (lane == 31) warps[warp] = sum;
   __syncthreads();
   for (int w = 0; w < warp; w++) sum += warps[w];
   return sum;
-}
-
-/* The sum over a warp, in all its lanes: one instruction from compute capability 8.0 on. */
-__device__ uint32_t warp_sum(uint32_t mine) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(FULL_WARP, mine);
-#else
-  return lab_shuffle<32>(mine, [](uint32_t a, uint32_t b) { return a + b; });
-#endif
 }
 
 /* Sorts a tile by ranges and stores, for each value, its bin's place in the range, one byte. Grid:
@@ -293,7 +279,7 @@ __global__ void __launch_bounds__(COUNTERS)
   for (int b = warp; b < RANGE; b += warps) {
     uint32_t sum = 0;
     for (int t = lane; t < COUNTERS; t += 32) sum += counters[b * COUNTERS + t];
-    sum = warp_sum(sum);
+    sum = lab_shuffle<32>(sum, LabSum());
     const int bin = blockIdx.x * RANGE + b;
     if (lane == 0 && bin < bins) d_parts[(int64_t)blockIdx.y * bins + bin] = sum;
   }
@@ -541,7 +527,7 @@ const LabTopic lab_histogram = {
     .sizes = {{{1 << 28, 256, 1}}, {{1 << 28, 4096, 1}}, {{1 << 28, 65536, 1}}},
     .tested = {{1000000, MOST_BINS, 1}},
     .refuse = refuse_all,
-    .count = [](LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },
+    .count = [](int, LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },
     .predicted_name = "atomic wavefronts / 32 values",
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
     .metric_name = "wavefronts of atomics in shared memory"};

@@ -61,6 +61,12 @@ static inline LabCall lab_helper(const LabCall *call) {
   return helper;
 }
 
+/* Makes `later` wait for what is queued on `earlier` by now, whatever the event records next. */
+static inline cudaError_t lab_after(const LabCall *call, cudaStream_t later, cudaStream_t earlier) {
+  TRY(cudaEventRecord(call->event, earlier));
+  return cudaStreamWaitEvent(later, call->event, 0);
+}
+
 /* Returns how many blocks of `each` cover `count`. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
@@ -81,13 +87,27 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each LANES neighbouring lanes, a power of two. */
-template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
+/* Combines the values of each LANES neighbouring lanes, a power of two; FIRST: of every (FIRST)th.
+ */
+template <int LANES, int FIRST = 1, class T, class Combine>
+__device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
-  for (int step = LANES / 2; step > 0; step /= 2)
+  for (int step = LANES / 2; step >= FIRST; step /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
   return value;
 }
+
+/* Ways to combine two values. */
+struct LabSum {
+  template <class T> __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct LabLargest {
+  __device__ float operator()(float a, float b) const {
+    return fmaxf(a, b);
+  }
+};
 
 /* Calls launch with the call's problem, one of the first COUNT, as a constant. */
 template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
@@ -182,6 +202,12 @@ template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
 /* LabTopic.measured: the time, in units of the first row's. */
 static inline double lab_times_first(const double *seconds, int, int row) {
   return seconds[row] / seconds[0];
+}
+
+/* LabRung.refuse of libraries that count in 32 bits. */
+static inline const char *lab_refuse_32_bits(const LabCall *call) {
+  return std::max(call->size.dim[0], call->size.dim[1]) > INT32_MAX ? "it counts in 32 bits"
+                                                                    : nullptr;
 }
 
 /* LabTopic.refuse of topics whose grids have a thread per element, THREADS per block. */

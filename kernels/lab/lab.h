@@ -23,7 +23,7 @@ typedef struct CUevent_st *cudaEvent_t;
 extern "C" {
 #endif
 
-enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 8 };
+enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 8, LAB_SIZES = 8 };
 
 /* The sizes of a problem, outermost first, each at least 1; a dimension that a topic does not have
    is 1. */
@@ -91,10 +91,10 @@ typedef struct {
   cudaStream_t stream;
   LabRecord *record;
   /* For topics with on_host: d_in and d_out are NULL. The arrays are the host's, pinned unless the
-     rung is pageable, and d_work is all the device memory there is. Work on the other streams must
-     wait for `stream`'s start (an event), and `stream` for its end. */
+     rung is pageable, and d_work is all the device memory there is. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
+  /* Work on these must wait for `stream`'s start (lab_after), and `stream` for its end. */
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
   cudaEvent_t event;                 /* without timing */
 } LabCall;
@@ -151,7 +151,7 @@ typedef struct {
   /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
   const char *(*refuse)(int problem, LabSize size);
   /* Elements of input `array`; -1: of the output. NULL: one for each point of the size. */
-  int64_t (*count)(LabSize size, int array);
+  int64_t (*count)(int problem, LabSize size, int array);
   bool on_host; /* copies between host and device are the topic */
   bool warm;    /* the cache may hold the arrays during timing */
   /* The column that the lesson is about. predicted_name: its heading for rung->predicted, NULL: no

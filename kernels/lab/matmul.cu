@@ -5,18 +5,14 @@
    ladder is about feeding them: every multiply-add takes three operands, and each rung takes more
    of them from nearer by.
 
-   From rung 3 on shared memory feeds it: 32 banks of 4 bytes, one wavefront of up to 128 bytes per
-   cycle, while four schedulers start up to four multiply-adds of a warp per cycle. The column shows
-   wavefronts per multiply-add; above 1/4 shared memory is the limit. A 4-byte load takes a
-   wavefront for each different word in the busiest bank; a 16-byte load is served by quarters of a
-   warp, two quarters at once where lanes n and n ^ 1, or n and n ^ 2, want the same address.
+   From rung 3 on shared memory feeds it. The column shows its wavefronts per multiply-add, which
+   docs/lab/matmul.md explains.
 
-   Rungs 1 to 9 and cuBLAS are fused multiply-add in float32; matmul_mma.cu and matmul_hopper.cu
-   have those on tensor cores, which multiply bf16 numbers. So there are three problems. `float32`:
-   the product to float32's accuracy, in the end as three products of fp16 terms. `bf16`: A and B
-   are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy is asked for as tf32
-   keeps.
-   */
+   Rungs up to async-copies and cuBLAS are fused multiply-add in float32; matmul_mma.cu and
+   matmul_hopper.cu have those on tensor cores, which multiply bf16 numbers. So there are three
+   problems. `float32`: the product to float32's accuracy, in the end as three products of fp16
+   terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy
+   is asked for as tf32 keeps. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 #include "lab/matmul_tensor.cuh"
@@ -25,7 +21,7 @@
 
 namespace {
 
-int64_t count(LabSize size, int array) {
+int64_t count(int, LabSize size, int array) {
   const int64_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
   return array == 0 ? m * k : array == 1 ? k * n : m * n;
 }
@@ -40,7 +36,8 @@ const char *refuse(int problem, LabSize size) {
   for (int d = 0; d < LAB_DIMS; d++)
     if (size.dim[d] > 1 << 30) return "a side is longer than 2^30";
   for (int array = -1; array < 2; array++)
-    if (count(size, array) >= (int64_t)1 << 32) return "a matrix has 2^32 elements or more";
+    if (count(problem, size, array) >= (int64_t)1 << 32)
+      return "a matrix has 2^32 elements or more";
   if (1 << problem == BF16 && (size.dim[1] % 8 || size.dim[2] % 8))
     return "N and K must be multiples of 8, so that rows of bf16 numbers start on 16 bytes";
   return nullptr;
@@ -185,9 +182,9 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
    transposed on its way, so that a thread's 8 rows at one k lie side by side: a fragment is two
    16-byte loads. The next slab is asked for before the barrier that waits for the slowest warp.
 
-   The next two rungs are this kernel with another Place. */
-template <class Place, bool QUADS>
-__global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
+   The next two rungs are this kernel with another Place, and `spilled` with more BLOCKS. */
+template <class Place, bool QUADS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
   const Corner corner = lab_corner<BM, BN>(p.n);
   const int a_row = threadIdx.x / (BK / 4), a_k = threadIdx.x % (BK / 4) * 4;
@@ -213,10 +210,11 @@ __global__ void __launch_bounds__(THREADS, 2) wide_kernel(Matrices p) {
   store_tile(p, acc, corner.row + row, corner.column + column, Place::ROW_GAP, Place::COLUMN_GAP);
 }
 
-template <class Place> cudaError_t launch_wide(const LabCall *call) {
+template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool quads = p.k % 4 == 0 && p.n % 4 == 0; /* every row starts on 16 bytes */
-  return lab_launch(call, quads ? wide_kernel<Place, true> : wide_kernel<Place, false>,
+  return lab_launch(call,
+                    quads ? wide_kernel<Place, true, BLOCKS> : wide_kernel<Place, false, BLOCKS>,
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
@@ -308,6 +306,11 @@ const LabRung rungs[] = {
     {"warp-tiles",
      "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
      launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
+    {"spilled",
+     "Four blocks per multiprocessor leave a thread 64 registers for its 64 sums and all else: "
+     "some "
+     "sums live in local memory, and each use is a load and a store",
+     launch_wide<Warps, 4>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"async-copies",
      "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
      "registers that are freed",

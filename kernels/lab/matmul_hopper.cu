@@ -354,18 +354,13 @@ template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int grou
 /* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
    other.
 
-   Specialised (ALONE). What changed: one thread only copies, ahead over the ends of tiles; two
-   warpgroups only multiply and store. No __syncthreads() is left: a consumer waits for one
-   mbarrier, that the slab is there, and tells another one when it may be overwritten. Consumers
-   take over the producer's registers (setmaxnreg), which makes room for 64 x 256 sums in each: 80
-   wavefronts for 8192 multiply-adds of a warp.
+   Specialised (ALONE). What changed: one thread copies, two warpgroups multiply and store. No
+   __syncthreads() is left: a consumer waits for one mbarrier, that the slab is there, and tells
+   another one when it may be overwritten. Consumers take over the producer's registers
+   (setmaxnreg): room for 64 x 256 sums in each, 80 wavefronts for 8192 multiply-adds of a warp.
 
-   Clusters (SHARE_B). What changed: a tile of 128 x 256 reads 48 KB for each 64 k, 1024 cycles of
-   the tensor cores, so that 132 multiprocessors ask the L2 cache for 6.3 KB per cycle. Two blocks
-   with the same columns copy half of B each, to both: a third less.
-
-   With few tiles (SPLIT_K) two blocks share a tile's k instead, and exchange halves of their sums
-   through each other's shared memory. Then each block has one unit alone. */
+   Clusters. SHARE_B: blocks with the same columns copy half of B each, to both. With few tiles
+   (SPLIT_K) they share a tile's k, and exchange halves of their sums. */
 template <class S>
 __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {

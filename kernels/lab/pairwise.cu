@@ -6,13 +6,15 @@
    ceiling, which counts two operations per instruction. The product of the last rung needs one
    instruction per term and is counted by the work it replaces: 150%.
 
-   16384 x 300: 134 million pairs, 40.3 G terms. Differences: 80.5 G lane-instructions at 132 SMs x
-   128 lanes x 1.755 GHz = 29.7 T/s are 2.7 ms. Bytes: 20 MB in, 537 MB out at 2.9 TB/s 0.19 ms. So
-   arithmetic decides, if only operands reach it: two loads of 4 bytes per term would be 322 GB. The
-   column counts loads per term. */
+   Arithmetic decides, if only operands reach it. The column counts loads per term.
+
+   The second problem, where t-SNE begins (van der Maaten and Hinton 2008), is the entropy of
+   p(j|i), the softmax over all j but i of minus half the squared distance. */
 #include <cuda_pipeline.h>
 
+#include <cfloat>
 #include <cmath>
+#include <vector>
 
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
@@ -82,12 +84,50 @@ void allowed_product(const LabRange *r) {
   allow(r, 2, r->allowed);
 }
 
-/* With three vectors or more the last equals the first: 0 apart, which a product hardly ever
-   finds. */
-void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
-  lab_fill(LAB_FLOAT32, h_values, count, seed);
+/* Row i's entropy, -sum of p ln p, is ln Z + W / Z: with logits l[j], of which m is the largest, Z
+   is the sum of exp(l - m), W that of (m - l) exp(l - m). No term is negative.
+
+   An error e[j] of a logit, (d + 3) u of it, changes the entropy by p |ln p + entropy| e[j]. Terms
+   of Z and W have 2 u (m - l) from rounding arguments, and 8 u from each step to another largest
+   logit (an exponential of 2 ulp, a product, a sum): one for a tile of 128 columns, a few for lanes
+   and blocks, so that n / 16 + 64 is enough. */
+void entropies(const LabRange *r) {
+  const int64_t n = r->size.dim[0], d = r->size.dim[1];
+  const float *x = (const float *)r->h_in[0];
+  std::vector<double> logit(n);
+  for (int64_t row = 0, i = r->first; row < r->count; row++, i++) {
+    double largest = -INFINITY, z = 0.0, w = 0.0, errors = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+      double distance = 0.0;
+      for (int64_t k = 0; k < d; k++) {
+        const double difference = (double)x[i * d + k] - (double)x[j * d + k];
+        distance += difference * difference;
+      }
+      logit[j] = i == j ? -DBL_MAX : -0.5 * distance;
+      largest = fmax(largest, logit[j]);
+    }
+    for (double l : logit) z += exp(l - largest);
+    for (double l : logit) w += exp(l - largest) * (largest - l);
+    const double entropy = log(z) + w / z, steps = (double)n / 16 + 64 + 2 * w / z;
+    for (double l : logit)
+      errors += exp(l - largest) / z * fabs(l - largest - log(z) + entropy) * -l;
+    r->expected[row] = entropy;
+    r->allowed[row] =
+        gamma_of((double)d + 3) * errors + UNIT * (steps * (1 + 2 * w / z) + 4 * entropy);
+  }
+}
+
+/* With three vectors or more the last equals the first: 0 apart, which a product hardly ever finds.
+   For entropies many are near, and the second so far that its exponentials need the largest. */
+template <bool NEAR> void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   const int64_t n = size.dim[0], d = size.dim[1];
+  const float side = sqrtf(48.0f / (float)d);
   float *x = (float *)h_values;
+  lab_fill(LAB_FLOAT32, x, count, seed);
+  if (NEAR)
+    lab_draw(x, count, seed, 0, [=](int64_t i, uint32_t random) {
+      return side * (2.0f * random_unit(random) - 1.0f) * (i / d == 1 ? 8.0f : 1.0f);
+    });
   for (int64_t k = 0; n > 2 && k < d; k++) x[(n - 1) * d + k] = x[k];
 }
 
@@ -328,13 +368,12 @@ __global__ void __launch_bounds__(256)
     d_t[(size_t)(k0 + line) * pitch + i0 + lane] = tile[vector_at(lane)][line];
 }
 
+using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
+
+/* The sums of a tile. Nobody may still use the slabs. */
 template <class Way>
-__global__ void __launch_bounds__(TILE_BLOCK, 2)
-    asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
-                       float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
-  __shared__ __align__(16) float slab[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
-  const Pair tile = tile_of(blockIdx.x, tiles);
-  const Owner mine = owner();
+__device__ void sum_tile(float (&sum)[SIDE][SIDE], Slabs &slab, const float *d_t, int d, int pitch,
+                         Pair tile, Owner mine) {
   const int line = threadIdx.x / QUADS, at = 4 * (threadIdx.x % QUADS);
   const float *source =
       d_t + (size_t)line * pitch + (at < TILE ? tile.i * TILE + at : tile.j * TILE + at - TILE);
@@ -346,7 +385,6 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
     __pipeline_commit();
   };
 
-  float sum[SIDE][SIDE] = {};
   fetch(0);
   for (int k0 = 0, buffer = 0; k0 < d; k0 += COPIED, buffer ^= 1) {
     __pipeline_wait_prior(0);
@@ -358,6 +396,17 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
       unrolled (step, UNROLLED)
         add_terms<Way>(sum, slab[buffer][k + step], slab[buffer][k + step] + TILE, mine);
   }
+}
+
+template <class Way>
+__global__ void __launch_bounds__(TILE_BLOCK, 2)
+    asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
+                       float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
+  __shared__ __align__(16) Slabs slab;
+  const Pair tile = tile_of(blockIdx.x, tiles);
+  const Owner mine = owner();
+  float sum[SIDE][SIDE] = {};
+  sum_tile<Way>(sum, slab, d_t, d, pitch, tile, mine);
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 
@@ -375,7 +424,7 @@ __global__ void __launch_bounds__(NORM_BLOCK)
     const float x = d_x[(size_t)i * d + k];
     sum = fmaf(x, x, sum);
   }
-  sum = lab_shuffle<32>(sum, [](float a, float b) { return a + b; });
+  sum = lab_shuffle<32>(sum, LabSum());
   if (lane == 0) d_norms[i] = sum;
 }
 
@@ -390,16 +439,130 @@ template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
 }
 
+cudaError_t launch_transpose(const LabCall *helper, Transposed t) {
+  return lab_launch(helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), 256,
+                    0, helper->d_in[0], helper->d_work, helper->size.dim[0], helper->size.dim[1],
+                    t.pitch, t.depth);
+}
+
 template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
   const Transposed t = transposed(call->size);
   const int64_t n = call->size.dim[0], d = call->size.dim[1];
   float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
   const LabCall helper = lab_helper(call);
   if (Way::NORMS) TRY(launch_norms(&helper, d_norms));
-  TRY(lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), 256, 0,
-                 call->d_in[0], d_t, n, d, t.pitch, t.depth));
+  TRY(launch_transpose(&helper, t));
   return lab_launch(call, asynchronous_tiles<Way>, triangle(t.pitch / TILE), TILE_BLOCK, 0, d_t,
                     d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
+}
+
+/* ---- entropy, 1 and 2: a matrix, or none --------------------------------------------------------
+   All tiles of n x n, by the slabs of rung 5. Materialised: distances are written, and a warp per
+   row reads them again. Fused: a row's sums go on from tile to tile as online softmax does (Milakov
+   and Gimelshein 2018). Grid: (tiles of rows, splits): a block takes every (splits)th tile of its
+   rows. */
+
+/* A part of a row: its largest logit, and the sums of exp(l - largest) and of (largest - l) times
+   that. Of nothing it is -FLT_MAX: with -INFINITY two of them would lead to inf - inf. */
+struct Part {
+  float largest, sum, weighted;
+};
+
+constexpr Part NOTHING = {-FLT_MAX, 0.0f, 0.0f};
+
+__device__ Part rescaled(Part part, float largest) {
+  const float up = largest - part.largest, factor = expf(-up);
+  return {largest, factor * part.sum, factor * (part.weighted + up * part.sum)};
+}
+
+__device__ Part merge(Part a, Part b) {
+  const float largest = fmaxf(a.largest, b.largest);
+  a = rescaled(a, largest), b = rescaled(b, largest);
+  return {largest, a.sum + b.sum, a.weighted + b.weighted};
+}
+
+/* Merges the parts of lanes whose numbers differ by FIRST, 2 FIRST, ... up to LANES / 2. */
+template <int LANES, int FIRST> __device__ Part merge_lanes(Part mine) {
+  mine = rescaled(mine, lab_shuffle<LANES, FIRST>(mine.largest, LabLargest()));
+  return {mine.largest, lab_shuffle<LANES, FIRST>(mine.sum, LabSum()),
+          lab_shuffle<LANES, FIRST>(mine.weighted, LabSum())};
+}
+
+__device__ Part with_distance(Part part, float distance, bool exists) {
+  return exists ? merge(part, {-0.5f * distance, 1.0f, 0.0f}) : part;
+}
+
+template <bool FUSED>
+__global__ void __launch_bounds__(TILE_BLOCK, 2)
+    square_tiles(const float *__restrict__ d_t, void *d_to, int n, int d, int pitch) {
+  __shared__ __align__(16) Slabs slab;
+  __shared__ Part part[2][TILE]; /* of the warps on the left and on the right, by row */
+  const Owner mine = owner();
+  const int half = threadIdx.x / 32 % 2, row = threadIdx.x % TILE;
+  part[threadIdx.x / TILE][row] = NOTHING;
+  for (int j0 = blockIdx.y; j0 < pitch / TILE; j0 += gridDim.y) {
+    float sum[SIDE][SIDE] = {};
+    __syncthreads(); /* all have done with the slabs of the tile before */
+    sum_tile<Differences>(sum, slab, d_t, d, pitch, {(int)blockIdx.x, j0}, mine);
+    unrolled (r, SIDE) {
+      const int at = vector_at(mine.row + 16 * (r / 4) + r % 4), i = blockIdx.x * TILE + at;
+      Part now = NOTHING;
+      unrolled (c, SIDE) {
+        const int j = j0 * TILE + vector_at(mine.column + 32 * (c / 4) + c % 4);
+        if (FUSED)
+          now = with_distance(now, sum[r][c], j != i && j < n);
+        else if (i < n && j < n)
+          __stcs((float *)d_to + (size_t)i * n + j, sum[r][c]);
+      }
+      if (!FUSED) continue;
+      now = merge_lanes<16, 2>(now); /* the eight lanes of the row */
+      if (threadIdx.x / 2 % 8 == 0) part[half][at] = merge(part[half][at], now);
+    }
+  }
+  __syncthreads();
+  const int i = blockIdx.x * TILE + row;
+  if (FUSED && threadIdx.x < TILE && i < n)
+    ((Part *)d_to)[(size_t)i * gridDim.y + blockIdx.y] = merge(part[0][row], part[1][row]);
+}
+
+/* Entropies from `count` parts of each row, or from the matrix. Warp: a row. */
+template <bool FUSED>
+__global__ void __launch_bounds__(256)
+    finish_rows(const void *d_from, float *d_out, int n, int count) {
+  const int i = blockIdx.x * 8 + threadIdx.x / 32;
+  if (i >= n) return;
+  Part all = NOTHING;
+#pragma unroll 4
+  for (int j = threadIdx.x % 32; j < count; j += 32)
+    all = FUSED ? merge(all, ((const Part *)d_from)[(size_t)i * count + j])
+                : with_distance(all, ((const float *)d_from)[(size_t)i * count + j], j != i);
+  all = merge_lanes<32, 1>(all);
+  if (threadIdx.x % 32 == 0) d_out[i] = logf(all.sum) + all.weighted / all.sum;
+}
+
+/* As many as find a place at once, two blocks to a multiprocessor. */
+int splits_of(const LabCall *call) {
+  const int tiles = (int)lab_grid(call, TILE);
+  return std::max(1, std::min(tiles, 2 * call->gpu->multiprocessors / tiles));
+}
+
+/* d_work of both: the transposed vectors, then the parts or the matrix. */
+template <bool FUSED> size_t square_bytes(const LabCall *call) {
+  const size_t n = call->size.dim[0];
+  return asynchronous_bytes<Differences>(call) +
+         n * (FUSED ? splits_of(call) * sizeof(Part) : n * sizeof(float));
+}
+
+template <bool FUSED> cudaError_t launch_square(const LabCall *call) {
+  const Transposed t = transposed(call->size);
+  const int64_t n = call->size.dim[0], splits = splits_of(call);
+  float *d_to = (float *)call->d_work + t.pitch * t.depth;
+  const LabCall helper = lab_helper(call);
+  TRY(launch_transpose(&helper, t));
+  TRY(lab_launch(call, square_tiles<FUSED>, dim3(lab_grid(call, TILE), splits), TILE_BLOCK, 0,
+                 call->d_work, d_to, n, call->size.dim[1], t.pitch));
+  return lab_launch(&helper, finish_rows<FUSED>, lab_grid(call, 8), 256, 0, d_to, call->d_out, n,
+                    FUSED ? splits : n);
 }
 
 /* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
@@ -450,50 +613,65 @@ const char *refuse(int, LabSize size) {
   return nullptr;
 }
 
-int64_t count(LabSize size, int array) {
-  return array < 0 ? pairs_of(size.dim[0]) : size.dim[0] * size.dim[1];
+enum { DISTANCES = 1, ENTROPY = 2 }; /* problems, as bits */
+
+int64_t count(int problem, LabSize size, int array) {
+  const int64_t n = size.dim[0];
+  return array >= 0 ? n * size.dim[1] : 1 << problem == DISTANCES ? pairs_of(n) : n;
+}
+
+/* Three for each term. An entropy takes each pair in both orders. */
+template <int ORDERS> double operations(LabSize size) {
+  return ORDERS * 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1];
 }
 
 const LabProblem problems[] = {
-    {LAB_FLOATS, [](LabSize size) { return 3.0 * (double)count(size, -1) * (double)size.dim[1]; },
-     reference, fill}};
+    {"distances", {LAB_FLOAT32}, LAB_FLOAT32, operations<1>, reference, fill<false>},
+    {"entropy", {LAB_FLOAT32}, LAB_FLOAT32, operations<2>, entropies, fill<true>}};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
 const LabRung rungs[] = {
     {"powf", "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     launch_pairs<true>, lab_value<2>,
+     launch_pairs<true>, lab_value<2>, .problems = DISTANCES,
      /* over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more */
      .allowed = [](const LabRange *r) { allow(r, 20, r->expected); }},
     {"multiply", "Squares by multiplication: now the two loads per term are what is waited for",
-     launch_pairs<false>, lab_value<2>},
+     launch_pairs<false>, lab_value<2>, .problems = DISTANCES},
     {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
-     launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>},
+     launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>, .problems = DISTANCES},
     {"registers", "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
-     launch_tiles<register_tiles, TILE, TILE_BLOCK>, lab_value<4, SIDE * SIDE>},
+     launch_tiles<register_tiles, TILE, TILE_BLOCK>, lab_value<4, SIDE * SIDE>,
+     .problems = DISTANCES},
     {"asynchronous",
      "Transposed once, slabs copied while the last is worked on: little but arithmetic",
-     launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
+     launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>, .problems = DISTANCES,
      .capability = 80, /* `product` copies with registers below that, which is not its lesson */
      .work = asynchronous_bytes<Differences>},
     {"product", "Norms and a product: half the instructions, paid for with cancellation",
-     launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
-     .allowed = allowed_product},
+     launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .problems = DISTANCES,
+     .work = asynchronous_bytes<Products>, .allowed = allowed_product},
     {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
-     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product}};
+     launch_library, .kind = LAB_LIBRARY, .problems = DISTANCES, .work = library_bytes,
+     .allowed = allowed_product},
+    {"materialised", "The matrix of distances is written, then read for softmax by rows",
+     launch_square<false>, lab_value<8>, .problems = ENTROPY, .work = square_bytes<false>},
+    {"fused",
+     "Online softmax takes each tile as it comes, in registers: the same arithmetic, no matrix",
+     launch_square<true>, lab_value<0>, .problems = ENTROPY, .work = square_bytes<true>}};
 
 } // namespace
 
-const LabTopic lab_pairwise = {"pairwise",
-                               "Squared distances of all pairs of vectors",
-                               "vectors x elements",
-                               LAB_GFLOP_PER_S,
-                               LAB_LADDER,
-                               .sizes = {{{16384, 300, 1}}, {{4096, 300, 1}}, {{65536, 16, 1}}},
-                               .tested = {{300, 70, 1}},
-                               .refuse = refuse,
-                               .count = count,
-                               .predicted_name = "loads per term",
-                               .metric =
-                                   "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
-                               .metric_name = "FMA pipe, % of peak"};
+const LabTopic lab_pairwise = {
+    "pairwise",
+    "Squared distances of all pairs of vectors, and softmax of them",
+    "vectors x elements",
+    LAB_GFLOP_PER_S,
+    LAB_LADDER,
+    .sizes = {{{16384, 300, 1}}, {{4096, 300, 1}}, {{65536, 16, 1}}},
+    .tested = {{300, 70, 1}},
+    .refuse = refuse,
+    .count = count,
+    .predicted_name = "loads per term; of entropy, bytes of the matrix per pair",
+    .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+    .metric_name = "FMA pipe, % of peak"};

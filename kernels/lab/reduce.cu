@@ -1,4 +1,5 @@
-/* The ladder of the sum: many values, one number.
+/* The ladder of the sum: many values, one number. A minimum, a maximum and a dot product are the
+   same ladder with another operation, or with two arrays to read.
 
    A sum of n values reads 4 n bytes and adds n - 1 times: memory decides, and the floor is 4 n
    bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
@@ -6,13 +7,10 @@
    up a block, run level after level until one value is left; the last one reads everything in one
    launch.
 
-   The column counts wavefronts of shared memory: the passes that it needs to serve a warp's access,
-   1 if no two lanes want different words of one bank, up to 32 otherwise. In the time that memory
-   takes to deliver 32 values there are some ten of them. The first rungs mostly wait for other
-   things: a block for its eight barriers, the GPU for 2^20 blocks to start and end. */
-#include "lab/lab.cuh"
+   The column counts wavefronts of shared memory, which docs/lab/reduce.md explains. */
+#include "lab/cublas.cuh"
 
-#include <numeric>
+#include <cmath>
 
 #include <cub/device/device_reduce.cuh>
 
@@ -22,51 +20,68 @@ double additions(LabSize size) {
   return (double)size.dim[0] - 1.0;
 }
 
+enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
+
+/* What two values become; y is NULL where a dot product's elements are multiplied already. */
+template <int PROBLEM> struct Operation {
+  using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
+  static constexpr bool IS_DOT = PROBLEM == DOT;
+  static constexpr T NOTHING = PROBLEM == MINIMUM ? INFINITY : PROBLEM == MAXIMUM ? -INFINITY : 0;
+  template <class W> __host__ __device__ W operator()(W a, W b) const {
+    return PROBLEM == MINIMUM ? (b < a ? b : a) : PROBLEM == MAXIMUM ? (a < b ? b : a) : a + b;
+  }
+  static __device__ T value(const T *x, const T *y, int64_t i) {
+    return IS_DOT && y ? x[i] * y[i] : x[i];
+  }
+};
+
 /* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
    unsigned numbers here and in the kernels: there wrapping is defined.
 
    d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
    than a whole lost warp. The values below are therefore integers of which every partial sum stays
-   under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows.
-
-   In: of the values. Sum: what they are added in. Out: of the result. */
-template <class In, class Sum, class Out> void reference(const LabRange *range) {
-  const In *values = (const In *)range->h_in[0];
-  const Sum sum = std::accumulate(values, values + range->size.dim[0], Sum(0));
-  lab_exactly(range, [=](int64_t) { return (double)(Out)sum; });
+   under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
+template <int PROBLEM> void reference(const LabRange *range) {
+  using O = Operation<PROBLEM>;
+  using Wide = std::conditional_t<PROBLEM == INT32, uint32_t, double>;
+  const auto *x = (const typename O::T *)range->h_in[0], *y = (const typename O::T *)range->h_in[1];
+  Wide all = O::NOTHING;
+  for (int64_t i = 0; i < range->size.dim[0]; i++)
+    all = O()(all, PROBLEM == DOT ? (Wide)x[i] * y[i] : x[i]);
+  lab_exactly(range, [=](int64_t) { return PROBLEM == INT32 ? (int32_t)all : (double)all; });
 }
 
 /* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
-   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at
-   most. */
-void fill_float32(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
+   9.7 sqrt(m), 0.3 million for 2^30, of products 1.5 million for 2^28. The first ones are huge:
+   they take 2^23 of the 2^24 at most. */
+void fill_integers(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
-  lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
+  lab_draw(h_values, count, seed, 1 + array, [&](int64_t i, uint32_t random) {
     const float magnitude = (float)(1 + (random & 15));
-    return i < 8 ? huge[i] : random >> 31 ? -magnitude : magnitude;
+    return i < 8 ? (array ? 1.0f : huge[i]) : random >> 31 ? -magnitude : magnitude;
   });
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. O says
+   what adding is. */
 
-constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* of a block */
-  template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
+  template <class O, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
     const int64_t i = lab_thread(THREADS);
-    return i < count ? d_in[i] : T(0);
+    return i < count ? O::value(x, y, i) : O::NOTHING;
   }
-  template <class T> static __device__ T add_up(T mine, T *v) {
+  template <class O, class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
     v[t] = mine;
     for (int step = 1; step < THREADS; step *= 2) {
       __syncthreads();
-      Add::to(v, t, step);
+      Add::to(v, t, step, O());
     }
     return v[t];
   }
@@ -76,8 +91,8 @@ template <class Add> struct Tree {
    threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
    in 8 warps out of 8 until the distance is 32. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
-    if (t % (2 * step) == 0) v[t] += v[t + step];
+  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
+    if (t % (2 * step) == 0) v[t] = add(v[t], v[t + step]);
   }
   /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
@@ -87,9 +102,9 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
    now reach 2, 4, 8, ... words apart, which are words of one bank. In the middle steps all
    wavefronts belong to one warp, for which the block waits at each barrier. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
+  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
     const int at = 2 * step * t;
-    if (at < THREADS) v[at] += v[at + step];
+    if (at < THREADS) v[at] = add(v[at], v[at + step]);
   }
   /* 4 warps with 2-way conflicts (their two words in one 8-byte load), 2 with 4-way, then 1 with
      8-way, three times, and 4-way, 2-way, none. */
@@ -99,9 +114,9 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
    neighbouring words, a third of the wavefronts. */
 struct Sequential : Tree<Sequential> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
+  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
     const int half = THREADS / 2 / step;
-    if (t < half) v[t] += v[t + half];
+    if (t < half) v[t] = add(v[t], v[t + half]);
   }
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
@@ -110,28 +125,22 @@ struct Sequential : Tree<Sequential> {
    many bytes in flight from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
-  template <class T> static __device__ T fetch(const T *d_in, int64_t count) {
-    const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x;
-    return (i < count ? d_in[i] : T(0)) + (i + THREADS < count ? d_in[i + THREADS] : T(0));
+  template <class O, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
+    const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x, j = i + THREADS;
+    return O()(i < count ? O::value(x, y, i) : O::NOTHING,
+               j < count ? O::value(x, y, j) : O::NOTHING);
   }
 };
-
-/* The sum over a warp, in lane 0. All 32 lanes must call it. */
-template <class T> __device__ T warp_sum(T sum) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(FULL_WARP, sum, step);
-  return sum;
-}
 
 /* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. Works
    for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
-  template <class T> static __device__ T add_up(T mine, T *v) {
+  template <class O, class T> static __device__ T add_up(T mine, T *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    T sum = warp_sum(mine);
+    T sum = lab_shuffle<32>(mine, O());
     if (lane == 0) v[warp] = sum;
     __syncthreads();
-    if (warp == 0) sum = warp_sum(lane < warps ? v[lane] : T(0));
+    if (warp == 0) sum = lab_shuffle<32>(lane < warps ? v[lane] : O::NOTHING, O());
     return sum;
   }
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
@@ -139,10 +148,10 @@ struct WarpShuffle : AddOnLoad {
 
 /* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
    each of them. Reads 4 bytes per value, writes 4 per block. */
-template <class Rung, class T>
-__global__ void __launch_bounds__(THREADS) level(const T *d_in, T *d_out, int64_t count) {
+template <class Rung, class O, class T = typename O::T>
+__global__ void __launch_bounds__(THREADS) level(const T *x, const T *y, T *d_out, int64_t count) {
   __shared__ T v[THREADS];
-  const T sum = Rung::add_up(Rung::fetch(d_in, count), v);
+  const T sum = Rung::template add_up<O>(Rung::template fetch<O>(x, y, count), v);
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
@@ -152,23 +161,19 @@ template <class Rung> size_t work_of_levels(const LabCall *call) {
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
 }
 
-/* Calls launch(0) with a 0 of the type that the call's problem adds in. */
-template <class Launch> cudaError_t by_problem(const LabCall *call, Launch launch) {
-  return call->problem == 0 ? launch(uint32_t(0)) : launch(0.0f);
-}
-
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {
-  return by_problem(call, [=](auto zero) {
-    using T = decltype(zero);
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
+    using O = Operation<problem>;
+    using T = typename O::T;
     int64_t count = call->size.dim[0];
-    const T *d_in = (const T *)call->d_in[0];
+    const T *d_in = (const T *)call->d_in[0], *d_in2 = (const T *)call->d_in[1];
     T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
     do {
       const unsigned blocks = lab_blocks(count, Rung::VALUES);
       T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-      TRY(lab_launch(call, level<Rung, T>, blocks, THREADS, 0, d_in, d_sums, count));
+      TRY(lab_launch(call, level<Rung, O>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
       d_next = d_after, d_after = d_sums;
-      d_in = d_sums, count = blocks;
+      d_in = d_sums, d_in2 = nullptr, count = blocks;
     } while (count > 1);
     return cudaSuccess;
   });
@@ -196,8 +201,17 @@ constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
    launches must not run at once; in d_work it would take a memset before each kernel. */
 __device__ unsigned blocks_done;
 
-template <class T> __device__ T sum_of(LabWord<4, T> quad) {
-  return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
+/* The values of word i. */
+template <class O, class T> __device__ LabWord<4, T> quad_at(const T *x, const T *y, int64_t i) {
+  const LabWord<4, T> a = ((const LabWord<4, T> *)x)[i];
+  if constexpr (!O::IS_DOT) return a;
+  const LabWord<4, T> b = ((const LabWord<4, T> *)y)[i];
+  return {a.value[0] * b.value[0], a.value[1] * b.value[1], a.value[2] * b.value[2],
+          a.value[3] * b.value[3]};
+}
+
+template <class O, class T> __device__ T sum_of(LabWord<4, T> quad) {
+  return O()(O()(quad.value[0], quad.value[1]), O()(quad.value[2], quad.value[3]));
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
@@ -205,29 +219,28 @@ template <class T> __device__ T sum_of(LabWord<4, T> quad) {
    the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
    last finds all of them in the L2 cache and adds them in a fixed order: the same result every
    time, whichever block was last. Reads 4 bytes per value, once. */
-template <class T>
+template <class O, class T = typename O::T>
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
-    one_pass(const T *d_in, T *d_sums, T *d_out, int64_t count) {
+    one_pass(const T *x, const T *y, T *d_sums, T *d_out, int64_t count) {
   __shared__ T v[32];
   __shared__ bool is_last;
-  const LabWord<4, T> *d_quads = reinterpret_cast<const LabWord<4, T> *>(d_in);
   const int64_t quads = count / 4, tiles = quads / TILE;
-  T sum = T(0);
+  T sum = O::NOTHING;
 #pragma unroll 1 /* the loads of one tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const LabWord<4, T> *d_mine = d_quads + tile * TILE + threadIdx.x;
+    const int64_t mine = tile * TILE + threadIdx.x;
     LabWord<4, T> quad[LOADS];
-    unrolled (n, LOADS) quad[n] = d_mine[n * ONE_PASS_THREADS];
-    unrolled (n, LOADS) sum += sum_of(quad[n]);
+    unrolled (n, LOADS) quad[n] = quad_at<O>(x, y, mine + n * ONE_PASS_THREADS);
+    unrolled (n, LOADS) sum = O()(sum, sum_of<O>(quad[n]));
   }
   const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
   for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
-    sum += sum_of(d_quads[i]);
-  if (me < count % 4) sum += d_in[4 * quads + me];
+    sum = O()(sum, sum_of<O>(quad_at<O>(x, y, i)));
+  if (me < count % 4) sum = O()(sum, O::value(x, y, 4 * quads + me));
 
-  sum = WarpShuffle::add_up(sum, v);
+  sum = WarpShuffle::add_up<O>(sum, v);
   if (threadIdx.x == 0) {
     d_sums[blockIdx.x] = sum;
     __threadfence(); /* whoever sees the count must also see the sum */
@@ -236,9 +249,10 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   }
   __syncthreads();
   if (!is_last) return;
-  sum = T(0);
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += ONE_PASS_THREADS) sum += __ldcg(d_sums + b);
-  sum = WarpShuffle::add_up(sum, v);
+  sum = O::NOTHING;
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += ONE_PASS_THREADS)
+    sum = O()(sum, __ldcg(d_sums + b));
+  sum = WarpShuffle::add_up<O>(sum, v);
   if (threadIdx.x == 0) *d_out = sum;
 }
 
@@ -248,9 +262,10 @@ unsigned one_pass_blocks(const LabCall *call) {
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
-  return by_problem(call, [=](auto zero) {
-    return lab_launch(call, one_pass<decltype(zero)>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
-                      call->d_in[0], call->d_work, call->d_out, call->size.dim[0]);
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
+    return lab_launch(call, one_pass<Operation<problem>>, one_pass_blocks(call), ONE_PASS_THREADS,
+                      0, call->d_in[0], call->d_in[1], call->d_work, call->d_out,
+                      call->size.dim[0]);
   });
 }
 
@@ -261,21 +276,35 @@ double wavefronts_of_one_pass(const LabCall *call) {
 }
 
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
-  return by_problem(call, [=](auto zero) {
-    using T = decltype(zero);
-    return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
-                                  call->size.dim[0], call->stream);
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
+    using O = Operation<problem>;
+    using T = typename O::T;
+    return cub::DeviceReduce::Reduce(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
+                                     call->size.dim[0], O(), O::NOTHING, call->stream);
   });
 }
 
-const LabProblem problems[] = {
-    {"int32", {LAB_INT32}, LAB_INT32, additions, reference<uint32_t, uint32_t, int32_t>},
-    {"float32",
-     {LAB_FLOAT32},
-     LAB_FLOAT32,
-     additions,
-     reference<float, double, double>,
-     fill_float32}};
+cudaError_t launch_cublas_dot(const LabCall *call) {
+  return lab_cublas(call, [=](cublasHandle_t handle) {
+    cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE); /* the result stays on the GPU */
+    return cublasSdot(handle, (int)call->size.dim[0], (const float *)call->d_in[0], 1,
+                      (const float *)call->d_in[1], 1, (float *)call->d_out);
+  });
+}
+
+template <int PROBLEM> constexpr LabProblem problem(const char *name) {
+  constexpr LabType TYPE = PROBLEM == INT32 ? LAB_INT32 : LAB_FLOAT32;
+  return {name,
+          {TYPE, PROBLEM == DOT ? TYPE : LAB_NOTHING},
+          TYPE,
+          additions,
+          reference<PROBLEM>,
+          PROBLEM == FLOAT32 || PROBLEM == DOT ? fill_integers : nullptr};
+}
+
+const LabProblem problems[PROBLEMS] = {problem<INT32>("int32"), problem<FLOAT32>("float32"),
+                                       problem<DOT>("dot"), problem<MINIMUM>("minimum"),
+                                       problem<MAXIMUM>("maximum")};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
@@ -301,20 +330,22 @@ const LabRung rungs[] = {
      "last one adds their sums",
      launch_one_pass, wavefronts_of_one_pass,
      .work = [](const LabCall *call) { return (size_t)one_pass_blocks(call) * 4; }},
-    {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
-     .work = lab_cub_work<run_cub>}};
+    {"cub", "cub::DeviceReduce::Reduce", lab_cub<run_cub>, .kind = LAB_LIBRARY,
+     .problems = ~(1u << DOT), .work = lab_cub_work<run_cub>},
+    {"cublas-dot", "cublasSdot", launch_cublas_dot, .kind = LAB_LIBRARY, .problems = 1 << DOT,
+     .refuse = lab_refuse_32_bits}};
 
 } // namespace
 
 const LabTopic lab_reduce = {
     "reduce",
-    "The sum of many values",
+    "One number from many: a sum, a dot product, a minimum or a maximum",
     "values",
     LAB_GB_PER_S,
     LAB_LADDER,
     .sizes = {{{1 << 28, 1, 1}}, {{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
     .tested = {{1000000, 1, 1}},
-    .count = [](LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
+    .count = [](int, LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
     .predicted_name = "shared wavefronts / 32 values",
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     .metric_name = "wavefronts of shared memory"};

@@ -9,12 +9,7 @@
    one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
    takes about as long as a copy. Perfect is the longest of the three stages alone. With c chunks c
    / (c + 2) of it is the best, as the first must come in and the last go out alone. More chunks
-   help, until the calls of each cost as much as its bytes.
-
-   Asynchronous copies need pinned (page-locked) memory, which the copy engine reads by itself. From
-   pageable memory the host copies into a pinned buffer of the driver's, piece by piece. Whoever
-   queues a copy of pinned memory must not free or change that memory until the stream has completed
-   it. */
+   help, until the calls of each cost as much as its bytes. */
 #include "lab/lab.cuh"
 
 #include <cmath>
@@ -109,11 +104,8 @@ struct Queue {
     if (status == cudaSuccess) status = s;
   }
 
-  /* `later` goes on when `earlier` has done what is queued on it by now. One event serves all: a
-     wait is for the latest record at the time it is queued, whatever is recorded afterwards. */
   void after(cudaStream_t later, cudaStream_t earlier) {
-    note(cudaEventRecord(call->event, earlier));
-    note(cudaStreamWaitEvent(later, call->event, 0));
+    note(lab_after(call, later, earlier));
   }
 
   void add(Stage stage, int chunk, cudaStream_t on) {
@@ -177,6 +169,20 @@ template <int STREAMS, int ROUND> cudaError_t launch_streams(const LabCall *call
     queue.add(stage, chunk, call->streams[chunk % STREAMS]);
   });
   return queue.finish();
+}
+
+/* Four streams over ordinary memory that is page-locked where it lies, for this call alone. The
+   system has to find and lock each of its pages, and to let go of them afterwards; a copy must not
+   be under way then. */
+cudaError_t launch_registered(const LabCall *call) {
+  void *const arrays[] = {(void *)call->h_in[0], call->h_out};
+  const size_t bytes = sizeof(float) * (size_t)call->size.dim[0];
+  cudaError_t status = cudaHostRegister(arrays[0], bytes, cudaHostRegisterDefault);
+  if (status == cudaSuccess) status = cudaHostRegister(arrays[1], bytes, cudaHostRegisterDefault);
+  if (status == cudaSuccess) status = launch_streams<4, 1>(call);
+  if (status == cudaSuccess) status = cudaStreamSynchronize(call->stream);
+  for (void *array : arrays) cudaHostUnregister(array);
+  return status;
 }
 
 /* Percent of perfect that the order of queueing allows if every stage of every chunk takes one
@@ -267,6 +273,10 @@ const LabRung rungs[] = {
         "breadth-all", "Queued by stage over all chunks: each stream now has its copies in first"),
     {"pageable-4", "Four streams over pageable memory: asynchronous by name only",
      launch_streams<4, 1>, .work = work, .pageable = true},
+    {"registered",
+     "cudaHostRegister locks ordinary memory where it lies: the copies are fast, the locking is "
+     "not",
+     launch_registered, .work = work, .pageable = true},
     {"forgotten-event",
      "No stream was told to wait for the copy: right on a good day, this is a bad one",
      launch_event<true>, .kind = LAB_MISTAKE, .work = work},

@@ -32,12 +32,20 @@ cudaError_t launch(const LabCall *call) {
   return lab_map(call, KERNEL, lab_tiles<HEIGHT, WIDTH>(rows, columns), dim3(X, Y), rows, columns);
 }
 
-/* ---- 1. one thread ------------------------------------------------------------------------------
-   Thread: everything. It waits some hundred nanoseconds for a few loads, and there is no other to
-   work in the meantime. */
-__global__ void one_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
-                           int64_t columns) {
-  for (int64_t row = 0; row < rows; row++)
+/* ---- 1, 2. one thread, one thread per row -------------------------------------------------------
+   Thread: rows of the input, as many apart as there are threads. One alone waits some hundred
+   nanoseconds for a few loads, and there is no other to work in the meantime.
+
+   With a thread for each row lanes write neighbours (a column of the output's row), but read a
+   whole row apart: 32 sectors per load for 4 bytes of each. 8192 rows are only 8192 threads where
+   an H100 has room for 270,000: small blocks spread them over all multiprocessors. Bytes: the
+   floor's as long as the first-level cache keeps each thread's line for its next loads. */
+constexpr int ROW_BLOCK = 64;
+
+__global__ void __launch_bounds__(ROW_BLOCK)
+    row_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
+                 int64_t columns) {
+  for (int64_t row = lab_thread(blockDim.x); row < rows; row += (int64_t)gridDim.x * blockDim.x)
     for (int64_t column = 0; column < columns; column++)
       out[column * rows + row] = in[row * columns + column];
 }
@@ -48,22 +56,6 @@ const char *refuse_one_thread(const LabCall *call) {
   return call->size.dim[0] * call->size.dim[1] > MOST
              ? "one thread would take minutes above 2^20 elements"
              : nullptr;
-}
-
-/* ---- 2. one thread per row ----------------------------------------------------------------------
-   Thread: one row of the input. Lanes write neighbours (a column of the output's row), but read a
-   whole row apart: 32 sectors per load for 4 bytes of each. 8192 rows are only 8192 threads where
-   an H100 has room for 270,000: small blocks spread them over all multiprocessors. Bytes: the
-   floor's as long as the first-level cache keeps each thread's line for its next loads. */
-constexpr int ROW_BLOCK = 64;
-
-__global__ void __launch_bounds__(ROW_BLOCK)
-    row_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
-                 int64_t columns) {
-  const int64_t row = lab_thread(ROW_BLOCK);
-  if (row >= rows) return;
-  for (int64_t column = 0; column < columns; column++)
-    out[column * rows + row] = in[row * columns + column];
 }
 
 /* ---- 3. one thread per element ------------------------------------------------------------------
@@ -173,19 +165,13 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
   });
 }
 
-const char *refuse_cublas_geam(const LabCall *call) {
-  return std::max(call->size.dim[0], call->size.dim[1]) > INT_MAX
-             ? "cublasSgeam counts rows in 32 bits"
-             : nullptr;
-}
-
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
 /* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
    each eight lanes. */
 const LabRung rungs[] = {
     {"one-thread", "One thread waits for every element: the slowest way to use a GPU",
-     launch<one_thread, MOST, MOST, 1>, .refuse = refuse_one_thread},
+     launch<row_a_thread, MOST, MOST, 1>, .refuse = refuse_one_thread},
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
     {"thread-an-element",
@@ -209,7 +195,7 @@ const LabRung rungs[] = {
      "a swizzle replaces the padding",
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
-     .kind = LAB_LIBRARY, .refuse = refuse_cublas_geam}};
+     .kind = LAB_LIBRARY, .refuse = lab_refuse_32_bits}};
 
 } // namespace
 

@@ -1,12 +1,9 @@
-/* Vectors: fill, scale, add, ReLU, saxpy. There is next to no arithmetic; memory decides
-   everything.
+/* Vectors: fill, clear, scale, add, ReLU, saxpy, exponentiate, add a number. There is next to no
+   arithmetic; memory decides everything.
 
-   An element costs 4 bytes per array. With 2^28 elements and 2958 GB/s (an H100's own copy) fill
-   moves 1.07 GB, 0.36 ms; scale and ReLU 2.15 GB, 0.73 ms; add and saxpy 3.22 GB, 1.09 ms. All that
-   a kernel can do wrong is to ask for the bytes badly. Memory moves in sectors of 32 bytes, and a
-   sector of which one lane wants 4 bytes is moved as a whole. What counts is therefore which bytes
-   the 32 lanes of a warp ask for in ONE instruction. */
-#include <climits>
+   An element costs 4 bytes per array. All that a kernel can do wrong is to ask for them badly:
+   memory moves in sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a
+   whole. What counts is therefore which bytes the 32 lanes of a warp ask for in ONE instruction. */
 #include <cmath>
 
 #include "lab/cublas.cuh"
@@ -20,15 +17,18 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-enum { FILL, SCALE, ADD, RELU, SAXPY, PROBLEMS };
+enum { FILL, SCALE, ADD, RELU, SAXPY, CLEAR, EXPONENTIATE, ADD_NUMBER, PROBLEMS };
 template <int PROBLEM>
-constexpr int INPUTS = PROBLEM == FILL                      ? 0
+constexpr int INPUTS = PROBLEM == FILL || PROBLEM == CLEAR  ? 0
                        : PROBLEM == ADD || PROBLEM == SAXPY ? 2
                                                             : 1;
 
 /* The operation on an element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
+  if (PROBLEM == CLEAR) return 0;
+  if (PROBLEM == EXPONENTIATE) return std::exp(x);
+  if (PROBLEM == ADD_NUMBER) return x + FACTOR;
   if (PROBLEM == SCALE) return FACTOR * x;
   if (PROBLEM == ADD) return x + y;
   if (PROBLEM == RELU) return x < 0 ? 0 : x; /* a NaN stays one */
@@ -42,6 +42,8 @@ template <int PROBLEM> void reference(const LabRange *r) {
     r->expected[i] = result_of<PROBLEM>(x, y);
     r->allowed[i] = PROBLEM == FILL || PROBLEM == RELU ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product, too */
+    /* CUDA C++ Programming Guide: 2 ulp, one of which is up to 2 units and at least 2^-149 */
+    if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
   }
 }
 
@@ -66,34 +68,22 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
    starting 2^20 blocks: fill, which needs them for 1 KB each, gets through 1.7 of them per
    nanosecond (an H100), a little over half the bandwidth. Only elements from `first` on are done:
    the next rung needs that. */
-template <int PROBLEM>
+template <int PROBLEM, bool CHECKED>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count, int64_t first) {
   const int64_t i = first + lab_thread(BLOCK);
-  if (i < count) do_word<PROBLEM, 1>(x, y, out, i);
-}
-
-cudaError_t launch_element(const LabCall *call) {
-  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return lab_zip(call, element<problem>, lab_grid(call, BLOCK), BLOCK, 0);
-  });
+  if (!CHECKED || i < count) do_word<PROBLEM, 1>(x, y, out, i);
 }
 
 /* ---- 2. the same without the bounds check -------------------------------------------------------
    Whole blocks need no check. The rest, less than a block, is one more launch with the check. */
-template <int PROBLEM>
-__global__ void __launch_bounds__(BLOCK)
-    unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
-              int64_t) {
-  do_word<PROBLEM, 1>(x, y, out, lab_thread(BLOCK));
-}
-
-cudaError_t launch_unchecked(const LabCall *call) {
+template <bool CHECKED> cudaError_t launch_element(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    const int64_t blocks = call->size.dim[0] / BLOCK, done = blocks * BLOCK;
-    if (blocks > 0) TRY(lab_zip(call, unchecked<problem>, blocks, BLOCK));
-    return done < call->size.dim[0] ? lab_zip(call, element<problem>, 1, BLOCK, done) : cudaSuccess;
+    const int64_t count = call->size.dim[0], blocks = CHECKED ? 0 : count / BLOCK;
+    if (blocks > 0) TRY(lab_zip(call, element<problem, false>, blocks, BLOCK, 0));
+    const int64_t done = blocks * BLOCK, rest = lab_blocks(count - done, BLOCK);
+    return rest > 0 ? lab_zip(call, element<problem, true>, rest, BLOCK, done) : cudaSuccess;
   });
 }
 
@@ -132,8 +122,7 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
    start on 256 bytes (lab.h), so only the last elements, fewer than a word, are left to single
    threads.
 
-   Rung 7 has a grid of the data's size again, so that the loop runs only once. Blocks that stay
-   drift apart; blocks that start one after the other go through memory in order. */
+   Rung 7 has a grid of the data's size again: the loop runs once (docs/lab/vector.md). */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */
@@ -157,12 +146,8 @@ template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCal
 }
 
 cudaError_t launch_memset(const LabCall *call) {
-  return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
-                         call->stream);
-}
-
-const char *refuse_memset(const LabCall *call) {
-  return call->problem == FILL ? nullptr : "cudaMemset can only fill";
+  return cudaMemsetAsync(call->d_out, call->problem == FILL ? FILLING_BYTE : 0,
+                         sizeof(float) * (size_t)call->size.dim[0], call->stream);
 }
 
 /* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
@@ -174,11 +159,6 @@ cudaError_t launch_cublas_saxpy(const LabCall *call) {
   });
 }
 
-const char *refuse_cublas_saxpy(const LabCall *call) {
-  if (call->problem != SAXPY) return "cublasSaxpy does saxpy only";
-  return call->size.dim[0] > INT_MAX ? "cublasSaxpy counts elements in 32 bits" : nullptr;
-}
-
 template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *name) {
   return {name,
           {INPUTS<PROBLEM> > 0 ? LAB_FLOAT32 : LAB_NOTHING,
@@ -188,10 +168,14 @@ template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *
           reference<PROBLEM>};
 }
 
-/* The rows are in the order of FILL to SAXPY. */
-const LabProblem problems[] = {problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"),
-                               problem<ADD, 1>("add"), problem<RELU, 1>("relu"),
-                               problem<SAXPY, 2>("saxpy")};
+const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"),
+                                       problem<SCALE, 1>("scale"),
+                                       problem<ADD, 1>("add"),
+                                       problem<RELU, 1>("relu"),
+                                       problem<SAXPY, 2>("saxpy"),
+                                       problem<CLEAR, 0>("clear"),
+                                       problem<EXPONENTIATE, 1>("exponentiate"),
+                                       problem<ADD_NUMBER, 1>("add-number")};
 
 /* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
@@ -199,10 +183,10 @@ const LabRung rungs[] = {
     {"element",
      "One thread per element: neighbouring lanes take neighbouring elements, a request is "
      "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
-     launch_element, lab_value<4>},
+     launch_element<true>, lab_value<4>},
     {"unchecked",
      "Without the bounds check nothing gets faster: the comparison was hidden behind the memory",
-     launch_unchecked, lab_value<4>},
+     launch_element<false>, lab_value<4>},
     {"segment",
      "One contiguous segment per thread, the habit of the CPU, spreads each request over "
      "32 sectors",
@@ -221,9 +205,9 @@ const LabRung rungs[] = {
      "which walk through memory in order",
      launch_grid_stride<4, AS_MANY_AS_NEEDED>, lab_value<16>},
     {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
-     .kind = LAB_LIBRARY, .refuse = refuse_memset},
+     .kind = LAB_LIBRARY, .problems = 1 << FILL | 1 << CLEAR},
     {"cublas-saxpy", "cublasSaxpy, in place: the same bytes, but y is lost", launch_cublas_saxpy,
-     .kind = LAB_PART, .refuse = refuse_cublas_saxpy}};
+     .kind = LAB_PART, .problems = 1 << SAXPY, .refuse = lab_refuse_32_bits}};
 
 } // namespace
 

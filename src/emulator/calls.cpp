@@ -8,27 +8,26 @@
 
 using namespace emulated;
 
-#define ACCESS(name, size)                                                                         \
-  extern "C" void __tsan_##name##read##size(void *at) {                                            \
-    access((uintptr_t)at, size, false, false, PC);                                                 \
-  }                                                                                                \
-  extern "C" void __tsan_##name##write##size(void *at) {                                           \
-    access((uintptr_t)at, size, true, false, PC);                                                  \
+#define ACCESS(name, size, write)                                                                  \
+  extern "C" void __tsan_##name##size(void *at) {                                                  \
+    access(at, size, write, false, PC);                                                            \
   }
-#define ACCESSES(name)                                                                             \
-  ACCESS(name, 1) ACCESS(name, 2) ACCESS(name, 4) ACCESS(name, 8) ACCESS(name, 16)
-ACCESSES()
-ACCESSES(volatile_)
-ACCESSES(unaligned_)
+#define ACCESSES(name, write)                                                                      \
+  ACCESS(name, 1, write)                                                                           \
+  ACCESS(name, 2, write) ACCESS(name, 4, write) ACCESS(name, 8, write) ACCESS(name, 16, write)
+ACCESSES(read, false)
+ACCESSES(write, true)
+ACCESSES(unaligned_read, false)
+ACCESSES(unaligned_write, true)
 
 #define ATOMIC(bits)                                                                               \
   extern "C" uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int) {   \
-    access((uintptr_t)at, sizeof *at, false, true, PC);                                            \
+    access(at, sizeof *at, false, true, PC);                                                       \
     return *at;                                                                                    \
   }                                                                                                \
   extern "C" void __tsan_atomic##bits##_store(volatile uint##bits##_t *at, uint##bits##_t v,       \
                                               int) {                                               \
-    access((uintptr_t)at, sizeof *at, true, true, PC);                                             \
+    access(at, sizeof *at, true, true, PC);                                                        \
     *at = v;                                                                                       \
   }
 ATOMIC(8)
@@ -45,29 +44,29 @@ void __tsan_func_entry(void *) {
 void __tsan_func_exit() {
 }
 void __tsan_read_range(void *at, size_t size) {
-  access((uintptr_t)at, (unsigned)size, false, false, PC);
+  access(at, size, false, false, PC);
 }
 void __tsan_write_range(void *at, size_t size) {
-  access((uintptr_t)at, (unsigned)size, true, false, PC);
+  access(at, size, true, false, PC);
 }
 void __tsan_vptr_update(void **at, void *value) {
-  access((uintptr_t)at, sizeof *at, true, false, PC);
+  access(at, sizeof *at, true, false, PC);
   *at = value;
 }
 void __tsan_vptr_read(void **at) {
-  access((uintptr_t)at, sizeof *at, false, false, PC);
+  access(at, sizeof *at, false, false, PC);
 }
 /* A kernel's calls of these, by either name. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
-  access((uintptr_t)from, (unsigned)size, false, false, PC);
-  access((uintptr_t)to, (unsigned)size, true, false, PC);
+  access(from, size, false, false, PC);
+  access(to, size, true, false, PC);
   return memmove(to, from, size);
 }
 void *__tsan_memmove(void *to, const void *from, size_t size) {
   return __tsan_memcpy(to, from, size);
 }
 void *__tsan_memset(void *to, int value, size_t size) {
-  access((uintptr_t)to, (unsigned)size, true, false, PC);
+  access(to, size, true, false, PC);
   return memset(to, value, size);
 }
 

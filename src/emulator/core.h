@@ -35,6 +35,7 @@ struct Lane {
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
   int value;            /* that it brings to a barrier */
+  int groups;           /* of copies that it has closed */
   uintptr_t pc;         /* where it waits */
   uint16_t clock[WARP]; /* what it has seen of the lanes of its warp, since the block's barrier */
 };
@@ -98,16 +99,16 @@ unsigned char *reserve(size_t bytes); /* zeros, which take memory where they are
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
-/* Returns true for what a compiler may take for memory: an index, or whether a shared variable is
+/* Returns true for what a compiler may take for memory: an index, or whether a variable is
    initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address); /* its code, constants and variables */
+bool is_of_program(uintptr_t address); /* the same, and its code and constants */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
 
 extern bool watched; /* the kernels are compiled with the watch */
-void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc);
+void access(const volatile void *at, size_t size, bool write, bool atomic, uintptr_t pc);
 void watch_launch();
 void watch_block(unsigned number);
 void watch_barrier();

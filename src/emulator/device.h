@@ -145,8 +145,11 @@ template <class T> void shuffle(void **lanes, unsigned mask) {
   }
 }
 
+EMULATOR_INLINE unsigned thread() { /* its number in the block */
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
 EMULATOR_INLINE int lane() {
-  return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+  return (int)(thread() % 32);
 }
 
 template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) {

@@ -41,24 +41,9 @@ typedef struct {
   uint64_t packets, vain_looks;           /* of mail */
 } EmulatorCounts;
 
-/* An error, or a place that costs much. text: with %A and %B where lines of the source stand. */
-typedef struct {
-  char kind[16], text[480];
-  uintptr_t a, b; /* the places, in the program */
-  uint64_t count;
-} EmulatorFinding;
-
-typedef struct {
-  int count;
-  EmulatorFinding all[100];
-} EmulatorRecord;
-
 EmulatorCounts emulator_counts(void);
-/* Findings and then what costs most, as many as there is room for, without lines of the source. */
-void emulator_record(EmulatorRecord *record);
-/* Writes what is told of a record, in lines: errors, barriers first, or the costliest places, at
-   most `most`. Another process of the same program may tell. */
-void emulator_told(const EmulatorRecord *record, bool costs, int most, char *text, size_t size);
+/* Writes what was found, in lines: errors, barriers first, or the costliest places, at most `most`. */
+void emulator_told(bool costs, int most, char *text, size_t size);
 void emulator_forget(void);
 
 /* ---- drawn schedules ------------------------------------------------------------------------ */

@@ -52,25 +52,28 @@ __attribute__((noinline)) void leave(State state, uintptr_t pc) {
   emulator_switch(&me->sp, scheduler_sp);
 }
 
+[[noreturn]] static void end() {
+  for (;;) leave(State::ENDED, 0);
+}
+
 [[noreturn]] void stop() {
   failed = true;
-  for (;;) leave(State::ENDED, 0);
+  end();
 }
 
 static void run_fiber() {
   void *arguments = __builtin_alloca_with_align(call->bytes, 512);
   memcpy(arguments, call->arguments, call->bytes);
   call->function(arguments);
-  for (;;) leave(State::ENDED, 0);
+  end();
 }
 
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes) {
-  const dim3 size = call->block;
   *l = {};
   l->thread = (uint16_t)thread;
   l->block = block;
   l->stack = stack;
-  l->index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
+  l->index = call->block.at(thread);
   l->clock[thread % WARP] = 1;
   /* Not all at the same distance: a cache has few places for lines a page apart. */
   void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
@@ -96,6 +99,10 @@ static void enter(Lane *l) {
 
 /* ---- a warp --------------------------------------------------------------------------------- */
 
+static bool meets_with(const Lane &a, const Lane &b) {
+  return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
+}
+
 /* A meeting happens once all lanes of its mask that have not returned wait for it. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
@@ -106,8 +113,7 @@ static void meet(Lane *first, int count) {
     void *mine[WARP] = {};
     for (int k = 0; k < count && all; k++) {
       if (!(l->mask >> k & 1) || first[k].state == State::ENDED) continue;
-      all = first[k].state == State::MEETS && first[k].mask == l->mask &&
-            first[k].combine == l->combine;
+      all = meets_with(*l, first[k]);
       there |= 1u << k;
       mine[k] = first[k].mine;
     }
@@ -153,9 +159,7 @@ static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
     const Lane &other = lanes[i];
-    if (!(l->mask >> (i - first) & 1) ||
-        (other.state == State::MEETS && other.mask == l->mask && other.combine == l->combine))
-      continue;
+    if (!(l->mask >> (i - first) & 1) || meets_with(*l, other)) continue;
     find_wrong("meeting",
                "%A: " + who(l->block->number, l->thread) +
                    printed(" waits for the lanes of mask 0x%08x, and thread %d ", l->mask, i) +
@@ -201,15 +205,15 @@ static void pass_barrier() {
   watch_barrier();
 }
 
-/* Copies under way. */
+/* A copy under way. */
 struct Copy {
   void *to;
   size_t size;
   unsigned char value[16];
   uintptr_t pc;
+  int group;
 };
-typedef std::deque<std::vector<Copy>> Groups; /* the last one is open */
-static Groups copies[MOST_THREADS];
+static std::deque<Copy> copies[MOST_THREADS];
 alignas(128) static unsigned char dynamic_shared[MOST_SHARED];
 
 static unsigned char *stacks; /* of a block's lanes */
@@ -220,13 +224,12 @@ bool is_stack(uintptr_t address) {
 
 static void run_block(unsigned number) {
   Block block = {number, dynamic_shared};
-  const dim3 grid = call->grid;
-  emulator_block = {number % grid.x, number / grid.x % grid.y, number / (grid.x * grid.y)};
+  emulator_block = call->grid.at(number);
   watch_block(number);
   new_shared_memory(dynamic_shared, call->shared);
   for (int i = 0; i < threads_of_block; i++) {
     start_lane(&lanes[i], (unsigned)i, &block, stacks + (size_t)i * STACK, STACK);
-    if (copies[i].size() != 1 || !copies[i][0].empty()) copies[i] = Groups(1);
+    copies[i].clear();
   }
   while (!failed && count_in(State::ENDED) < threads_of_block) {
     bool ran = false;
@@ -238,9 +241,9 @@ static void run_block(unsigned number) {
 
 static bool run_blocks(const Call &of) {
   if (!stacks) stacks = reserve(MOST_THREADS * STACK);
-  threads_of_block = (int)(of.block.x * of.block.y * of.block.z);
+  threads_of_block = (int)of.block.count();
   watch_launch();
-  for (unsigned i = 0; i < of.grid.x * of.grid.y * of.grid.z && !failed; i++) run_block(i);
+  for (unsigned i = 0; i < of.grid.count() && !failed; i++) run_block(i);
   if (watched) keep_launch();
   return !failed;
 }
@@ -297,23 +300,23 @@ unsigned char *emulator_dynamic() {
 
 /* Read at once, written when somebody waits: what is read too early is not there yet. */
 void emulator_copy(void *to, const void *from, int bytes, int size) {
-  Copy copy = {to, (size_t)size, {}, PC};
+  Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
   memcpy(copy.value, from, (size_t)std::clamp(bytes, 0, 16));
-  copies[lane->thread].back().push_back(copy);
+  copies[lane->thread].push_back(copy);
 }
 
 void emulator_close_copies() {
-  copies[lane->thread].emplace_back();
+  lane->groups++;
 }
 
 void emulator_await_copies(int groups) {
-  Groups &mine = copies[lane->thread];
-  for (; mine.size() > (size_t)groups + 1; mine.pop_front())
-    for (const Copy &copy : mine.front()) {
-      emulator_access(copy.to, copy.size, true, (void *)copy.pc);
-      memcpy(copy.to, copy.value, copy.size);
-    }
+  auto &mine = copies[lane->thread];
+  for (; !mine.empty() && mine.front().group + groups < lane->groups; mine.pop_front()) {
+    const Copy copy = mine.front();
+    emulator_access(copy.to, copy.size, true, (void *)copy.pc);
+    memcpy(copy.to, copy.value, copy.size);
+  }
 }
 
 [[noreturn]] void emulator_trap() {
@@ -324,11 +327,9 @@ void emulator_await_copies(int groups) {
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
                          const void *arguments, size_t bytes) {
   const Call of = {grid, block, shared, function, arguments, bytes};
-  const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z,
-                 threads = (uint64_t)block.x * block.y * block.z;
   start_memory();
-  if (blocks == 0 || threads == 0 || threads > MOST_THREADS || shared > MOST_SHARED ||
-      blocks > INT32_MAX || grid.y > 65535 || grid.z > 65535)
+  if (grid.count() - 1 >= INT32_MAX || block.count() - 1 >= MOST_THREADS || shared > MOST_SHARED ||
+      grid.y > 65535 || grid.z > 65535)
     return last_error = cudaErrorInvalidConfiguration;
   call = &of;
   emulator_grid_size = of.grid, emulator_block_size = of.block;

@@ -13,7 +13,13 @@
 
 namespace emulated {
 
-static std::vector<EmulatorFinding> findings;
+/* An error, or a place that costs much. text: with %A and %B where lines of the source stand. */
+struct Finding {
+  std::string kind, text;
+  uintptr_t a, b; /* the places, in the program */
+  uint64_t count;
+};
+static std::vector<Finding> findings;
 
 std::string printed(const char *format, ...) {
   char text[512];
@@ -24,21 +30,13 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static EmulatorFinding finding(const char *kind, const std::string &text, uintptr_t a,
-                               uintptr_t b) {
-  EmulatorFinding f = {{}, {}, a, b, 1};
-  snprintf(f.kind, sizeof f.kind, "%s", kind);
-  snprintf(f.text, sizeof f.text, "%s", text.c_str());
-  return f;
-}
-
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b) {
-  for (EmulatorFinding &f : findings)
-    if (strcmp(f.kind, kind) == 0 && f.a == a && f.b == b) {
+  for (Finding &f : findings)
+    if (f.kind == kind && f.a == a && f.b == b) {
       f.count++;
       return;
     }
-  findings.push_back(finding(kind, text, a, b));
+  findings.push_back({kind, text, a, b, 1});
 }
 
 /* ---- lines of the source -------------------------------------------------------------------- */
@@ -100,9 +98,9 @@ static std::string cost_of(const Site &s) {
   const double requests = (double)c.requests;
   const char *does = s.atomic ? "an atomic operation" : s.write ? "a store" : "a load";
   return s.shared
-             ? printed("%%A: %s%s: %.1f turns of the banks for a request, where %.1f would do",
-                       does, " of shared memory", (double)c.turns / requests,
-                       (double)c.least_turns / requests)
+             ? printed("%%A: %s of shared memory: %.1f turns of the banks for a request, where "
+                       "%.1f would do",
+                       does, (double)c.turns / requests, (double)c.least_turns / requests)
              : printed("%%A: %s: %.1f sectors for a request, of which it uses %.0f of %.0f bytes",
                        does, (double)c.sectors / requests, (double)c.bytes_used / requests,
                        32 * (double)c.sectors / requests);
@@ -116,39 +114,14 @@ static double waste_of(const Site &s) {
   return much ? (double)c.sectors - (double)c.bytes_used / 32 : 0;
 }
 
-/* Findings that say something: threads may well wait at two copies of one line, of which the
-   compiler does not always keep the number; a value that is read before another thread writes it is
-   a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
-   Barriers come first, for other errors follow from them. */
-static std::string told(const EmulatorRecord &record, bool costs, int most) {
-  start_memory(); /* which knows where the program is */
-  std::vector<uintptr_t> addresses;
-  std::set<uintptr_t> raced;
-  const EmulatorFinding *end = record.all + std::clamp(record.count, 0, (int)std::size(record.all));
-  for (const EmulatorFinding *f = record.all; f < end; f++)
-    for (uintptr_t a : {f->a, f->b}) {
-      addresses.push_back(a);
-      if (strcmp(f->kind, "race") == 0) raced.insert(a);
-    }
-  look_up(addresses);
-  std::set<std::string> said;
-  std::string result;
-  for (const bool first : {true, false})
-    for (const EmulatorFinding *f = record.all; f < end; f++) {
-      const std::string kind = f->kind, a = line_of(f->a), b = line_of(f->b);
-      std::string line = f->text;
-      if ((kind == "cost") != costs || (kind[0] == 'b' || kind[0] == 'm') != first) continue;
-      if (kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
-      if (kind == "unwritten" && raced.count(f->a)) continue;
-      if (!said.insert((costs ? line : kind) + std::min(a, b) + std::max(a, b)).second ||
-          most-- <= 0)
-        continue;
-      for (size_t at; (at = line.find("%A")) != std::string::npos;) line.replace(at, 2, a);
-      for (size_t at; (at = line.find("%B")) != std::string::npos;) line.replace(at, 2, b);
-      result += line;
-      if (f->count > 1) result += printed(" (%llu times)", (unsigned long long)f->count);
-      result += '\n';
-    }
+static std::vector<Finding> costs_of_launches() {
+  std::vector<const Site *> costs;
+  for (const Site &s : sites_of_launches)
+    if (waste_of(s) > 0) costs.push_back(&s);
+  std::stable_sort(costs.begin(), costs.end(),
+                   [](const Site *a, const Site *b) { return waste_of(*a) > waste_of(*b); });
+  std::vector<Finding> result;
+  for (const Site *s : costs) result.push_back({"cost", cost_of(*s), s->pc, 0, 1});
   return result;
 }
 
@@ -156,22 +129,39 @@ static std::string told(const EmulatorRecord &record, bool costs, int most) {
 
 using namespace emulated;
 
-extern "C" void emulator_record(EmulatorRecord *record) {
-  std::vector<EmulatorFinding> all = findings;
-  std::vector<const Site *> costs;
-  for (const Site &s : sites_of_launches)
-    if (waste_of(s) > 0) costs.push_back(&s);
-  std::stable_sort(costs.begin(), costs.end(),
-                   [](const Site *a, const Site *b) { return waste_of(*a) > waste_of(*b); });
-  for (const Site *s : costs) all.push_back(finding("cost", cost_of(*s), s->pc, 0));
-  all.resize(std::min(all.size(), std::size(record->all)));
-  record->count = (int)all.size();
-  std::copy(all.begin(), all.end(), record->all);
-}
-
-extern "C" void emulator_told(const EmulatorRecord *record, bool costs, int most, char *text,
-                              size_t size) {
-  snprintf(text, size, "%s", told(*record, costs, most).c_str());
+/* Findings that say something: threads may well wait at two copies of one line, of which the
+   compiler does not always keep the number; a value that is read before another thread writes it is
+   a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
+   Barriers come first, for other errors follow from them. */
+extern "C" void emulator_told(bool costs, int most, char *text, size_t size) {
+  const std::vector<Finding> all = costs ? costs_of_launches() : findings;
+  std::vector<uintptr_t> addresses;
+  std::set<uintptr_t> raced;
+  for (const Finding &f : all)
+    for (uintptr_t a : {f.a, f.b}) {
+      addresses.push_back(a);
+      if (f.kind == "race") raced.insert(a);
+    }
+  look_up(addresses);
+  std::set<std::string> said;
+  std::string result;
+  for (const bool first : {true, false})
+    for (const Finding &f : all) {
+      const std::string a = line_of(f.a), b = line_of(f.b);
+      std::string line = f.text;
+      if ((f.kind[0] == 'b' || f.kind[0] == 'm') != first) continue;
+      if (f.kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
+      if (f.kind == "unwritten" && raced.count(f.a)) continue;
+      if (!said.insert((costs ? line : f.kind) + std::min(a, b) + std::max(a, b)).second ||
+          most-- <= 0)
+        continue;
+      for (size_t at; (at = line.find("%A")) != std::string::npos;) line.replace(at, 2, a);
+      for (size_t at; (at = line.find("%B")) != std::string::npos;) line.replace(at, 2, b);
+      result += line;
+      if (f.count > 1) result += printed(" (%llu times)", (unsigned long long)f.count);
+      result += '\n';
+    }
+  snprintf(text, size, "%s", result.c_str());
 }
 
 extern "C" void emulator_forget(void) {

@@ -14,8 +14,6 @@
 #include <cstring>
 #include <map>
 
-extern dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
-
 namespace emulated {
 
 static constexpr size_t ARENA = (size_t)64 << 30, PAGE = 4096;
@@ -33,9 +31,9 @@ static Region *dynamic_region;
 struct Variable {
   size_t bytes;
   std::string name;
+  bool is_none; /* but an index, or whether a variable is initialised */
   Region *region;
 };
-typedef std::map<uintptr_t, Variable> Variables; /* by address */
 
 struct Range {
   uintptr_t first, end;
@@ -44,8 +42,8 @@ struct Range {
   }
 };
 
-static Range shared, data, program; /* thread-local storage; writable; all of it */
-static Variables shared_variables, variables;
+static Range shared, data, program;             /* thread-local storage; writable; all of it */
+static std::map<uintptr_t, Variable> variables; /* by address */
 
 /* "v" of the mangled "level<...>(...)::v" */
 static std::string name_of(const std::string &mangled) {
@@ -93,26 +91,17 @@ static void read_symbols() {
     for (size_t i = 0; i < sections[s].sh_size / sizeof *symbols; i++) {
       const Elf64_Sym &symbol = symbols[i];
       const char *name = names + symbol.st_name;
-      const int type = ELF64_ST_TYPE(symbol.st_info);
+      const bool is_shared = ELF64_ST_TYPE(symbol.st_info) == STT_TLS;
+      const uintptr_t at = (is_shared ? shared.first : program_base) + symbol.st_value;
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
         continue;
-      if (type == STT_TLS)
-        shared_variables[shared.first + symbol.st_value] = {symbol.st_size, name, nullptr};
-      if (type == STT_OBJECT && program_base + symbol.st_value >= data.first)
-        variables[program_base + symbol.st_value] = {symbol.st_size, name, nullptr};
+      if (is_shared || (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && at >= data.first))
+        variables[at] = {symbol.st_size, name,
+                         strncmp(name, "_ZGV", 4) == 0 || strncmp(name, "emulator_", 9) == 0,
+                         nullptr};
     }
   }
   munmap((void *)elf, (size_t)status.st_size);
-}
-
-/* The variable that the address is in or, if it is in none, that ends before it. */
-static Variables::value_type *variable_at(Variables &list, uintptr_t address) {
-  auto after = list.upper_bound(address);
-  return after == list.begin() ? nullptr : &*--after;
-}
-
-static bool is_guard(const Variables::value_type *v) { /* whether a variable has been initialised */
-  return v && v->second.name.compare(0, 4, "_ZGV") == 0;
 }
 
 static Region *new_region(uintptr_t base, size_t bytes, const std::string &name, bool is_shared) {
@@ -122,24 +111,21 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   return r;
 }
 
-static Region *region_of(Variables &list, uintptr_t address, bool is_shared) {
-  auto *at = variable_at(list, address);
-  if (!at || is_guard(at)) return nullptr;
-  Variable &v = at->second;
-  if (!v.region) v.region = new_region(at->first, v.bytes, name_of(v.name), is_shared);
-  return v.region;
+/* The variable that the address is in or, if it is in none, that ends before it. */
+static decltype(variables)::value_type *variable_at(uintptr_t address) {
+  for (const Range &range : {shared, data})
+    if (auto after = variables.upper_bound(address); range.has(address))
+      return after != variables.begin() && range.has((--after)->first) ? &*after : nullptr;
+  return nullptr;
 }
 
 bool is_no_variable(uintptr_t address) {
-  if (shared.has(address)) return is_guard(variable_at(shared_variables, address));
-  for (const dim3 *i :
-       {&emulator_thread, &emulator_block, &emulator_block_size, &emulator_grid_size})
-    if (address - (uintptr_t)i < sizeof *i) return true;
-  return false;
+  const auto *v = variable_at(address);
+  return v && v->second.is_none;
 }
 
 bool is_of_program(uintptr_t address) {
-  return program.has(address) && (!data.has(address) || is_guard(variable_at(variables, address)));
+  return is_no_variable(address) || (program.has(address) && !data.has(address));
 }
 
 /* ---- regions -------------------------------------------------------------------------------- */
@@ -151,9 +137,11 @@ bool is_arena(uintptr_t address) {
 Region *find(uintptr_t address) {
   if (is_arena(address)) return regions[region_of_page[(address - (uintptr_t)arena) / PAGE]];
   if (address - dynamic_region->base < MOST_SHARED) return dynamic_region;
-  if (shared.has(address)) return region_of(shared_variables, address, true);
-  if (data.has(address) && !is_no_variable(address)) return region_of(variables, address, false);
-  return nullptr;
+  auto *at = variable_at(address);
+  if (!at || at->second.is_none) return nullptr;
+  Variable &v = at->second;
+  if (!v.region) v.region = new_region(at->first, v.bytes, name_of(v.name), shared.has(address));
+  return v.region;
 }
 
 Region *guarded_by(uintptr_t address) {
@@ -182,8 +170,8 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
   if (dynamic_region->bytes != bytes) dynamic_region->cells.clear();
   dynamic_region->base = (uintptr_t)dynamic, dynamic_region->bytes = bytes;
   memset(dynamic, 0xff, bytes);
-  for (const auto &[base, v] : shared_variables)
-    if (v.region || !watched) memset((void *)base, 0xff, v.bytes);
+  for (auto v = variables.lower_bound(shared.first); v != variables.lower_bound(shared.end); v++)
+    if (v->second.region || !watched) memset((void *)v->first, 0xff, v->second.bytes);
 }
 
 } // namespace emulated

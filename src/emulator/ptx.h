@@ -84,17 +84,10 @@ void multiply(void **lanes, unsigned) {
         b[WIDTH * t + i + part * K / 2][g] = value(of[lane]->b[part], i);
     }
   }
-  bool finite[K]; /* what 0 times makes 0 */
-  for (int k = 0; k < K; k++) {
-    Exact sum = 0;
-    for (int column = 0; column < 8; column++) sum += b[k][column] - b[k][column];
-    finite[k] = sum == 0;
-  }
   for (int row = 0; row < 16; row++) {
     Exact sum[8] = {};
     for (int k = 0; k < K; k++)
-      if (!finite[k] || a[row][k] != 0)
-        for (int column = 0; column < 8; column++) sum[column] += a[row][k] * b[k][column];
+      for (int column = 0; column < 8; column++) sum[column] += a[row][k] * b[k][column];
     for (int column = 0; column < 8; column++) {
       Sum &d = of[row % 8 * 4 + column / 2]->d[row / 8 * 2 + column % 2];
       d = (Sum)((Exact)d + sum[column]);

@@ -10,6 +10,12 @@ struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {
   }
+  constexpr uint64_t count() const {
+    return (uint64_t)x * y * z;
+  }
+  constexpr dim3 at(unsigned i) const { /* the index of the one with this number */
+    return {i % x, i / x % y, i / (x * y)};
+  }
 };
 
 /* Waits for the lanes of `mask`, which must come with the same `combine`; it is called once

@@ -83,12 +83,20 @@ struct Drawn {
 static Drawn *launch;
 static std::string report;
 
-static size_t index_of(const Lane *l) {
-  return (size_t)(l - launch->lanes.data());
+static unsigned char *place_of(size_t slot) {
+  return static_cast<unsigned char *>(emulator.mail) + 16 * slot;
 }
 
-static Reader &mine() {
-  return launch->readers[index_of(lane)];
+static size_t warp_of(const Lane &l) {
+  return (size_t)(&l - launch->lanes.data()) / WARP;
+}
+
+static Reader &reader(const Lane &l) {
+  return launch->readers[(size_t)(&l - launch->lanes.data())];
+}
+
+static Barrier &barrier_of(const Lane &l, int id) {
+  return launch->barriers[BARRIERS * l.block->number + (size_t)id];
 }
 
 /* ---- the seed's numbers (splitmix64; Steele, Lea, Flood, 2014) ------------------------------- */
@@ -141,16 +149,16 @@ static void add_line(const std::string &line) {
 }
 
 static std::string wait_of(const Lane &l) {
-  const Reader &r = launch->readers[index_of(&l)];
+  const Reader &r = reader(l);
   if (l.state == State::MEETS) return "wait for the other lanes of their warp";
   if (l.state == State::BARRIER) {
-    const Barrier &barrier = launch->barriers[BARRIERS * l.block->number + (size_t)r.barrier];
+    const Barrier &barrier = barrier_of(l, r.barrier);
     return printed("wait at barrier %d, where %d of %d have arrived", r.barrier, barrier.arrived,
                    barrier.threads);
   }
   const size_t slot = (size_t)(r.slot - launch->slots.data());
   uint32_t stamp;
-  memcpy(&stamp, static_cast<unsigned char *>(emulator.mail) + 16 * slot + 12, sizeof stamp);
+  memcpy(&stamp, place_of(slot) + 12, sizeof stamp);
   return printed("wait for mail, the first for packet %zu, which has stamp %u", slot, stamp);
 }
 
@@ -170,8 +178,7 @@ static void report_waiting(State state) {
   for (size_t first = 0, last; first < count; first = last + 1) {
     const Lane &a = first_waiting(first);
     const auto alike = [&](const Lane &b) {
-      return b.state == state && b.block == a.block &&
-             launch->readers[index_of(&b)].barrier == launch->readers[index_of(&a)].barrier;
+      return b.state == state && b.block == a.block && reader(b).barrier == reader(a).barrier;
     };
     for (last = first; last + 1 < count && alike(first_waiting(last + 1));) last++;
     if (a.state == state && lines++ < MOST_LINES)
@@ -194,7 +201,7 @@ static void wake_all(std::vector<Lane *> &waiting) {
   for (Lane *l : waiting) {
     const bool by_mail = l->state == State::MAIL;
     l->state = State::READY;
-    enqueue(index_of(l) / WARP, by_mail);
+    enqueue(warp_of(*l), by_mail);
   }
   waiting.clear();
 }
@@ -207,8 +214,7 @@ static void wait_in(std::vector<Lane *> &waiting, State state) {
 /* ---- mail ----------------------------------------------------------------------------------- */
 
 static size_t slot_at(const void *at) {
-  const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) -
-                                static_cast<const unsigned char *>(emulator.mail));
+  const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) - place_of(0));
   if (bytes >= emulator.mail_bytes || bytes % 16 != 0) fail_here("an address that is not mail's");
   const size_t slot = bytes / 16, buffer = emulator.buffer, second = emulator.buffer_at + buffer;
   return slot >= second && slot < second + buffer ? slot - buffer : slot;
@@ -218,7 +224,7 @@ static void deliver_due(uint64_t time) {
   while (!launch->late.empty() && launch->late.top().due <= time) {
     const Late &mail = launch->late.top();
     Slot &slot = launch->slots[mail.slot];
-    memcpy(static_cast<unsigned char *>(emulator.mail) + 16 * mail.slot, mail.packet, 16);
+    memcpy(place_of(mail.slot), mail.packet, 16);
     launch->late.pop();
     slot.version++;
     launch->moves++;
@@ -344,8 +350,8 @@ using namespace emulated;
 
 void emulator_arrive(int id, int threads, bool waits) {
   if (id != 0 && id == emulator.barrier_left_out) return;
-  Reader &me = mine();
-  Barrier &barrier = launch->barriers[BARRIERS * lane->block->number + (size_t)id];
+  Reader &me = reader(*lane);
+  Barrier &barrier = barrier_of(*lane, id);
   if (barrier.arrived > 0 && barrier.threads != threads)
     fail_here(printed("at barrier %d it counts %d threads, others count %d", id, threads,
                       barrier.threads));
@@ -377,7 +383,7 @@ void emulator_store_mail(void *to, const void *packet) {
 /* A lane that sees the same for the third time waits until something comes. */
 void emulator_load_mail(const void *at, void *packet) {
   const size_t index = slot_at(at);
-  Reader &me = mine();
+  Reader &me = reader(*lane);
   Slot &slot = launch->slots[index];
   Look *found = std::find_if(me.looks, me.looks + LOOKS,
                              [&](const Look &look) { return look.slot == &slot; });
@@ -391,7 +397,7 @@ void emulator_load_mail(const void *at, void *packet) {
     me.barrier = 0;
     wait_in(slot.waiting, State::MAIL);
   }
-  memcpy(packet, static_cast<unsigned char *>(emulator.mail) + 16 * index, 16);
+  memcpy(packet, place_of(index), 16);
   if (emulator.read_too_early && draw(emulator.read_too_early) == 0)
     static_cast<unsigned char *>(packet)[12]++;
 }

@@ -99,7 +99,7 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
     char here;
     const uintptr_t stack = (uintptr_t)&here;
     if (!host_is_fenced || address - stack < 8 << 20) return;
-    if (is_of_program(address) || is_no_variable(address) || is_stack(address)) return;
+    if (is_of_program(address) || is_stack(address)) return;
   }
   const Region *r = is_arena(address) ? find(address) : nullptr;
   find_wrong("host",
@@ -189,7 +189,9 @@ static void set_granule(Region *r, unsigned granule) {
   r->granule = granule;
 }
 
-void access(uintptr_t address, unsigned size, bool write, bool atomic, uintptr_t pc) {
+void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
+  const uintptr_t address = (uintptr_t)at;
+  const unsigned size = (unsigned)bytes;
   if (!watched || size == 0) return;
   if (!lane) return by_host(address, write, pc);
   if (address - (uintptr_t)lane->stack < STACK) return;
@@ -218,7 +220,7 @@ using namespace emulated;
 /* ---- what device.h calls -------------------------------------------------------------------- */
 
 void emulator_access(const void *at, size_t bytes, bool write, void *by) {
-  access((uintptr_t)at, (unsigned)bytes, write, false, (uintptr_t)by);
+  access(at, bytes, write, false, (uintptr_t)by);
 }
 
 /* After a fence an atomic operation announces what the block did before its last barrier; whoever
@@ -230,7 +232,7 @@ void emulator_fence() {
 void emulator_atomic(const void *at, size_t bytes, void *by) {
   if (!watched) return;
   const bool fenced = lane->fenced;
-  access((uintptr_t)at, (unsigned)bytes, true, true, (uintptr_t)by);
+  access(at, bytes, true, true, (uintptr_t)by);
   const auto found = announced.find((uintptr_t)at);
   if (found != announced.end()) heard.insert(&found->second);
   if (!fenced) return;

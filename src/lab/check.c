@@ -10,7 +10,7 @@
 
 enum { FEW = 65536 };                   /* outputs of a range, at most */
 enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range, ranges */
-static const double MANY_OPERATIONS = 4e9;
+static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {
   if (!a->sampled || range == 0) return range * a->length;
@@ -34,8 +34,9 @@ static LabRange range_of(const LabArrays *a, int64_t i) {
 bool lab_expect(LabArrays *arrays, Error *error) {
   LabArrays *a = arrays;
   const LabProblem *problem = &a->topic->problems[a->call.problem];
-  a->count = lab_count(a->topic, a->call.size, -1);
-  a->sampled = problem->operations(a->call.size) > MANY_OPERATIONS && a->count > FEW;
+  a->count = lab_count(a->topic, a->call.problem, a->call.size, -1);
+  a->sampled =
+      problem->operations(a->call.size) > MANY_OPERATIONS && (double)a->count > MANY_OUTPUTS;
   a->length = a->sampled ? SAMPLE : a->count < FEW ? a->count : FEW;
   a->ranges = a->sampled ? SAMPLES : (a->count + a->length - 1) / a->length;
   const size_t room = (size_t)(a->ranges * a->length) * sizeof(double);

@@ -24,7 +24,7 @@ bool lab_belongs(const LabRung *rung, int problem);
 
 /* Elements of input `array` of a problem, or of its output (-1), and the bytes of an element; 0:
    there is no such array. */
-int64_t lab_count(const LabTopic *topic, LabSize size, int array);
+int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array);
 int lab_width(const LabTopic *topic, int problem, int array);
 /* The bytes that a problem must at least move. */
 double lab_bytes(const LabTopic *topic, int problem, LabSize size);
@@ -63,6 +63,7 @@ typedef struct {
   int blocks;        /* 0: not known, a library's */
   const char *limit; /* what keeps it from holding more: "registers", "shared", ... */
   int registers;     /* a thread */
+  size_t local;      /* bytes a thread, of what has no room in registers */
   size_t shared;     /* bytes a block, static and dynamic */
   int threads;       /* a block */
 } LabOccupancy;
@@ -133,7 +134,7 @@ typedef struct {
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
   /* The expected output at the elements that are checked: all of them where the problem has at
-     most 4e9 operations or 65536 outputs, else the first 64, the last 64 and 64 times 64 others. */
+     most 4e9 operations or 2048 outputs, else the first 64, the last 64 and 64 times 64 others. */
   bool sampled;
   int64_t count, ranges, length; /* of the output; of ranges; of one, the last may be shorter */
   double *expected, *allowed;    /* (ranges, length) */
@@ -240,6 +241,11 @@ void lab_print(const Record *record, const char *topic, const char *problem, FIL
    dots. */
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error);
+/* A PNG of one topic: the rate of each rung over the operations for each byte that its problem must
+   move, under what the GPU's memory and its fused multiply-adds allow. A topic of which no rung
+   computes has none: that fails only if it must be drawn. */
+bool lab_roofline(const Record *record, const char *topic, bool must, const char *path,
+                  Error *error);
 
 /* ---- the device (cuda/device.c) -------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* The chart of a topic: curves where rungs have points, else dots. */
+/* The charts of a topic: curves where rungs have points, else dots; and its roofline (Williams,
+   Waterman, Patterson 2009). */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 
 #include "measure/chart.h"
 #include "plot/dot_chart.h"
+#include "plot/line_chart.h"
 
 static TableCell subtitle(const LabLadder *l) {
   return table_cell("%s; %s: %s", text_of(l->machine, "gpu"), text_of(l->topic, "dims"), l->size);
@@ -153,4 +155,67 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
   if (!first.size)
     return error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
   return plot_dots(&dots, least_ms, &first, path, error);
+}
+
+/* ---- the roofline --------------------------------------------------------------------------- */
+
+/* Points with a gap behind each, so that nothing joins them. */
+typedef struct {
+  double x[2 * LAB_ROWS * LAB_PROBLEMS], y[2 * LAB_ROWS * LAB_PROBLEMS];
+  int count;
+} Points;
+
+static void add_point(Points *to, double x, double y) {
+  to->x[to->count] = to->x[to->count + 1] = x;
+  to->y[to->count++] = y;
+  to->y[to->count++] = NAN;
+}
+
+bool lab_roofline(const Record *record, const char *topic, bool must, const char *path,
+                  Error *error) {
+  enum { ROOF, RUNGS, LIBRARIES, KINDS };
+  const char *problems[LAB_PROBLEMS];
+  const int count = lab_problems(record, topic, problems);
+  Points *points = calloc(KINDS, sizeof *points);
+  double least = INFINITY, most = 0, copy = NAN, fma = NAN;
+  LabLadder l = {.size = NULL};
+  if (!points) return error_set(error, "no memory for a chart");
+  for (int i = 0; i < count; i++) {
+    l = lab_ladder_open(record, topic, problems[i]);
+    const double operations = number_of(l.table, "operations"),
+                 intensity = operations / number_of(l.table, "bytes");
+    copy = number_of(l.machine, "copy_gb_per_s");
+    fma = number_of(l.machine, "fma_gflop_per_s");
+    for (int r = 0; operations > 0 && r < l.rows.count; r++) {
+      const json_t *row = l.rows.of[r];
+      if (!was_timed(row)) continue;
+      add_point(&points[text_is(row, "kind", "library") ? LIBRARIES : RUNGS], intensity,
+                operations / (number_of(row, "ms") * 1e6));
+      least = fmin(least, intensity);
+      most = fmax(most, intensity);
+    }
+    lab_ladder_close(&l); /* its words are the record's */
+  }
+  const double ridge = fma / copy, from = fmin(least, ridge) / 4, to = 4 * fmax(most, ridge);
+  const double x[] = {from, ridge, to}, y[] = {copy * from, fma, fma};
+  const TableCell roof = table_cell("%.0f GB/s, then %.0f GFLOP/s by FMA", copy, fma),
+                  below = table_cell("%s; rungs of all problems, by the bytes that each must move",
+                                     text_of(l.machine, "gpu"));
+  const Curve curves[KINDS] = {
+      {roof.text, x, y, 3},
+      {"rung", points[RUNGS].x, points[RUNGS].y, points[RUNGS].count},
+      {"library", points[LIBRARIES].x, points[LIBRARIES].y, points[LIBRARIES].count}};
+  const CurvePanel panel = {NULL,
+                            {.label = "operations per byte", .logarithmic = true},
+                            {.label = "GFLOP/s", .logarithmic = true},
+                            curves,
+                            points[LIBRARIES].count ? KINDS : LIBRARIES};
+  const LineChart chart = {text_of(l.topic, "title"), below.text, &panel, 1};
+  const bool good = most > 0 ? line_chart_draw(&chart, path, error)
+                             : !must || error_set(error,
+                                                  "no rung of %s computes and was timed: there is "
+                                                  "no roofline for %s",
+                                                  topic, path);
+  free(points);
+  return good;
 }

@@ -80,6 +80,7 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
   record_number(line, "blocks_per_sm", o->blocks);
   record_text(line, "limit", o->limit);
   record_number(line, "registers", o->registers);
+  if (o->local) record_number(line, "local_bytes", (double)o->local);
   record_number(line, "shared_bytes", (double)o->shared);
   record_number(line, "threads", o->threads);
   return line;

@@ -101,6 +101,8 @@ static const struct {
      .row_text = "library"},
     {.column = {"blocks/SM", .left = true, .cell = occupancy, .in = TIMED}},
     {.column = {"regs", .key = "registers", .format = "%.0f", .in = TIMED}},
+    {.column = {"local", .key = "local_bytes", .format = "%.0f", .in = TIMED},
+     .row_key = "local_bytes"},
     {.column = {"MB", .key = "moved_mb", .in = COUNTED}},
     {.column = {"x least", .key = "times_least", .format = "%.2f", .in = COUNTED}},
     {.column = {"sectors", .key = "sectors", .format = "%.0f", .in = COUNTED}},

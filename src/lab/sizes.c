@@ -18,8 +18,9 @@ bool lab_belongs(const LabRung *rung, int problem) {
   return rung->problems == 0 || (rung->problems >> problem & 1);
 }
 
-int64_t lab_count(const LabTopic *topic, LabSize size, int array) {
-  return topic->count ? topic->count(size, array) : size.dim[0] * size.dim[1] * size.dim[2];
+int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array) {
+  return topic->count ? topic->count(problem, size, array)
+                      : size.dim[0] * size.dim[1] * size.dim[2];
 }
 
 int lab_width(const LabTopic *topic, int problem, int array) {
@@ -33,7 +34,7 @@ double lab_bytes(const LabTopic *topic, int problem, LabSize size) {
   if (topic->problems[problem].bytes) return topic->problems[problem].bytes(size);
   for (int a = -1; a < LAB_INPUTS; a++)
     if (lab_width(topic, problem, a))
-      bytes += lab_width(topic, problem, a) * (double)lab_count(topic, size, a);
+      bytes += lab_width(topic, problem, a) * (double)lab_count(topic, problem, size, a);
   return bytes;
 }
 

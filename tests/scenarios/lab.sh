@@ -22,6 +22,12 @@ prints 1 '^reduce, int32: ' reduce --problem int32 --from "$record"
 printed 0 '^reduce, float32: '
 prints 1 '^transfers ' list --from "$record"
 
+case_ 'a roofline is drawn of what computes'
+ok all --from "$record" --roofline roof.png
+is_png roof-matmul.png roof-vector.png
+[ ! -e roof-transpose.png ]
+fails 1 'no rung of transpose computes and was timed' transpose --from "$record" --roofline roof.png
+
 case_ 'what is no record, or would be overwritten, is refused'
 cp "$record" r-softmax.png
 sed 's/"softmax"/"..\/softmax"/' "$record" >slashes.json
@@ -70,13 +76,16 @@ else
   done <<'END'
 vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +- +32.0  right$
 reduce --problem int32 --size 25600|^3  sequential .* 4545 +1.00 +5.68  right$
+reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
+vector --problem exponentiate --size 3001|^7  word +0.0240 .* right$
 softmax --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00  right$
-matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
+matmul --problem float32 --size 64x64x32|^10  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, tma: it needs compute capability 9.0
 transpose --size 64x64|^6  padded .* 256 +1.00 +1.00  right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^6  product .* right$
-copy_patterns --size 1024|^4  stride-4 +3 .* 11.64 .* 12.0  right$
+pairwise --problem entropy --size 150x20|^9  fused +0.0618 .* right$
+copy_patterns --size 1024|^ 4  stride-4 +3 .* 11.64 .* 12.0  right$
 divergence --size 64|^3  lane .* right$
 constant --size 96|^2  read-only +32 .* right$
 END

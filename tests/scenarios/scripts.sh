@@ -208,7 +208,7 @@ rm bin/*
 profile() {
   stand_in bin/ncu
   stand_in bin/nvidia-smi </dev/null
-  LAB=$PWD/lab does "$1" profile.sh copies
+  LAB=$PWD/lab REPORTS=$PWD/reports does "$1" profile.sh copies "${@:2}"
 }
 stand_in lab <<'END'
 echo 'topic copies: what copies cost'
@@ -218,21 +218,27 @@ echo 'points shifted: 0 16'
 END
 
 case_ 'profile.sh reads counters'
-profile 0 <<'END'
-echo "$*" >>log
-echo '==PROF== Profiling "one"
-"ID","Kernel Name","Block Size","a__sectors.ratio","dram__bytes.sum","gpu__time_duration.sum"
-"","","","","byte","nsecond"
-"0","one","(1, 1, 1)","4","1,500,000","720,512"
-"1","one","(1, 1, 1)","4.97","2500000","90000"'
-END
+counts='echo "$*" >>log
+waits=_per_issue_active.ratio
+case "$*" in --export*) echo "==PROF== Profiling one" ;; *) cat ;; esac <<CSV
+"ID","Kernel Name","a__sectors.ratio","dram__bytes.sum","gpu__time_duration.sum","x_issue_stalled_barrier$waits","x_issue_stalled_selected$waits","x_issue_stalled_long_scoreboard$waits","x_issue_stalled_mio_throttle$waits","x_issue_stalled_wait$waits"
+"","","","byte","nsecond","","","","",""
+"0","one","4","1,500,000","720,512","0.5","1","12.25","3","0.25"
+"1","one","4.97","2500000","90000","2","1","0","0","0"
+CSV'
+profile 0 <<<"$counts"
 says 'copies: what copies cost' \
-  'shifted              0      one                                     4         1.50     0.7205' \
-  'shifted              16     one                                  4.97         2.50     0.0900'
+  'shifted              0      one                                     4         1.50     0.7205  long_scoreboard 12.2  mio_throttle 3.0  barrier 0.5' \
+  'shifted              16     one                                  4.97         2.50     0.0900  barrier 2.0' \
+  "reports: $PWD/reports/copies-*.ncu-rep"
 for words in '--nvtx-include shifted/' dram__bytes.sum,a__sectors.ratio \
-  'copies --rung shifted --profile$'; do
+  'copies --rung shifted --profile$' '--import .*/reports/copies-shifted.ncu-rep'; do
   grep -q -e "$words" log
 done
+profile 0 shifted strided <<<"$counts"
+says 'strided                     one ' 'longest kernel                                                    shifted          strided quotient
+a__sectors.ratio                                                        4                4     1.00' \
+  'waits, mio_throttle                                                     3                3     1.00'
 
 case_ 'profile.sh says why not'
 profile 1 <<<"echo '==ERROR== ERR_NVGPUCTRPERM: no permission'; exit 1"

@@ -10,10 +10,10 @@ struct thread_block {
     __syncthreads();
   }
   static unsigned thread_rank() {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    return emulated::thread();
   }
   static unsigned size() {
-    return blockDim.x * blockDim.y * blockDim.z;
+    return (unsigned)blockDim.count();
   }
 };
 inline thread_block this_thread_block() {

@@ -29,12 +29,14 @@ static inline cublasStatus_t cublasSgemm(cublasHandle_t h, cublasOperation_t ta,
 #ifdef __cplusplus /* libraries of the lab's ladders, which are left out */
 typedef enum { CUDA_R_32F, CUDA_R_16BF } cudaDataType;
 typedef enum { CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32 } cublasComputeType_t;
-enum { CUBLAS_GEMM_DEFAULT };
+enum { CUBLAS_GEMM_DEFAULT, CUBLAS_POINTER_MODE_DEVICE };
 #define EMULATOR_NO_LIBRARY(name)                                                                  \
   template <class... Given> cublasStatus_t name(Given...) {                                        \
     return CUBLAS_STATUS_NOT_SUPPORTED;                                                            \
   }
 EMULATOR_NO_LIBRARY(cublasSaxpy)
+EMULATOR_NO_LIBRARY(cublasSdot)
+EMULATOR_NO_LIBRARY(cublasSetPointerMode)
 EMULATOR_NO_LIBRARY(cublasSgeam)
 EMULATOR_NO_LIBRARY(cublasGemmEx)
 #endif

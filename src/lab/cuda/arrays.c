@@ -7,7 +7,7 @@
 #include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/rung.h"
 
-enum { ALIGNMENT = 256, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
+enum { ALIGNMENT = 256, PAGE = 4096, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   void *memory = NULL;
   if (bytes == 0) return true;
   if (is_pageable(block))
-    memory = aligned_alloc(ALIGNMENT, round_up(bytes, ALIGNMENT));
+    memory = aligned_alloc(PAGE, round_up(bytes, PAGE)); /* its pages are its own */
   else if (!cuda_done(is_on_host(a, block) ? cudaMallocHost(&memory, bytes)
                                            : cudaMalloc(&memory, bytes),
                       "allocating arrays", error))
@@ -76,7 +76,9 @@ static void plan_blocks(LabArrays *a) {
   }
   for (int b = 0; b < LAB_PAGEABLE; b++) {
     const int array = b == LAB_OUT ? -1 : b, width = lab_width(t, a->call.problem, array);
-    if (width) a->blocks[b].bytes = (size_t)width * (size_t)lab_count(t, a->call.size, array);
+    if (width)
+      a->blocks[b].bytes =
+          (size_t)width * (size_t)lab_count(t, a->call.problem, a->call.size, array);
     if (pageable) a->blocks[LAB_PAGEABLE + b].bytes = a->blocks[b].bytes;
   }
 }
@@ -118,7 +120,7 @@ static bool fill_input(LabArrays *a, int i, Error *error) {
   const LabProblem *problem = &a->topic->problems[a->call.problem];
   const size_t bytes = a->blocks[i].bytes;
   if (bytes == 0) return true;
-  const int64_t count = lab_count(a->topic, a->call.size, i);
+  const int64_t count = lab_count(a->topic, a->call.problem, a->call.size, i);
   const uint64_t seed = a->how->seed;
   void *h_values = a->h_in[i] = malloc(bytes);
   if (!h_values) return error_set(error, "no memory for the inputs of %s", a->topic->name);

@@ -51,6 +51,7 @@ cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *o) {
   TRY(cudaFuncGetAttributes(&kernel, record->kernel));
   o->threads = (int)record->threads;
   o->registers = kernel.numRegs;
+  o->local = kernel.localSizeBytes;
   o->shared = kernel.sharedSizeBytes + record->shared;
   TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&o->blocks, record->kernel, o->threads,
                                                     record->shared));

@@ -49,10 +49,8 @@ void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
     emulator_forget();
     return;
   }
-  EmulatorRecord record;
   row->counts = emulator_counts();
-  emulator_record(&record);
-  emulator_told(&record, false, 1, row->note, sizeof row->note);
+  emulator_told(false, 1, row->note, sizeof row->note);
   row->note[strcspn(row->note, "\n")] = '\0';
 }
 

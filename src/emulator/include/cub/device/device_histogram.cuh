@@ -8,7 +8,7 @@ struct DeviceHistogram {
   }
 };
 struct DeviceReduce {
-  template <class... Given> static cudaError_t Sum(Given...) {
+  template <class... Given> static cudaError_t Reduce(Given...) {
     return cudaErrorNotSupported;
   }
 };
