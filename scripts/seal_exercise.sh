@@ -31,7 +31,7 @@ rm -rf "$folder"
 mkdir -p "$folder/kernels" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 cp "$source" "$folder/kernels/exercise.cu"
-cp "$top"/kernels/{batch.cuh,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
+cp "$top"/kernels/{batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
@@ -47,24 +47,24 @@ while IFS='|' read -r what pattern; do
   ! found=$(grep -m 1 -E "$pattern" <<<"$text") || refuse "it has $what: ${found:0:80}"
 done <<'END2'
 assembly, an attribute or a pragma|(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec|__REDIRECT[A-Z_]*)([^A-Za-z0-9_]|$)
-an attribute|\[[[:space:]]*\[
+an attribute|\[\s*\[
 other spellings or joined words|##|%:|<:|\\u|\?\?
 functions of the compiler that leave the program|__builtin_[a-z_]*(jmp|return|frame|apply|address)
-a directive that pretends|^[[:space:]]*#[[:space:]]*(line|include_next|import|embed|ident|[0-9])
+a directive that pretends|^\s*#\s*(line|include_next|import|embed|ident|[0-9])
 END2
-! found=$(grep -E '^[[:space:]]*#[[:space:]]*pragma' <<<"$text" | grep -m 1 -vE 'pragma[[:space:]]+(unroll|once)') ||
+! found=$(grep -E '^\s*#\s*pragma' <<<"$text" | grep -m 1 -vE 'pragma\s+(unroll|once)') ||
   refuse "it has a pragma: $found"
-! found=$(grep -E '^[[:space:]]*#[[:space:]]*include' <<<"$text" | grep -m 1 -vE "include[[:space:]]*($HEADERS)[[:space:]]*$") ||
+! found=$(grep -E '^\s*#\s*include' <<<"$text" | grep -m 1 -vE "include\s*($HEADERS)\s*$") ||
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
 
 # ---- the object ----------------------------------------------------------------------------
 
 if [ "$kind" = emulator ]; then
-  awk -v NAME=kernels/exercise.cu -f "$top/src/emulator/launches.awk" kernels/exercise.cu >exercise.cu
-  for header in batch.cuh unrolled.cuh; do # which launch, too
-    awk -v NAME="$header" -f "$top/src/emulator/launches.awk" "$top/kernels/$header" >"headers/$header"
+  for name in kernels/exercise.cu headers/{batch,unrolled}.cuh; do
+    awk -v NAME="${name#headers/}" -f "$top/src/emulator/launches.awk" "$name" >rewritten
+    mv rewritten "$name"
   done
-  "${compiler[@]}" -Iheaders -x c++ -c exercise.cu -o object.o
+  "${compiler[@]}" -Iheaders -x c++ -c kernels/exercise.cu -o object.o
 else
   "${compiler[@]}" -Iheaders -c kernels/exercise.cu -o object.o
 fi

@@ -13,35 +13,30 @@
 #include "base/text.h"
 #include "engine/training.h"
 
-static void *field_of(const OptionRow *row, void *options) {
+/* Only set functions, whose options are not const, write there. */
+static void *field_of(const OptionRow *row, const void *options) {
   return (char *)options + row->field;
-}
-
-static const void *value_of(const OptionRow *row, const void *options) {
-  return (const char *)options + row->field;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 enum { MEGABYTE = 1000000 };
 
-/* Sets *whole to the whole number that the text begins with; *end follows it. False if it is none
-   from low to high. */
-static bool whole_at(const char *text, double low, double high, uint64_t *whole, char **end) {
+/* Sets *whole to the whole number that the text is. False if it is none from low to high. */
+static bool whole_of(const char *text, double low, double high, uint64_t *whole) {
+  char *end;
   errno = 0;
-  *whole = strtoull(text, end, 10);
-  return isdigit((unsigned char)*text) && !errno && (double)*whole >= low && (double)*whole <= high;
+  *whole = strtoull(text, &end, 10);
+  return isdigit((unsigned char)*text) && !*end && !errno && (double)*whole >= low &&
+         (double)*whole <= high;
 }
 
 static bool set_whole(const OptionRow *row, const char *value, void *options, Error *error) {
   const OptionKind *kind = row->kind;
   const bool may_be_auto = kind == &option_whole_or_auto;
   void *field = field_of(row, options);
-  uint64_t whole;
-  char *end;
-  if (may_be_auto && strcmp(value, "auto") == 0)
-    whole = 0;
-  else if (!whole_at(value, row->low, row->high, &whole, &end) || *end)
+  uint64_t whole = 0;
+  if (!(may_be_auto && strcmp(value, "auto") == 0) && !whole_of(value, row->low, row->high, &whole))
     return error_set(error, "--%s must be %sa whole number from %.0f to %" PRIu64 ", not '%s'",
                      row->name, may_be_auto ? "auto, or " : "", row->low,
                      row->high < 0x1p64 ? (uint64_t)row->high : UINT64_MAX, value);
@@ -56,9 +51,9 @@ static bool set_whole(const OptionRow *row, const char *value, void *options, Er
 
 static void get_whole(const OptionRow *row, const void *options, char *text, size_t size) {
   const OptionKind *kind = row->kind;
-  const int *small = value_of(row, options);
-  const float *number = value_of(row, options);
-  const uint64_t *large = value_of(row, options);
+  const int *small = field_of(row, options);
+  const float *number = field_of(row, options);
+  const uint64_t *large = field_of(row, options);
   const uint64_t whole = kind == &option_whole           ? (uint64_t)*small
                          : kind == &option_whole_or_auto ? (uint64_t)*number
                          : kind == &option_megabytes     ? *large / MEGABYTE
@@ -67,10 +62,10 @@ static void get_whole(const OptionRow *row, const void *options, char *text, siz
   snprintf(text, size, is_auto ? "auto" : "%" PRIu64, whole);
 }
 
-const OptionKind option_whole = {set_whole, get_whole, NULL, true};
-const OptionKind option_whole_or_auto = {set_whole, get_whole, NULL, false};
-const OptionKind option_whole64 = {set_whole, get_whole, NULL, true};
-const OptionKind option_megabytes = {set_whole, get_whole, NULL, true};
+const OptionKind option_whole = {set_whole, get_whole, NULL, true},
+                 option_whole_or_auto = {set_whole, get_whole, NULL, false},
+                 option_whole64 = {set_whole, get_whole, NULL, true},
+                 option_megabytes = {set_whole, get_whole, NULL, true};
 
 /* The number that the text begins with, NAN if it is none from low to high, as float32 has these;
  *end follows it. */
@@ -96,15 +91,12 @@ static bool set_float(const OptionRow *row, const char *value, void *options, Er
 }
 
 static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
-  const double number = *(const float *)value_of(row, options);
-  if (isnan(number))
-    snprintf(text, size, "auto");
-  else
-    text_number(text, size, number, true);
+  const double number = *(const float *)field_of(row, options);
+  snprintf(text, size, "%s", isnan(number) ? "auto" : number_text(number, true).text);
 }
 
-const OptionKind option_number = {set_float, get_float, NULL, true};
-const OptionKind option_number_or_auto = {set_float, get_float, NULL, true};
+const OptionKind option_number = {set_float, get_float, NULL, true},
+                 option_number_or_auto = {set_float, get_float, NULL, true};
 
 /* ---- words of a few ----------------------------------------------------------------------- */
 
@@ -117,7 +109,7 @@ static bool set_yes_no(const OptionRow *row, const char *value, void *options, E
 }
 
 static void get_yes_no(const OptionRow *row, const void *options, char *text, size_t size) {
-  snprintf(text, size, "%s", *(const bool *)value_of(row, options) ? "yes" : "no");
+  snprintf(text, size, "%s", *(const bool *)field_of(row, options) ? "yes" : "no");
 }
 
 const OptionKind option_yes_no = {set_yes_no, get_yes_no, NULL, false};
@@ -135,17 +127,15 @@ static bool set_choice(const OptionRow *row, const char *value, void *options, E
     *(int *)field_of(row, options) = choice;
     return true;
   }
-  char choices[128];
-  option_join_choices(row, ", ", choices, sizeof choices);
-  error_set(error, "--%s must be one of %s, not '%s'", row->name, choices, value);
-  Nearest nearest;
-  nearest_start(&nearest, value);
+  error_set(error, "--%s must be one of %s, not '%s'", row->name, option_choices(row, ", ").text,
+            value);
+  Nearest nearest = nearest_to(value);
   for (int i = 0; row->choices[i]; i++) nearest_try(&nearest, row->choices[i]);
   return nearest_append(&nearest, "", error);
 }
 
 static void get_choice(const OptionRow *row, const void *options, char *text, size_t size) {
-  snprintf(text, size, "%s", row->choices[*(const int *)value_of(row, options)]);
+  snprintf(text, size, "%s", row->choices[*(const int *)field_of(row, options)]);
 }
 
 const OptionKind option_choice = {set_choice, get_choice, NULL, false};
@@ -205,7 +195,7 @@ static bool set_word(const OptionRow *row, const char *value, void *options, Err
 
 /* Returns the index-th text of the field, from 0; NULL behind the last. */
 static const char *text_at(const OptionRow *row, const void *options, int index) {
-  const void *field = value_of(row, options);
+  const void *field = field_of(row, options);
   const PathList *list = field;
   if (row->kind == &option_paths) return index < list->count ? list->path[index] : NULL;
   if (index > 0) return NULL;
@@ -226,21 +216,15 @@ static const char *file_at(const OptionRow *row, const void *options, int index)
   return is_none || is_share || is_list ? NULL : path;
 }
 
-const OptionKind option_path = {set_path, get_text, file_at, false};
-const OptionKind option_name = {set_path, get_text, NULL, false};
-const OptionKind option_path_or_none = {set_path, get_text, file_at, false};
-const OptionKind option_share_or_path = {set_path, get_text, file_at, false};
-const OptionKind option_list_or_path = {set_path, get_text, file_at, false};
-const OptionKind option_paths = {set_paths, get_text, file_at, false};
-const OptionKind option_word = {set_word, get_text, file_at, false};
+const OptionKind option_path = {set_path, get_text, file_at, false},
+                 option_name = {set_path, get_text, NULL, false},
+                 option_path_or_none = {set_path, get_text, file_at, false},
+                 option_share_or_path = {set_path, get_text, file_at, false},
+                 option_list_or_path = {set_path, get_text, file_at, false},
+                 option_paths = {set_paths, get_text, file_at, false},
+                 option_word = {set_word, get_text, file_at, false};
 
 /* ---- lists, their items separated by commas ------------------------------------------------ */
-
-/* Adds an item to the text of a list. */
-static void add_item(char *text, size_t size, const char *item) {
-  const size_t used = strlen(text);
-  snprintf(text + used, size - used, "%s%s", used ? "," : "", item);
-}
 
 enum { LIST = 512 }; /* characters of a list, at most */
 
@@ -253,11 +237,10 @@ static char *items_of(const char *value, char copy[LIST], bool *good) {
 static bool set_sizes(const OptionRow *row, const char *value, void *options, Error *error) {
   HiddenSizes sizes = {0};
   bool good;
-  char copy[LIST], *rest = items_of(value, copy, &good), *end;
+  char copy[LIST], *rest = items_of(value, copy, &good);
   for (const char *item; good && (item = strsep(&rest, ","));) {
     uint64_t size;
-    good = whole_at(item, 1, NETWORK_MAX_HIDDEN, &size, &end) && !*end &&
-           sizes.count < NETWORK_MAX_LAYERS - 1;
+    good = whole_of(item, 1, NETWORK_MAX_HIDDEN, &size) && sizes.count < NETWORK_MAX_LAYERS - 1;
     if (good) sizes.size[sizes.count++] = (int)size;
   }
   if (!good)
@@ -270,13 +253,10 @@ static bool set_sizes(const OptionRow *row, const char *value, void *options, Er
 }
 
 static void get_sizes(const OptionRow *row, const void *options, char *text, size_t size) {
-  const HiddenSizes *sizes = value_of(row, options);
+  const HiddenSizes *sizes = field_of(row, options);
   snprintf(text, size, "%s", sizes->count ? "" : "none");
-  for (int i = 0; i < sizes->count; i++) {
-    char item[16];
-    snprintf(item, sizeof item, "%d", sizes->size[i]);
-    add_item(text, size, item);
-  }
+  for (int i = 0; i < sizes->count; i++)
+    text_append(text, size, "%s%d", i ? "," : "", sizes->size[i]);
 }
 
 const OptionKind option_sizes = {set_sizes, get_sizes, NULL, false};
@@ -302,13 +282,10 @@ static bool set_shares(const OptionRow *row, const char *value, void *options, E
 }
 
 static void get_shares(const OptionRow *row, const void *options, char *text, size_t size) {
-  const DropoutShares *shares = value_of(row, options);
+  const DropoutShares *shares = field_of(row, options);
   *text = '\0';
-  for (int i = 0; i < shares->count; i++) {
-    char item[32];
-    text_number(item, sizeof item, shares->share[i], true);
-    add_item(text, size, item);
-  }
+  for (int i = 0; i < shares->count; i++)
+    text_append(text, size, "%s%s", i ? "," : "", number_text(shares->share[i], true).text);
 }
 
 const OptionKind option_shares = {set_shares, get_shares, NULL, false};
@@ -336,26 +313,23 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
     *(AugmentStrengths *)field_of(row, options) = strengths;
     return true;
   }
-  char choices[128];
-  option_join_choices(row, ", ", choices, sizeof choices);
   return error_set(error,
                    "--%s must be none, or any of %s, separated by commas, each alone or with its "
                    "strength, as in %s=%g, not '%s'",
-                   row->name, choices, row->choices[0], AUGMENT_USUAL.most[0], value);
+                   row->name, option_choices(row, ", ").text, row->choices[0],
+                   AUGMENT_USUAL.most[0], value);
 }
 
 /* The usual strengths are left out. */
 static void get_strengths(const OptionRow *row, const void *options, char *text, size_t size) {
-  const AugmentStrengths *strengths = value_of(row, options);
+  const AugmentStrengths *strengths = field_of(row, options);
   snprintf(text, size, "%s", augment_any(*strengths) ? "" : "none");
   for (int k = 0; k < AUGMENT_KINDS; k++) {
     const float strength = strengths->most[k];
-    char number[32], item[64];
     if (strength == 0) continue;
-    text_number(number, sizeof number, strength, true);
-    const bool usual = strength == AUGMENT_USUAL.most[k];
-    snprintf(item, sizeof item, "%s%s%s", row->choices[k], usual ? "" : "=", usual ? "" : number);
-    add_item(text, size, item);
+    text_append(text, size, "%s%s", *text ? "," : "", row->choices[k]);
+    if (strength != AUGMENT_USUAL.most[k])
+      text_append(text, size, "=%s", number_text(strength, true).text);
   }
 }
 

@@ -3,25 +3,24 @@
 
 #include "cli/option_table.h"
 
-extern const OptionKind option_whole;          /* int, from low to high */
-extern const OptionKind option_whole_or_auto;  /* float: a whole number, or auto, which is 0 */
-extern const OptionKind option_whole64;        /* uint64_t, from low to high */
-extern const OptionKind option_megabytes;      /* uint64_t in bytes; low and high are megabytes */
-extern const OptionKind option_number;         /* float, from low to high */
-extern const OptionKind option_number_or_auto; /* the same, or auto, which is NAN */
-extern const OptionKind option_yes_no;         /* bool; an option without argument is yes */
-extern const OptionKind option_choice;         /* int or enum: an index of choices */
-extern const OptionKind option_strengths;      /* AugmentStrengths, its kinds named by choices */
-extern const OptionKind option_word;           /* const char *: the caller's word, any text */
-extern const OptionKind option_path;           /* char[OPTIONS_PATH] */
-extern const OptionKind option_name;           /* char[OPTIONS_PATH]: any text of a line */
-extern const OptionKind option_path_or_none;   /* char[OPTIONS_PATH]; none names no file */
-extern const OptionKind option_list_or_path;   /* char[OPTIONS_PATH]; a list has a comma */
-extern const OptionKind option_paths;          /* PathList: one more each time */
-extern const OptionKind
-    option_share_or_path;              /* char[OPTIONS_PATH]: a share up to high, or a path */
-extern const OptionKind option_sizes;  /* HiddenSizes */
-extern const OptionKind option_shares; /* DropoutShares, each from low to high */
+extern const OptionKind option_whole, /* int, from low to high */
+    option_whole_or_auto,             /* float: a whole number, or auto, which is 0 */
+    option_whole64,                   /* uint64_t, from low to high */
+    option_megabytes,                 /* uint64_t in bytes; low and high are megabytes */
+    option_number,                    /* float, from low to high */
+    option_number_or_auto,            /* the same, or auto, which is NAN */
+    option_yes_no,                    /* bool; an option without argument is yes */
+    option_choice,                    /* int or enum: an index of choices */
+    option_strengths,                 /* AugmentStrengths, its kinds named by choices */
+    option_word,                      /* const char *: the caller's word, any text */
+    option_path,                      /* char[OPTIONS_PATH] */
+    option_name,                      /* char[OPTIONS_PATH]: any text of a line */
+    option_path_or_none,              /* char[OPTIONS_PATH]; none names no file */
+    option_list_or_path,              /* char[OPTIONS_PATH]; a list has a comma */
+    option_paths,                     /* PathList: one more each time */
+    option_share_or_path,             /* char[OPTIONS_PATH]: a share up to high, or a path */
+    option_sizes,                     /* HiddenSizes */
+    option_shares;                    /* DropoutShares, each from low to high */
 
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
 enum { OPTIONS_LOADS = 32 };

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "cli/option_kinds.h"
 
 /* ---- the man page ------------------------------------------------------------------------- */
@@ -105,18 +106,16 @@ static void print_keyless(FILE *file, const OptionTable *table) {
 /* Prints what completes each option's value; for a number, that is its default. */
 static void print_cases(FILE *file, const OptionTable *table) {
   foreach_row (row, table) {
-    char choices[128];
     if (!row->argument) continue;
     fputs("    ", file);
     if (row->letter) fprintf(file, "-%c | ", row->letter);
-    if (row->choices) option_join_choices(row, " ", choices, sizeof choices);
     const char *initial = row->initial ? row->initial : "";
     fprintf(file, "--%s) _mlp_%s '%s' ;;\n", row->name,
             row->file                        ? "files"
             : row->kind == &option_strengths ? "list"
                                              : "words",
             row->endings   ? row->endings
-            : row->choices ? choices
+            : row->choices ? option_choices(row, " ").text
             : row->file    ? ""
                            : initial);
   }
@@ -142,12 +141,12 @@ void option_table_fill(const OptionTable *table, FILE *template, FILE *file) {
   char line[256];
   while (fgets(line, sizeof line, template)) {
     const char *rest = line, *at;
-    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
-      while ((at = strstr(rest, marks[m].text))) {
+    foreach (mark, marks)
+      while ((at = strstr(rest, mark->text))) {
         fwrite(rest, 1, (size_t)(at - rest), file);
-        rest = at + strlen(marks[m].text);
-        if (marks[m].print)
-          marks[m].print(file, table);
+        rest = at + strlen(mark->text);
+        if (mark->print)
+          mark->print(file, table);
         else
           fputs(MLP_TRAIN_VERSION, file);
       }

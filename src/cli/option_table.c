@@ -65,8 +65,7 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
     char word[NEAREST_LENGTH + 1];
     const char *name = given + strspn(given, "-");
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
-    Nearest nearest;
-    nearest_start(&nearest, word);
+    Nearest nearest = nearest_to(word);
     foreach_row (known, table) nearest_try(&nearest, known->name);
     nearest_append(&nearest, "--", error);
   }
@@ -127,22 +126,23 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
 
 enum { COLUMNS = 80, HELP_COLUMN = 26 };
 
-void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size) {
-  size_t used = 0;
-  for (int i = 0; row->choices[i] && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", row->choices[i]);
+OptionChoices option_choices(const OptionRow *row, const char *between) {
+  OptionChoices choices = {""};
+  for (int i = 0; row->choices && row->choices[i]; i++)
+    text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
+  return choices;
 }
 
 static void print_row(FILE *file, const OptionRow *row) {
-  char left[64], choices[128] = "", text[512];
+  char left[64], text[512];
   snprintf(left, sizeof left, "%c%c%c --%s %s", row->letter ? '-' : ' ',
            row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
            row->argument ? row->argument : "");
   const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
-  if (row->choices) option_join_choices(row, between, choices, sizeof choices);
   const bool has_default = row->argument && row->initial && *row->initial;
-  snprintf(text, sizeof text, "%s%s%s%s%s%s", choices, row->choices ? ": " : "", row->help,
-           has_default ? " [" : "", has_default ? row->initial : "", has_default ? "]" : "");
+  snprintf(text, sizeof text, "%s%s%s%s%s%s", option_choices(row, between).text,
+           row->choices ? ": " : "", row->help, has_default ? " [" : "",
+           has_default ? row->initial : "", has_default ? "]" : "");
   text_print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN, COLUMNS);
 }
 

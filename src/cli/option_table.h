@@ -22,9 +22,7 @@
 #pragma once
 
 #include <stddef.h>
-#include <stdio.h>
 
-#include "base/error.h"
 #include "base/output.h"
 
 typedef struct OptionRow OptionRow;
@@ -126,8 +124,12 @@ void option_table_help(const OptionTable *table, FILE *file);
    with what the table says in place of its marks. option_manual.c */
 void option_table_fill(const OptionTable *table, FILE *template, FILE *file);
 
-/* The values of a choice or a list with `between` between them. */
-void option_join_choices(const OptionRow *row, const char *between, char *text, size_t size);
+typedef struct {
+  char text[128];
+} OptionChoices;
+
+/* Returns the values of a choice or a list with `between` between them; "": it has none. */
+OptionChoices option_choices(const OptionRow *row, const char *between);
 
 enum { OPTION_FILES = 64 }; /* that a table can name, at most */
 

@@ -1,7 +1,6 @@
 /* The table of options of mlp-train, and the rules for options that do not go together. */
 #include "cli/options.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -14,13 +13,22 @@ static const char *const augmentations[] = {"shift", "rotate", "scale", "shear",
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
-/* A row of the table: group, where one begins; long name, argument, default, kind, field; who takes
-   it, what --resume makes of it; the help, and behind that what its value may be and its letter. */
-#define ROW(GROUP, NAME, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, ...)                      \
-  OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .group = (GROUP),         \
-             .takers = (TAKERS), .resume = (RESUME))
+/* A row of the table: long name, argument, default, kind, field; who takes it, what --resume makes
+   of it; the help, and behind that what its value may be, its letter, and the group that begins. */
+#define NAMED(NAME, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, ...)                           \
+  OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .takers = (TAKERS),       \
+             .resume = (RESUME))
+
+/* Rows whose field has the option's name; an option without argument, and a file that is written,
+   which one run has. */
+#define ROW(FIELD, ARGUMENT, INITIAL, KIND, TAKERS, RESUME, ...)                                   \
+  NAMED(#FIELD, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, __VA_ARGS__)
+#define FLAG(FIELD, TAKERS, ...) ROW(FIELD, NULL, NULL, option_yes_no, TAKERS, ONE_RUN, __VA_ARGS__)
+#define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
+  ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
 /* The values that a row allows; for a file its role, too, and how its name ends. */
+#define GROUP(NAME) .group = (NAME)
 #define SHORT(LETTER) .letter = (LETTER)
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
 #define CHOICES(NAMES) .choices = (NAMES)
@@ -53,186 +61,187 @@ enum {
 
 /* clang-format off */
 static const OptionRow table[] = {
-  ROW("network", "hidden", "SIZES", "300,100", option_sizes, training.hidden, TRAINING, RESUME_FREE,
-      "sizes of the hidden layers, or none"),
-  ROW(NULL, "classes", "N", "10", option_whole, training.classes, TRAINING, RESUME_FREE,
+  NAMED("hidden", "SIZES", "300,100", option_sizes, training.hidden, TRAINING, RESUME_FREE,
+      "sizes of the hidden layers, or none",
+      GROUP("network")),
+  NAMED("classes", "N", "10", option_whole, training.classes, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
-  ROW(NULL, "names", "FILE", "", option_list_or_path, names, ALL & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
+  ROW(names, "FILE", "", option_list_or_path, ALL & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
       READS("txt")),
 
-  ROW("training", "epochs", "N", "10", option_whole, training.epochs, TRAINING, RESUME_FREE,
+  NAMED("epochs", "N", "10", option_whole, training.epochs, TRAINING, RESUME_FREE,
       "passes over the training file",
-      RANGE(1, 1000000), SHORT('e')),
-  ROW(NULL, "batch", "ROWS", "64", option_whole, training.batch, TRAINING, RESUME_EPOCH,
+      RANGE(1, 1000000), SHORT('e'), GROUP("training")),
+  NAMED("batch", "ROWS", "64", option_whole, training.batch, TRAINING, RESUME_EPOCH,
       "rows per training step",
       RANGE(1, 65536), SHORT('b')),
-  ROW(NULL, "lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
+  NAMED("lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
       "initial learning rate; auto: 0.05 for sgd and nesterov, 0.001 for adam and adamw",
       RANGE(0, 100), SHORT('l')),
-  ROW(NULL, "optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
+  NAMED("optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
       "rule that updates the weights",
       CHOICES(options_optimizers)),
-  ROW(NULL, "momentum", "M", "0.9", option_number, training.rule.momentum, TRAINING, RESUME_FREE,
+  NAMED("momentum", "M", "0.9", option_number, training.rule.momentum, TRAINING, RESUME_FREE,
       "sgd, nesterov: fraction of the last update that is added again",
       RANGE(0, 1)),
-  ROW(NULL, "beta1", "B", "0.9", option_number, training.rule.beta1, TRAINING, RESUME_FREE,
+  NAMED("beta1", "B", "0.9", option_number, training.rule.beta1, TRAINING, RESUME_FREE,
       "adam, adamw: decay of the first-moment estimate",
       RANGE(0, 0.99999)),
-  ROW(NULL, "beta2", "B", "0.999", option_number, training.rule.beta2, TRAINING, RESUME_FREE,
+  NAMED("beta2", "B", "0.999", option_number, training.rule.beta2, TRAINING, RESUME_FREE,
       "adam, adamw: decay of the second-moment estimate",
       RANGE(0, 0.99999)),
-  ROW(NULL, "epsilon", "E", "1e-8", option_number, training.rule.epsilon, TRAINING, RESUME_FREE,
+  NAMED("epsilon", "E", "1e-8", option_number, training.rule.epsilon, TRAINING, RESUME_FREE,
       "adam, adamw: added to the root of the second moment before dividing by it",
       RANGE(1e-16, 1)),
-  ROW(NULL, "weight-decay", "D", "0", option_number, training.rule.weight_decay, TRAINING, RESUME_FREE,
+  NAMED("weight-decay", "D", "0", option_number, training.rule.weight_decay, TRAINING, RESUME_FREE,
       "pull of the weights, not the biases, towards 0",
       RANGE(0, 1)),
-  ROW(NULL, "label-smoothing", "E", "0", option_number, training.label_smoothing, NO_PLAIN_STEP, RESUME_FREE,
+  NAMED("label-smoothing", "E", "0", option_number, training.label_smoothing, NO_PLAIN_STEP, RESUME_FREE,
       "share of a training row's target that all classes have equally",
       RANGE(0, 0.9)),
-  ROW(NULL, "dropout", "P", "0", option_shares, training.dropout, NO_PLAIN_STEP, RESUME_FREE,
+  NAMED("dropout", "P", "0", option_shares, training.dropout, NO_PLAIN_STEP, RESUME_FREE,
       "share of a hidden layer's activations that a training step drops; or a share for each of "
       "these layers",
       RANGE(0, 0.95)),
-  ROW(NULL, "ema", "D", "0", option_number, training.ema, NO_PLAIN_STEP, RESUME_FREE,
+  NAMED("ema", "D", "0", option_number, training.ema, NO_PLAIN_STEP, RESUME_FREE,
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
-  ROW(NULL, "lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
+  NAMED("lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
       "multiplies the learning rate after each epoch",
       RANGE(0, 1)),
-  ROW(NULL, "lr-schedule", "KIND", "step", option_choice, training.schedule.kind, TRAINING, RESUME_FREE,
+  NAMED("lr-schedule", "KIND", "step", option_choice, training.schedule.kind, TRAINING, RESUME_FREE,
       "how the learning rate falls; step uses --lr-decay",
       CHOICES(schedules)),
-  ROW(NULL, "warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
+  NAMED("warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  ROW(NULL, "early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN | FOR_TUNE | LEVELS, RESUME_FREE,
+  NAMED("early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN | FOR_TUNE | LEVELS, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
-  ROW(NULL, "augment", "LIST", "none", option_strengths, training.augment, TRAINING, RESUME_EPOCH,
+  NAMED("augment", "LIST", "none", option_strengths, training.augment, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S: up to strength S",
       CHOICES(augmentations)),
-  ROW(NULL, "seed", "N", "1", option_whole64, training.seed, TRAINING, RESUME_ROWS,
+  NAMED("seed", "N", "1", option_whole64, training.seed, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
-  ROW(NULL, "ensemble", "N", NULL, option_whole, ensemble, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
+  ROW(ensemble, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
       "train N networks, of this seed and those after it, and judge their committee",
       RANGE(1, ENSEMBLE_MAX)),
-  ROW(NULL, "seeds", "N", NULL, option_whole, seeds, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
+  ROW(seeds, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "train N networks, of this seed and those after it, to see what chance makes of them",
       RANGE(1, ENSEMBLE_MAX)),
-  ROW(NULL, "sweep", "LIST", NULL, option_name, sweep, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
+  ROW(sweep, "LIST", NULL, option_name, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
       "find the best of lr=0.01:0.2:log,momentum=0.8,0.9 and other options, by validation rows"),
-  ROW(NULL, "trials", "N", NULL, option_whole, trials, FOR_SWEEP | LEVELS, ONE_RUN,
+  ROW(trials, "N", NULL, option_whole, FOR_SWEEP | LEVELS, ONE_RUN,
       "with --sweep: combinations to try; the best third of them goes on to more epochs",
       RANGE(1, TRIALS_MOST)),
 
-  ROW("data", "train", "FILE", "data/mnist_train.csv", option_path, train, TRAINING, RESUME_ROWS,
+  ROW(train, "FILE", "data/mnist_train.csv", option_path, TRAINING, RESUME_ROWS,
       "CSV or IDX file to train on",
-      READS("csv")),
-  ROW(NULL, "test", "FILE", "data/mnist_test.csv", option_path_or_none, test, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
+      READS("csv"), GROUP("data")),
+  ROW(test, "FILE", "data/mnist_test.csv", option_path_or_none, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
       "CSV or IDX to test on after each epoch, or at the end with --validation; or none",
       READS("csv")),
-  ROW(NULL, "validation", "FILE", "0", option_share_or_path, validation, TRAINING, RESUME_ROWS,
+  ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
       "CSV or IDX to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
       READS_OR_SHARE("csv", 0.9)),
-  ROW(NULL, "label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
+  NAMED("label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
-  ROW(NULL, "pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL & ~AT_EPOCH, RESUME_SAME,
+  NAMED("pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL & ~AT_EPOCH, RESUME_SAME,
       "pixel that is 1 to the network; or auto: the largest of the training rows",
       RANGE(1, 255)),
-  ROW(NULL, "mean", "M", "0", option_number, training.pixels.mean, ALL & ~AT_EPOCH, RESUME_SAME,
+  NAMED("mean", "M", "0", option_number, training.pixels.mean, ALL & ~AT_EPOCH, RESUME_SAME,
       "taken from each pixel after that",
       RANGE(-100, 100)),
-  ROW(NULL, "std", "S", "1", option_number, training.pixels.std, ALL & ~AT_EPOCH, RESUME_SAME,
+  NAMED("std", "S", "1", option_number, training.pixels.std, ALL & ~AT_EPOCH, RESUME_SAME,
       "divisor of each pixel after that",
       RANGE(1e-6, 1e6)),
-  ROW(NULL, "resident", "WHEN", "auto", option_choice, training.resident, TRAINING, RESUME_EPOCH,
+  NAMED("resident", "WHEN", "auto", option_choice, training.resident, TRAINING, RESUME_EPOCH,
       "whether all rows stay on the device; else they are streamed every epoch",
       CHOICES(residencies)),
 
-  ROW("device", "device", "NAME", "auto", option_choice, device, ALL, RESUME_FREE,
+  ROW(device, "NAME", "auto", option_choice, ALL, RESUME_FREE,
       "where to train; auto: a CUDA GPU if one works, else the CPU",
-      CHOICES(devices), SHORT('d')),
-  ROW(NULL, "device-memory", "MB", "0", option_megabytes, training.device_memory, ALL, RESUME_FREE,
+      CHOICES(devices), SHORT('d'), GROUP("device")),
+  NAMED("device-memory", "MB", "0", option_megabytes, training.device_memory, ALL, RESUME_FREE,
       "GPU memory to use at most; 0: no limit",
       RANGE(0, 1000000000)),
-  ROW(NULL, "fusion", "LEVEL", "auto", option_choice, training.fusion, ALL, RESUME_FREE,
+  NAMED("fusion", "LEVEL", "auto", option_choice, training.fusion, ALL, RESUME_FREE,
       "level of kernel fusion on a GPU; auto: the fastest",
       CHOICES(training_fusions), SHORT('f')),
-  ROW(NULL, "precision", "P", "fp32", option_choice, training.precision, ALL, RESUME_FREE,
+  NAMED("precision", "P", "fp32", option_choice, training.precision, ALL, RESUME_FREE,
       "precision of matrix products at fusion levels layer and step",
       CHOICES(precisions)),
-  ROW(NULL, "threads", "N", "0", option_whole, training.threads, ALL, RESUME_FREE,
+  NAMED("threads", "N", "0", option_whole, training.threads, ALL, RESUME_FREE,
       "CPU threads; 0: one per core",
       RANGE(0, 1024), SHORT('t')),
 
-  ROW("output", "quiet", NULL, "no", option_yes_no, quiet, ALL, ONE_RUN,
+  ROW(quiet, NULL, "no", option_yes_no, ALL, ONE_RUN,
       "print only the last epoch",
-      SHORT('q')),
-  ROW(NULL, "log", "FILE", "", option_path, log, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
+      SHORT('q'), GROUP("output")),
+  OUTPUT(log, "", ONE_RUN_ALONE | FOR_SEEDS,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  ROW(NULL, "plot", "FILE", "", option_path, plot, ONE_RUN_ALONE | FOR_SEEDS | FOR_SWEEP, ONE_RUN,
+  OUTPUT(plot, "", ONE_RUN_ALONE | FOR_SEEDS | FOR_SWEEP,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
-  ROW(NULL, "weights", "FILE", "", option_path, weights, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
+  OUTPUT(weights, "", ONE_RUN_ALONE | ROWS_WITH_LABELS,
       "draw the filters of the first layer as a PNG",
       WRITES("png")),
-  ROW(NULL, "mistakes", "FILE", "", option_path, mistakes, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
+  OUTPUT(mistakes, "", ONE_RUN_ALONE | ROWS_WITH_LABELS,
       "draw the most confidently wrong test or validation rows as a PNG",
       WRITES("png")),
-  ROW(NULL, "confusion", "FILE", "", option_path, confusion, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
+  OUTPUT(confusion, "", ONE_RUN_ALONE | ROWS_WITH_LABELS,
       "draw the confusion matrix of the test or validation rows as a PNG",
       WRITES("png")),
-  ROW(NULL, "html", "FILE", "", option_path, html, ONE_RUN_ALONE | ROWS_WITH_LABELS, ONE_RUN,
+  OUTPUT(html, "", ONE_RUN_ALONE | ROWS_WITH_LABELS,
       "write a web page on which one draws digits for the network, with mistakes of it on those rows",
       WRITES("html")),
 
-  ROW("model", "save", "FILE", "", option_path, save, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
+  OUTPUT(save, "", ONE_RUN_ALONE | FOR_ENSEMBLE,
       "save the network in FILE, in safetensors format",
-      WRITES_EVEN_BARE("safetensors st")),
-  ROW(NULL, "resume", "FILE", NULL, option_path, resume, ONE_RUN_ALONE, ONE_RUN,
+      WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
+  ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
       READS("safetensors")),
-  ROW(NULL, "init", "FILE", NULL, option_path, init, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
+  ROW(init, "FILE", NULL, option_path, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
       "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
       READS("safetensors")),
-  ROW(NULL, "load", "FILE", NULL, option_paths, load, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
+  ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",
       READS("safetensors")),
-  ROW(NULL, "evaluate", NULL, NULL, option_yes_no, evaluate, ALL, ONE_RUN,
+  FLAG(evaluate, ALL,
       "evaluate the loaded network on --test"),
-  ROW(NULL, "predict", "FILE", NULL, option_path, predict, ALL, ONE_RUN,
+  ROW(predict, "FILE", NULL, option_path, ALL, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
       READS("csv")),
-  ROW(NULL, "output", "FILE", NULL, option_path, output, FOR_PREDICT | LEVELS, ONE_RUN,
+  OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv jsonl")),
-  ROW(NULL, "probabilities", NULL, NULL, option_yes_no, probabilities, FOR_PREDICT | LEVELS, ONE_RUN,
+  FLAG(probabilities, FOR_PREDICT | LEVELS,
       "with --predict: add the probability of every class"),
-  ROW(NULL, "classify", NULL, NULL, option_yes_no, classify, ALL, ONE_RUN,
+  FLAG(classify, ALL,
       "predict the digits in each picture named at the end"),
-  ROW(NULL, "confidence", "P", "0.9", option_number, confidence, FOR_CLASSIFY | LEVELS, ONE_RUN,
+  ROW(confidence, "P", "0.9", option_number, FOR_CLASSIFY | LEVELS, ONE_RUN,
       "with --classify: an answer less likely than P is unsure",
       RANGE(0, 1)),
-  ROW(NULL, "json", NULL, NULL, option_yes_no, json, (ALL & ~TRAINING & ~FOR_HTML) | LEVELS, ONE_RUN,
+  FLAG(json, (ALL & ~TRAINING & ~FOR_HTML) | LEVELS,
       "print a line of JSON per picture, per row, or of an evaluation"),
-  ROW(NULL, "show", "FILE", NULL, option_path, show, FOR_CLASSIFY | LEVELS, ONE_RUN,
+  OUTPUT(show, NULL, FOR_CLASSIFY | LEVELS,
       "with --classify: draw the pictures and what the network saw of them as a PNG",
       WRITES("png")),
 
-  ROW("other", "tune", "FILE", NULL, option_path, tune, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
+  OUTPUT(tune, NULL, FOR_TRAIN | FOR_TUNE | LEVELS,
       "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
-      WRITES("png")),
-  ROW(NULL, "dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
+      WRITES("png"), GROUP("other")),
+  NAMED("dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
       "print the options as a configuration file and exit"),
-  ROW(NULL, "config", "FILE", NULL, option_path, config, ALL, ONE_RUN,
+  ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
       "read options from FILE, or a preset like mnist.conf; the command line wins",
       READS("conf"), SHORT('c')),
 
@@ -259,15 +268,15 @@ const OptionTable options_table = {
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
              "interrupted.\n",
     .rows = table,
-    .count = sizeof table / sizeof *table};
+    .count = LENGTH(table)};
 
 bool options_is_saved(const OptionRow *row) {
   return row->initial && row->resume != ONE_RUN;
 }
 
 bool options_may_be_swept(const OptionRow *row) {
-  return row->initial && *row->initial && row->kind && !row->file && row->resume != ONE_RUN &&
-         row->takers & FOR_SWEEP && strcmp(row->name, "epochs") != 0;
+  return options_is_saved(row) && *row->initial && !row->file && row->takers & FOR_SWEEP &&
+         strcmp(row->name, "epochs") != 0;
 }
 
 void options_settle_rate(Options *options) {
@@ -282,6 +291,10 @@ double options_hold_out(const Options *options) {
 
 const char *options_validation_file(const Options *options) {
   return isnan(option_share(options->validation)) ? options->validation : NULL;
+}
+
+bool options_validates(const Options *options) {
+  return options_hold_out(options) > 0 || options_validation_file(options);
 }
 
 const char *options_test_file(const Options *options) {
@@ -306,16 +319,17 @@ const char *options_changed(const Options *options, const Options *others, Resum
 
 /* The command that the options ask for; 0: none, with --load alone. */
 static unsigned command_of(const Options *o) {
-  if (o->load.count == 0 && o->sweep[0]) return FOR_SWEEP;
-  if (o->load.count == 0 && (o->ensemble || o->seeds))
-    return o->ensemble ? FOR_ENSEMBLE : FOR_SEEDS;
-  return o->tune[0]           ? FOR_TUNE
-         : o->evaluate        ? FOR_EVALUATE
-         : o->predict[0]      ? FOR_PREDICT
-         : o->classify        ? FOR_CLASSIFY
-         : o->load.count == 0 ? FOR_TRAIN
-         : o->html[0]         ? FOR_HTML
-                              : 0;
+  const bool trains = o->load.count == 0;
+  return trains && o->sweep[0]   ? FOR_SWEEP
+         : trains && o->ensemble ? FOR_ENSEMBLE
+         : trains && o->seeds    ? FOR_SEEDS
+         : o->tune[0]            ? FOR_TUNE
+         : o->evaluate           ? FOR_EVALUATE
+         : o->predict[0]         ? FOR_PREDICT
+         : o->classify           ? FOR_CLASSIFY
+         : trains                ? FOR_TRAIN
+         : o->html[0]            ? FOR_HTML
+                                 : 0;
 }
 
 /* The first option with another value than the default that `taker` does not take. given: on the
@@ -339,13 +353,11 @@ static bool check_command(const Options *o, unsigned command, Error *error) {
   if (!(command & SEVERAL_RUNS)) return true;
   const OptionRow *other = misplaced(o, command, false);
   if (other)
-    return error_set(error,
-                     command == FOR_TUNE ? "--tune only looks for a learning rate: leave out --%s"
-                     : command == FOR_ENSEMBLE
-                         ? "--ensemble trains and saves several new networks: leave out --%s"
-                     : command == FOR_SEEDS
-                         ? "--seeds compares several new networks: leave out --%s"
-                         : "--sweep compares several new networks: leave out --%s",
+    return error_set(error, "--%s: leave out --%s",
+                     command == FOR_TUNE       ? "tune only looks for a learning rate"
+                     : command == FOR_ENSEMBLE ? "ensemble trains and saves several new networks"
+                     : command == FOR_SEEDS    ? "seeds compares several new networks"
+                                               : "sweep compares several new networks",
                      other->name);
   return command != FOR_TUNE || o->training.resident != RESIDENT_NO ||
          error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");

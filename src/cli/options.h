@@ -6,11 +6,6 @@
    keys are the long names. The command line wins over the file, wherever --config stands. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include "base/error.h"
 #include "cli/option_kinds.h"
 #include "engine/device.h"
 #include "train/trainer.h"
@@ -78,6 +73,8 @@ const char *options_changed(const Options *options, const Options *others, Resum
    to judge by, NULL: none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
+/* True if either is given. */
+bool options_validates(const Options *options);
 /* --test, NULL: none. */
 const char *options_test_file(const Options *options);
 

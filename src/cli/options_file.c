@@ -1,7 +1,6 @@
 /* The configuration file: reading one, and writing the options as one. */
 #include <errno.h>
 #include <ini.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/stream.h"
@@ -51,8 +50,7 @@ static char *read_line(char *line, int size, void *context) {
 
 /* The row of a key. NULL with *error set, and the key that it may have meant: there is none. */
 static const OptionRow *find_key(const char *key, Error *error) {
-  Nearest nearest;
-  nearest_start(&nearest, key);
+  Nearest nearest = nearest_to(key);
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
     if (strcmp(row->name, key) == 0) return row;
@@ -105,9 +103,9 @@ static FILE *open_config(const char *path) {
   char preset[3 * OPTIONS_PATH], name[OPTIONS_PATH + 64];
   FILE *file = stream_open_input(path);
   if (file || errno != ENOENT || strchr(path, '/')) return file;
-  for (size_t i = 0; !file && i < sizeof folders / sizeof *folders; i++) {
-    snprintf(name, sizeof name, "%s/%s", folders[i], path);
-    if (text_beside_program(preset, sizeof preset, name)) file = stream_open_input(preset);
+  foreach (folder, folders) {
+    snprintf(name, sizeof name, "%s/%s", *folder, path);
+    if (!file && text_beside_program(preset, sizeof preset, name)) file = stream_open_input(preset);
   }
   if (!file) errno = ENOENT;
   return file;

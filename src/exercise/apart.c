@@ -12,10 +12,7 @@
 #endif
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#include "base/clock.h"
 
 void *apart_memory(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -30,22 +27,27 @@ void apart_release(void *memory, size_t bytes) {
 static const struct {
   int number;
   const char *name;
-} caused[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"},
-              {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"}, {SIGSYS, "SIGSYS"}, {SIGXCPU, "SIGXCPU"}};
-enum { CAUSED = sizeof caused / sizeof *caused };
+} caused[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+              {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"},
+              {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"}, {SIGALRM, "SIGALRM"}};
 
-enum { MOST_SAID = 4096 /* bytes that a process may print */ };
+enum {
+  CAUSED = sizeof caused / sizeof *caused,
+  MOST_SAID = 4096, /* bytes that a process may print */
+  PATIENCE = 10     /* how much longer than it may work it may take, for a machine may be busy */
+};
 
 /* The new process. Whoever calls exit() has not set *done, whatever the code. */
 static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
-  const struct rlimit seconds = {(rlim_t)ceil(limit), (rlim_t)ceil(limit) + 1};
+  const unsigned seconds = (unsigned)ceil(limit);
   setpgid(0, 0);
-  setrlimit(RLIMIT_CPU, &seconds);
+  setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds + 1});
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
   dup2(fileno(said), STDOUT_FILENO);
   dup2(fileno(said), STDERR_FILENO);
   for (int i = 0; i < CAUSED; i++) signal(caused[i].number, SIG_DFL);
+  alarm(PATIENCE * seconds);
   signal(SIGXFSZ, SIG_IGN);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* a grader that is interrupted leaves nobody behind */
@@ -54,21 +56,6 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   fflush(NULL);
   *done = true;
   _exit(0);
-}
-
-/* How much longer than it may work it may take, for a machine may be busy with others. */
-enum { PATIENCE = 10 };
-
-/* Waits for the process. Its status goes to *status; false: it has not ended in time. */
-static bool wait_for(pid_t process, double limit, int *status) {
-  const double end = seconds_now() + PATIENCE * limit;
-  for (long pause = 50000;; pause = pause < 5000000 ? 2 * pause : pause) { /* nanoseconds */
-    const pid_t ended = waitpid(process, status, WNOHANG);
-    if (ended == process) return true;
-    if (ended < 0 && errno != EINTR) return false;
-    if (seconds_now() > end) return false;
-    nanosleep(&(struct timespec){0, pause}, NULL);
-  }
 }
 
 /* Prints what the process printed, each line after a bar: nobody takes it for ours. */
@@ -82,7 +69,21 @@ static void print_said(FILE *said) {
   if (!starts) putchar('\n');
 }
 
-bool apart_run(void (*work)(void *context), void *context, double limit, Apart *apart,
+static void describe(int status, bool done, double limit, char end[APART_TEXT]) {
+  const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  const char *name = "a signal";
+  for (int i = 0; i < CAUSED; i++)
+    if (caused[i].number == by) name = caused[i].name;
+  *end = '\0';
+  if (by == SIGXCPU || by == SIGALRM)
+    snprintf(end, APART_TEXT, "it had not returned after %.3g s", limit);
+  else if (by)
+    snprintf(end, APART_TEXT, "it was ended by %s (%s)", name, strsignal(by));
+  else if (!done)
+    snprintf(end, APART_TEXT, "it called exit(%d)", WEXITSTATUS(status));
+}
+
+bool apart_run(void (*work)(void *context), void *context, double limit, char end[APART_TEXT],
                Error *error) {
   bool *done = apart_memory(sizeof *done);
   int status = 0;
@@ -92,16 +93,10 @@ bool apart_run(void (*work)(void *context), void *context, double limit, Apart *
   if (process == 0) work_and_end(work, context, limit, said, done);
   if (process > 0) {
     setpgid(process, process); /* whoever comes first */
-    const bool ended = wait_for(process, limit, &status);
-    kill(-process, SIGKILL); /* and what it has started */
-    if (!ended) waitpid(process, &status, 0);
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
+    kill(-process, SIGKILL); /* what it has started */
     print_said(said);
-    if (!ended || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
-      *apart = (Apart){APART_HUNG, 0};
-    else if (WIFSIGNALED(status))
-      *apart = (Apart){APART_KILLED, WTERMSIG(status)};
-    else
-      *apart = (Apart){*done ? APART_DONE : APART_EXITED, WEXITSTATUS(status)};
+    describe(status, *done, limit, end);
   } else {
     error_set(error, "%s: %s",
               said ? "a function's process cannot be started"
@@ -111,16 +106,4 @@ bool apart_run(void (*work)(void *context), void *context, double limit, Apart *
   if (said) fclose(said);
   apart_release(done, sizeof *done);
   return process > 0;
-}
-
-void apart_describe(const Apart *apart, double limit, char *text, size_t size) {
-  const char *name = "a signal";
-  for (int i = 0; i < CAUSED; i++)
-    if (caused[i].number == apart->value) name = caused[i].name;
-  if (apart->end == APART_HUNG)
-    snprintf(text, size, "it had not returned after %.3g s", limit);
-  else if (apart->end == APART_KILLED)
-    snprintf(text, size, "it was ended by %s (%s)", name, strsignal(apart->value));
-  else
-    snprintf(text, size, "it called exit(%d)", apart->value);
 }

@@ -75,6 +75,8 @@ ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Random values. */
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed);
+/* The label of a row of the step, of those that it has. */
+uint16_t exercise_label(const ExerciseProblem *problem, int row);
 /* The results that are expected of the function, by loops in float64. */
 void exercise_expect(ExerciseProblem *problem);
 void exercise_free(ExerciseProblem *problem);
@@ -116,8 +118,8 @@ enum { RIVALS = 2 };
 typedef struct {
   bool called;
   int launches;
-  char complaint[384]; /* "" if nothing is wrong with the call itself */
-  EmulatorRecord record;
+  char complaint[384];           /* "" if nothing is wrong with the call itself */
+  char found[4096], costs[1536]; /* lines of the emulator's: errors, what costs most */
   EmulatorCounts counts;
   double moved_bytes;         /* NAN: not counted; each byte once in a kernel */
   double seconds[1 + RIVALS]; /* of it and of its rivals, NAN: not timed */

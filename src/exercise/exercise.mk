@@ -1,5 +1,4 @@
-# Scores the exercise: of the project's Makefile and the student kit's, which have
-# SEALED_FLAGS, of nvcc, and link the scorers.
+# Scores the exercise: of the project's Makefile and the student kit's, which link the scorers.
 
 # An instruction of the source stays one access, nothing is vectorised or left out, and basic blocks
 # stand in the order of the source: src/emulator/counts.cpp.
@@ -15,7 +14,11 @@ $(BUILD)/sealed_emulator.o: kernels/exercise.cu $(wildcard src/emulator/*.h) scr
 	@CXX='$(CXX)' scripts/seal_exercise.sh emulator $< $@ $(WATCHED_CXX) -w -include emulator/device.h
 $(BUILD)/sealed_gpu.o: kernels/exercise.cu scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@CXX='$(CXX)' scripts/seal_exercise.sh gpu $< $@ $(NVCC) $(SEALED_FLAGS)
+	@CXX='$(CXX)' scripts/seal_exercise.sh gpu $< $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+
+# What src/measure/cuda/launch_count.c counts, put in the place of what the host calls.
+LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
+            cudaGraphLaunch
 
 # On a GPU where there is one.
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)

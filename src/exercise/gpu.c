@@ -121,32 +121,26 @@ bool exercise_start(Error *error) {
 typedef struct {
   char name[128];
   Error error;
-  bool found;
 } Found;
 
 static void look(void *context) {
   Found *found = context;
   struct cudaDeviceProp properties;
   int device;
-  found->found =
-      exercise_start(&found->error) &&
+  if (exercise_start(&found->error) &&
       cuda_done(cudaGetDevice(&device), "finding the device", &found->error) &&
-      cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", &found->error);
-  if (found->found) snprintf(found->name, sizeof found->name, "%.127s", properties.name);
+      cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", &found->error))
+    snprintf(found->name, sizeof found->name, "%.127s", properties.name);
 }
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   static Found *found; /* whose name the backend has */
-  Apart apart;
+  char end[APART_TEXT];
   found = apart_memory(sizeof *found);
   if (!found) return error_set(error, "no memory to share with a process");
-  if (!apart_run(look, found, LIMIT, &apart, error)) return false;
-  if (apart.end != APART_DONE) {
-    char text[96];
-    apart_describe(&apart, LIMIT, text, sizeof text);
-    return error_set(error, "the process that looked for a GPU does not answer: %s", text);
-  }
-  if (!found->found) return error_set(error, "%s", found->error.text);
+  if (!apart_run(look, found, LIMIT, end, error)) return false;
+  if (*end) return error_set(error, "the process that looked for a GPU does not answer: %s", end);
+  if (*found->error.text) return error_set(error, "%s", found->error.text);
   *backend = (ExerciseBackend){.device = found->name,
                                .on_gpu = true,
 #ifndef STUDENT_KIT

@@ -17,13 +17,10 @@ SEED_GIVEN := $(filter command environment,$(origin SEED))
 SEED   ?= 1
 BUILD  := build
 
-FLAGS  := -std=c11 -D_POSIX_C_SOURCE=200809L -DSTUDENT_KIT -Isrc -Ikernels $(CFLAGS) -Wall -fPIE -fopenmp \
+FLAGS  := -std=c11 -D_POSIX_C_SOURCE=200809L -DSTUDENT_KIT -DMLP_TRAIN_VERSION='"kit"' -Isrc -Ikernels $(CFLAGS) -Wall -fPIE -fopenmp \
           -ffunction-sections -MMD -MP
-WRAP   := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
-          cudaGraphLaunch
 HOST   := $(filter-out %/gpu.c %/emulated.c,$(wildcard src/mlp_exercise.c src/base/*.c \
-            src/measure/*.c src/exercise/*.c))
-SEALED_FLAGS = -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+            src/cli/*.c src/measure/*.c src/exercise/*.c))
 
 help:
 	@sed -n 's/^#   \(.*\)/\1/p' Makefile
@@ -42,7 +39,7 @@ $(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src
 # What has no caller here wants kernels that are not here.
 $(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
                              $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(BUILD)/sealed_gpu.o
-	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(WRAP:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
+	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
 	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lm -lpthread
 
 $(BUILD)/emulated/%.o: %.c

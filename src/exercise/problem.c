@@ -114,13 +114,10 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   p->array[ARRAY_ORDER].given = order;
 }
 
-/* The labels of the step's rows. */
-static uint16_t *labels_of_step(const ExerciseProblem *p) {
+uint16_t exercise_label(const ExerciseProblem *p, int row) {
   const uint16_t *labels = p->array[ARRAY_LABELS].given;
   const uint32_t *order = p->array[ARRAY_ORDER].given;
-  uint16_t *of_step = reference_zeros((size_t)p->filled, sizeof *of_step);
-  for (int r = 0; r < p->filled; r++) of_step[r] = labels[order[p->shape.first + r]];
-  return of_step;
+  return labels[order[p->shape.first + row]];
 }
 
 /* ---- what is expected -----------------------------------------------------------------------
@@ -215,64 +212,57 @@ static void expect_update(ExerciseProblem *p) {
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
-/* Bounds the error of z - max - log(sum(exp(z - max))) for a logit `below` the maximum: the
-   difference and what exp makes of its rounding, and a sum of exponentials that may have been
-   rescaled at every term. */
+/* Bounds the error of z - max - log(sum(exp(z - max))), which is `below` 0: the difference and what
+   exp makes of its rounding, and a sum of exponentials that may have been rescaled at every term.
+ */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }
 
 static void expect_softmax(ExerciseProblem *p) {
-  const size_t rows = (size_t)p->shape.rows, classes = (size_t)p->shape.out;
+  const int classes = p->shape.out;
   ExerciseArray *a = &p->array[ARRAY_P];
   double *z = doubles_of(&p->array[ARRAY_Z], false);
-  double *largest = reference_zeros(rows, sizeof *largest),
-         *sum = reference_zeros(rows, sizeof *sum);
   expect_from(a);
-  for (size_t r = 0; r < rows; r++) largest[r] = -INFINITY;
-  for (size_t i = 0; i < count_of(a); i++) largest[i / classes] = fmax(largest[i / classes], z[i]);
-  for (size_t i = 0; i < count_of(a); i++) sum[i / classes] += exp(z[i] - largest[i / classes]);
-  for (size_t i = 0; i < count_of(a); i++) {
-    const double below = largest[i / classes] - z[i];
-    a->expected[i] = -below - log(sum[i / classes]);
-    a->allowed[i] = log_allowed(below, p->shape.out);
+  for (int r = 0; r < p->shape.rows; r++) {
+    const double *row = z + cell(r, classes, 0);
+    double loss; /* were the label 0 */
+    reference_cross_entropy(row, &(uint16_t){0}, 1, classes, &loss);
+    for (int c = 0; c < classes; c++) {
+      const double below = row[0] - row[c] + loss;
+      a->expected[cell(r, classes, c)] = -below;
+      a->allowed[cell(r, classes, c)] = log_allowed(below, classes);
+    }
   }
-  free(largest);
-  free(sum);
   free(z);
 }
 
 /* Losses and their gradient of the rows that the step has, gradient 0 of the others. */
-static void expect_rows(ExerciseProblem *p, const double *z, const uint16_t *labels) {
-  const int classes = p->shape.out, first = p->shape.first;
+static void expect_loss(ExerciseProblem *p) {
+  const int classes = p->shape.out;
   ExerciseArray *dz = &p->array[ARRAY_DZ], *loss = &p->array[ARRAY_LOSS];
   ExerciseArray *correct = &p->array[ARRAY_CORRECT];
-  reference_cross_entropy(z, labels, p->filled, classes, loss->expected + first);
-  reference_cross_entropy_gradient(z, labels, p->filled, classes, 1.0 / fmax(p->filled, 1),
-                                   dz->expected);
+  double *z = doubles_of(&p->array[ARRAY_Z], false);
+  expect_from(dz);
+  expect_from(loss);
+  expect_from(correct);
+  for (int i = 0; i < p->shape.end; i++) /* nobody writes results but those of the step */
+    loss->allowed[i] = correct->allowed[i] = -1;
   for (int r = 0; r < p->filled; r++) {
-    const double *row = z + (size_t)r * (size_t)classes;
-    correct->expected[first + r] = (double)reference_correct(row, labels + r, 1, classes);
-    correct->allowed[first + r] = 0;
-    loss->allowed[first + r] = log_allowed(loss->expected[first + r], classes);
+    const int at = p->shape.first + r;
+    const size_t first = cell(r, classes, 0);
+    const uint16_t label = exercise_label(p, r);
+    reference_cross_entropy(z + first, &label, 1, classes, &loss->expected[at]);
+    reference_cross_entropy_gradient(z + first, &label, 1, classes, 1.0 / p->filled,
+                                     dz->expected + first);
+    correct->expected[at] = (double)reference_correct(z + first, &label, 1, classes);
+    correct->allowed[at] = 0;
+    loss->allowed[at] = log_allowed(loss->expected[at], classes);
     for (int c = 0; c < classes; c++) {
-      const size_t i = (size_t)r * (size_t)classes + (size_t)c;
-      const double probability = dz->expected[i] * p->filled + (c == labels[r] ? 1 : 0);
-      dz->allowed[i] = ROUNDING * (4 * (classes + 4) * probability + 4) / p->filled;
+      const double probability = dz->expected[first + (size_t)c] * p->filled + (c == label ? 1 : 0);
+      dz->allowed[first + (size_t)c] = ROUNDING * (4 * (classes + 4) * probability + 4) / p->filled;
     }
   }
-}
-
-static void expect_loss(ExerciseProblem *p) {
-  double *z = doubles_of(&p->array[ARRAY_Z], false);
-  uint16_t *labels = labels_of_step(p);
-  expect_from(&p->array[ARRAY_DZ]);
-  expect_from(&p->array[ARRAY_LOSS]);
-  expect_from(&p->array[ARRAY_CORRECT]);
-  for (int i = 0; i < p->shape.end; i++) /* nobody writes results but those of the step */
-    p->array[ARRAY_LOSS].allowed[i] = p->array[ARRAY_CORRECT].allowed[i] = -1;
-  expect_rows(p, z, labels);
-  free(labels);
   free(z);
 }
 

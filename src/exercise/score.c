@@ -40,61 +40,53 @@ static uint8_t *share(Process *p, size_t *bytes) {
     if (pass == 0 && !(block = apart_memory(*bytes))) return NULL;
   }
   p->calls = (ExerciseCall *)(void *)block;
+  for (int i = 0; i < CALLS; i++)
+    p->calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
   return block;
 }
 
-static void tell(const ExerciseCall *call, bool costs, ExerciseScore *score) {
-#ifdef ON_EMULATOR
-  const size_t used = strlen(score->told);
-  char *told = score->told + used;
-  emulator_told(&call->record, costs, costs ? 3 : 8, told, sizeof score->told - used);
-  if (*told && !costs && !*score->wrong)
-    snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(told, "\n"), told);
-#else
-  (void)call, (void)costs, (void)score;
-#endif
-}
-
 /* Says what became of the calls of a process that has ended. */
-static void judge_all(Process *p, const Apart *apart, double limit, ExerciseScore *score) {
+static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   int called = 0, launches = 0;
   for (; called < CALLS && p->calls[called].called && !*score->wrong; called++) {
     const ExerciseCall *call = &p->calls[called];
-    tell(call, false, score);
+    strcpy(score->told, call->found);
+    snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(call->found, "\n"),
+             call->found);
     exercise_expect(&p->problems[called]);
     if (!*score->wrong) exercise_judge_call(&p->problems[called], call, called == MEASURED, score);
     if (call->launches > launches) launches = call->launches;
   }
   if (!*score->wrong && called < CALLS)
     snprintf(score->wrong, sizeof score->wrong, "%.400s", p->calls[called].complaint);
-  if (!*score->wrong && apart->end != APART_DONE)
-    apart_describe(apart, limit, score->wrong, sizeof score->wrong);
+  if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%s", end);
   score->right = !*score->wrong && called == CALLS;
   score->call = p->calls[MEASURED];
-  if (score->right) tell(&score->call, true, score);
+  if (score->right) strcpy(score->told, score->call.costs);
   score->call.launches = launches;
   score->fused = score->right && launches == 1;
 }
 
+/* The index-th that is drawn from the seed, or the measured one. */
+static ExerciseProblem problem_of(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
+                                  int index) {
+  const ExerciseShape shape =
+      index == MEASURED ? exercise_measured_shape(backend, task) : exercise_shape(seed, index);
+  return exercise_problem(task, shape,
+                          seed * 1000 + (uint64_t)(10 * index) + (uint64_t)(index % 2));
+}
+
 static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
                        ExerciseScore *score) {
-  Apart apart;
-  Error error;
+  char end[APART_TEXT];
+  Error error = {.text = "no memory to share with a process"};
   size_t bytes;
   Process p;
-  for (int i = 0; i < CALLS; i++)
-    p.problems[i] = exercise_problem(
-        task, i < MEASURED ? exercise_shape(seed, i) : exercise_measured_shape(backend, task),
-        seed * 1000 + (uint64_t)(10 * i) + (uint64_t)(i % 2));
+  for (int i = 0; i < CALLS; i++) p.problems[i] = problem_of(backend, task, seed, i);
   *score = (ExerciseScore){.dram_bytes = NAN, .cache_bytes = NAN};
   uint8_t *block = share(&p, &bytes);
-  for (int i = 0; block && i < CALLS; i++) {
-    p.calls[i].moved_bytes = NAN;
-    for (int k = 0; k <= RIVALS; k++) p.calls[i].seconds[k] = NAN;
-  }
-  if (!block) error_set(&error, "no memory to share with a process");
-  if (block && apart_run(call_all, &p, backend->limit, &apart, &error))
-    judge_all(&p, &apart, backend->limit, score);
+  if (block && apart_run(call_all, &p, backend->limit, end, &error))
+    judge_all(&p, end, score);
   else
     snprintf(score->wrong, sizeof score->wrong, "%.400s", error.text);
   apart_release(block, bytes);
@@ -115,8 +107,7 @@ bool exercise_once(const ExerciseBackend *backend, Error *error) {
   bool good = exercise_start(error);
   for (int task = 0; good && task < TASKS; task++) {
     ExerciseCall call = {0};
-    ExerciseProblem problem = exercise_problem(
-        (ExerciseTask)task, exercise_measured_shape(backend, (ExerciseTask)task), 1);
+    ExerciseProblem problem = problem_of(backend, (ExerciseTask)task, 1, MEASURED);
     good = exercise_run(&problem, false, &call, error);
     exercise_free(&problem);
   }

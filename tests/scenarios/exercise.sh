@@ -80,7 +80,7 @@ assembly|void call() { as\\\nm("syscall"); }|call();
 pragma|#pragma GCC optimize("O3")|
 a directive that pretends|#line 1 "batch.cuh"|
 attribute|extern "C" void *pick(); void known() __attribute__((ifunc("pick")));|known();
-uses emulator_record execv fopen fork longjmp malloc ptrace, |#include <stdio.h>\nextern "C" int fork(), execv(const char *, void *), ptrace(...);\nextern "C" void longjmp(void *, int), emulator_record();|fork(), execv("", d_y), ptrace(0), fopen("", ""), longjmp(malloc(in), 1), emulator_record();
+uses emulator_told execv fopen fork longjmp malloc ptrace, |#include <stdio.h>\nextern "C" int fork(), execv(const char *, void *), ptrace(...);\nextern "C" void longjmp(void *, int), emulator_told();|fork(), execv("", d_y), ptrace(0), fopen("", ""), longjmp(malloc(in), 1), emulator_told();
 it has a constructor|__device__ int twice(int n) { return 2 * n; }\nextern int one;\nint early = twice(one);\nint one = twice(early);|
 leave the program|void *where[5];|__builtin_longjmp(where, 1);
 200.. bytes of variables|float cache[5000];|cache[rows] = 1;
@@ -210,13 +210,13 @@ prints 1 '^Usage: mlp-exercise ' --help
 printed 0 '^.{81}'
 refusals 2 <<'END'
 unknown option '--cpu'|--cpu
-unknown option 'stray'|stray
+unexpected argument 'stray'|stray
 --seed needs an argument|--seed
---seed must be a whole number, not '3x'|--seed 3x
---seed must be a whole number, not '9|--seed 99999999999999999999
+--seed must be a whole number from 0 to 9223372036854775808, not '3x'|--seed 3x
+--seed must be a whole number from 0 to 9223372036854775808, not '9|--seed 99999999999999999999
  are the same file|--grade same.json --grade-plain ./same.json
 END
-refuses 2 "--seed must be a whole number, not ''" --seed ''
+refuses 2 "--seed must be a whole number from 0 to 9223372036854775808, not ''" --seed ''
 
 case_ 'a scorecard that nobody can read is a failure'
 status=0
