@@ -1,24 +1,27 @@
 /* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one; see --help. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/interrupt.h"
-#include "base/output.h"
 #include "commands/commands.h"
-#include "ranks/ranks.h"
 
 /* Refuses an option that a saved run cannot go on with. In the middle of an epoch only the rest of
    that epoch can follow: the same rows in the same order. Rows that were trained on must not be
    held out now, and another judge than before knows no best epoch. */
 static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
+  if (from->epoch >= now->training.epochs)
+    return error_set(error, "%s is already trained for %d epochs: give a higher --epochs",
+                     now->resume, from->epoch);
+  if (!*from->options && !*now->save)
+    return error_set(error,
+                     "%s was written by another program: name a file for the trained network with "
+                     "--save, so that this one stays as it is",
+                     now->resume);
   const bool same_validation = strcmp(saved->validation, now->validation) == 0;
-  const bool tested = options_hold_out(now) == 0 && !options_validation_file(now);
+  const bool tested = !options_validates(now);
   const char *other = options_changed(now, saved, RESUME_EPOCH, RESUME_ROWS);
   if (from->step > 0 && other)
     return error_set(error,
@@ -62,21 +65,8 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   if (!options_read_text(options, from->options, name, error)) return OPTIONS_FAILURE;
   const Options saved = *options;
   const OptionsResult result = options_parse(argc, argv, options, error);
-  if (result != OPTIONS_RUN) return result;
-  if (from->epoch >= options->training.epochs) {
-    error_set(error, "%s is already trained for %d epochs: give a higher --epochs", name,
-              from->epoch);
-    return OPTIONS_FAILURE;
-  }
-  if (!*from->options && !*options->save) {
-    error_set(error,
-              "%s was written by another program: name a file for the trained network with "
-              "--save, so that this one stays as it is",
-              name);
-    return OPTIONS_FAILURE;
-  }
-  if (!check_resumed(&saved, options, from, error)) return OPTIONS_FAILURE;
-  return result;
+  return result != OPTIONS_RUN || check_resumed(&saved, options, from, error) ? result
+                                                                              : OPTIONS_FAILURE;
 }
 
 /* Loads the weights of --init as a run in which nothing was trained yet. Where --hidden is not
@@ -140,17 +130,18 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
                             Checkpoint *from, Error *error) {
   OptionsResult asked = options_parse(argc, argv, options, error);
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
-  if (asked == OPTIONS_RUN && *options->init && !init(options, from, error)) return OPTIONS_FAILURE;
-  if (asked == OPTIONS_RUN && ranks &&
-      (options->load.count > 0 || *options->tune || *options->sweep)) {
-    error_set(error, "--%s is for one process: start it without the launcher",
-              options->load.count > 0 ? "load"
-              : *options->tune        ? "tune"
-                                      : "sweep");
+  if (asked != OPTIONS_RUN) return asked;
+  if (*options->init && !init(options, from, error)) return OPTIONS_FAILURE;
+  const char *alone = options->load.count > 0 ? "load"
+                      : *options->tune        ? "tune"
+                      : *options->sweep       ? "sweep"
+                                              : NULL;
+  if (ranks && alone) {
+    error_set(error, "--%s is for one process: start it without the launcher", alone);
     return OPTIONS_USAGE;
   }
+  if (options->dry_run) return OPTIONS_RUN;
   run_files_leave(options, ranks);
-  if (asked != OPTIONS_RUN || options->dry_run) return asked;
   run_files_settle(options);
   if (!run_files_are_right(options, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;

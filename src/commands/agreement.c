@@ -1,12 +1,10 @@
 /* Ranks train one network only if they were started alike: here they compare the program, the
    options that training depends on, the saved run and the bytes of the data files. */
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "commands/commands.h"
-#include "data/source.h"
 
 enum { VALUE = 96 };
 
@@ -38,9 +36,8 @@ static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
   snprintf(value, sizeof value, "%d", o->ensemble + o->seeds);
   add_fact(&fact, o->seeds ? "seeds" : "ensemble", value);
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
-  snprintf(value, sizeof value, "a run after epoch %d, step %llu (CRC-32 %08x)", from->epoch,
-           (unsigned long long)from->step,
-           (unsigned)crc32_z(0, (const void *)from->parameters, size));
+  snprintf(value, sizeof value, "a run after epoch %d, step %" PRIu64 " (CRC-32 %08x)", from->epoch,
+           from->step, (unsigned)crc32_z(0, (const void *)from->parameters, size));
   add_fact(&fact, "resume", *o->resume || *o->init ? value : "");
   foreach_row (row, &options_table) {
     const bool may_differ = /* the same network comes of other values */

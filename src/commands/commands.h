@@ -4,8 +4,6 @@
 
 #include "base/interrupt.h"
 #include "cli/options.h"
-#include "engine/device.h"
-#include "model/checkpoint.h"
 #include "predict/evaluate.h"
 #include "train/report.h"
 #include "train/train_log.h"
@@ -36,7 +34,8 @@ typedef struct {
   Report *report;
   Device device;
   int first, step, count;
-  bool told; /* how they are run */
+  bool told;       /* how they are run */
+  bool loses_rows; /* keep() has the engine read others */
   /* Makes *options those of the run, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */
@@ -92,6 +91,9 @@ void run_files_leave(Options *options, const Ranks *ranks);
 /* False if an output of the run is another of its files, its name promises another format, or the
    run has no rows for it: before anything is opened. run_files.c */
 bool run_files_are_right(const Options *options, Error *error);
+
+/* The option that asks what the network makes of the rows to judge by, NULL: none. run_files.c */
+const char *run_files_judged(const Options *options);
 
 /* True if the run is to draw a picture. run_files.c */
 bool run_files_draws(const Options *options);

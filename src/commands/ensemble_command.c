@@ -230,6 +230,7 @@ static bool train_all(Ensemble *e, Error *error) {
                    .step = step,
                    .count = e->count,
                    .told = first > 0,
+                   .loses_rows = e->options->ensemble,
                    .config = network_config,
                    .train = train_network,
                    .keep = keep_network,

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "commands/commands.h"
-#include "data/dataset.h"
 
 enum { ROWS = 4096, MOST = 255 };
 enum { FEW = 64, DIM = 64 }; /* rows that show if pixels are at most so bright */
@@ -26,8 +25,8 @@ static bool read_largest(const Options *o, uint64_t rows, int *largest, Error *e
                             "give --pixel-max a number");
   }
   const size_t inputs = (size_t)dataset_inputs(reader), block = rows < ROWS ? (size_t)rows : ROWS;
-  uint8_t *pixels = malloc(ROWS * inputs);
-  uint16_t *labels = malloc(ROWS * sizeof *labels);
+  uint8_t *pixels = make_array(pixels, ROWS * inputs);
+  uint16_t *labels = make_array(labels, ROWS);
   bool good = (pixels && labels) || error_set(error, "out of memory reading %s", o->train);
   size_t filled = 1;
   *largest = 0;

@@ -1,18 +1,10 @@
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <omp.h>
 
-#include "base/output.h"
 #include "commands/commands.h"
-#include "data/source.h"
-#include "engine/device.h"
 #include "engine/loader.h"
-#include "predict/committee.h"
-#include "predict/evaluate.h"
 #include "predict/pictures.h"
-#include "predict/predict.h"
-#include "train/report.h"
 
 enum { BATCH = 64 }; /* as training has it by default */
 

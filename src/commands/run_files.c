@@ -1,14 +1,11 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/output.h"
 #include "base/text.h"
 #include "commands/commands.h"
-#include "model/checkpoint.h"
 
 bool run_files_derived(const Options *o, int index, char *path) {
   const char *save = *o->save ? o->save : o->resume;
@@ -44,16 +41,11 @@ static char *saved_text(const Options *o, Error *error) {
 bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,
                     Error *error) {
   Checkpoint saved;
-  char *options = saved_text(o, error);
-  if (!options) return false;
-  if (!trainer_checkpoint(trainer, &saved, error)) {
-    free(options);
-    return false;
-  }
-  saved.options = options;
+  if (!trainer_checkpoint(trainer, &saved, error)) return false;
+  saved.options = saved_text(o, error);
   saved.names = o->class_names;
-  const bool good =
-      (!*best || checkpoint_save(&saved, best, error)) && checkpoint_save(&saved, path, error);
+  const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
+                    checkpoint_save(&saved, path, error);
   saved.names = NULL; /* they are o's */
   checkpoint_free(&saved);
   return good;
@@ -105,17 +97,13 @@ static const char *output_of(const OptionRow *row, const Options *o) {
   return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
 }
 
-static const OptionRow *next_picture(const OptionRow *row, const Options *o) {
-  const OptionRow *end = options_table.rows + options_table.count;
-  while (row < end && !(output_of(row, o) && is_among(row->endings, "png html"))) row++;
-  return row < end ? row : NULL;
+/* The same if it is a picture. */
+static const char *picture_of(const OptionRow *row, const Options *o) {
+  const char *path = output_of(row, o);
+  return path && is_among(row->endings, "png html") ? path : NULL;
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
-
-static bool validates(const Options *o) {
-  return options_hold_out(o) > 0 || options_validation_file(o);
-}
 
 /* Replaces a default path where no file is by the file of that name in the user's cache, if it is
    there. */
@@ -132,7 +120,7 @@ static void find_in_cache(char *path, const char *initial) {
 void run_files_settle(Options *o) {
   Options initial;
   options_default(&initial);
-  if (o->load.count == 0 && validates(o) && strcmp(o->test, initial.test) == 0 &&
+  if (o->load.count == 0 && options_validates(o) && strcmp(o->test, initial.test) == 0 &&
       strcmp(o->train, initial.train) != 0)
     strcpy(o->test, "none");
   find_in_cache(o->train, initial.train);
@@ -142,17 +130,21 @@ void run_files_settle(Options *o) {
     strcpy(o->test, "none");
 }
 
+const char *run_files_judged(const Options *o) {
+  return *o->mistakes    ? "mistakes"
+         : *o->confusion ? "confusion"
+         : o->ensemble   ? "ensemble"
+         : o->seeds      ? "seeds"
+                         : NULL;
+}
+
 static bool rows_are_there(const Options *o, Error *error) {
   if (options_test_file(o)) return true;
   if (o->evaluate)
     return error_set(error, "--evaluate wants test rows: it cannot be combined with --test none");
-  const char *judged = *o->mistakes             ? "mistakes"
-                       : *o->confusion          ? "confusion"
-                       : o->ensemble            ? "ensemble"
-                       : o->seeds               ? "seeds"
-                       : o->training.early_stop ? "early-stop"
-                                                : NULL;
-  return !judged || validates(o) || o->load.count > 0 ||
+  const char *judged = run_files_judged(o);
+  if (!judged && o->training.early_stop) judged = "early-stop";
+  return !judged || options_validates(o) || o->load.count > 0 ||
          error_set(error, "--%s wants rows to judge by: with --test none, add --validation 0.1",
                    judged);
 }
@@ -180,8 +172,8 @@ static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = ENSEMBLE_MAX + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
-  char(*derived)[DERIVED_PATH] = malloc(NAMES * sizeof *derived);
-  NamedFile *list = calloc((size_t)(OPTION_FILES + NAMES + pictures), sizeof *list);
+  char(*derived)[DERIVED_PATH] = make_array(derived, NAMES);
+  NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures);
   bool good = derived && list;
   if (!good) error->too_large = !error_set(error, "out of memory");
   int count = good ? option_table_files(&options_table, o, list) : 0;
@@ -217,7 +209,9 @@ bool run_files_are_right(const Options *o, Error *error) {
 }
 
 bool run_files_draws(const Options *o) {
-  return next_picture(options_table.rows, o);
+  foreach_row (row, &options_table)
+    if (picture_of(row, o)) return true;
+  return false;
 }
 
 /* Refuses to save options that could not be read again; the last network of an ensemble has the
@@ -244,8 +238,8 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   if (*save && !o->ensemble && !checkpoint_probe(save, error)) return false;
   for (int i = 0; run_files_derived(o, i, derived); i++)
     if (!checkpoint_probe(derived, error)) return false;
-  for (const OptionRow *row = options_table.rows; (row = next_picture(row, o)); row++)
-    if (!atomic_file_probe(output_of(row, o), error)) return false;
+  foreach_row (row, &options_table)
+    if (picture_of(row, o) && !atomic_file_probe(picture_of(row, o), error)) return false;
   return true;
 }
 

@@ -5,14 +5,11 @@
    "Non-stochastic best arm identification and hyperparameter optimization", 2016): all for a few
    epochs, the best third of them on to three times as many, up to --epochs. Validation rows judge.
  */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/random.h"
-#include "cli/option_kinds.h"
+#include "base/text.h"
 #include "commands/commands.h"
 #include "plot/line_chart.h"
 
@@ -81,13 +78,12 @@ static bool add_value(Searched *to, char *text, Error *error) {
                    rest ? ", and above 0" : "");
 }
 
-/* Sets *found to the option's row, which every network may have another value of. */
-static bool find_option(const char *name, const OptionRow **found, Error *error) {
-  foreach_row (row, &options_table) {
-    *found = row;
-    if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return true;
-  }
-  return error_set(error, "--sweep: '%s' is no option of training that takes a value", name);
+/* Returns the option's row, which every network may have another value of; NULL: it has none. */
+static const OptionRow *find_option(const char *name, Error *error) {
+  foreach_row (row, &options_table)
+    if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
+  error_set(error, "--sweep: '%s' is no option of training that takes a value", name);
+  return NULL;
 }
 
 /* "lr=0.01:0.2:log,momentum=0.8,0.9" */
@@ -99,7 +95,7 @@ static bool read_searched(Sweep *s, Error *error) {
     if (value && s->count == OPTIONS_MOST)
       return error_set(error, "--sweep takes at most %d options", OPTIONS_MOST);
     if (value) *value++ = '\0';
-    if (value && !find_option(word, &s->searched[s->count++].row, error)) return false;
+    if (value && !(s->searched[s->count++].row = find_option(word, error))) return false;
     if (s->count == 0) break;
     if (!add_value(&s->searched[s->count - 1], value ? value : word, error)) return false;
   }
@@ -145,7 +141,7 @@ static bool draw_trials(Sweep *s, Error *error) {
   }
   s->trial_count = s->options->trials ? s->options->trials : ranges ? TRIALS : (int)lists;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
-  s->trials = calloc((size_t)s->trial_count, sizeof *s->trials);
+  s->trials = make_array(s->trials, s->trial_count);
   if (!s->trials) return error_set(error, "out of memory");
   for (int i = 0; i < s->trial_count; i++) {
     s->trials[i].number = i + 1;
@@ -255,7 +251,7 @@ static double place_of(const Searched *from, const char *text) {
 static bool draw(const Sweep *s, const char *path, Error *error) {
   enum { WHOLE, FEWER, KINDS };          /* trials that had all epochs, and the others */
   const int points = 2 * s->trial_count; /* each before a gap */
-  double *numbers = malloc((size_t)(KINDS + s->count) * (size_t)points * sizeof *numbers);
+  double *numbers = make_array(numbers, (KINDS + s->count) * points);
   Curve curves[OPTIONS_MOST][KINDS];
   CurvePanel panels[OPTIONS_MOST];
   bool fewer = false;
@@ -293,10 +289,9 @@ static void say(const Sweep *s, Report *report) {
   report_result(report, "         val-acc  epochs");
   for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
     const Trial *t = &s->trials[n];
-    size_t used = 0;
+    *values = '\0';
     for (int i = 0; i < s->count; i++)
-      used += (size_t)snprintf(values + used, sizeof values - used, " --%s %s",
-                               s->searched[i].row->name, t->value[i].text);
+      text_append(values, sizeof values, " --%s %s", s->searched[i].row->name, t->value[i].text);
     if (n == 0) strcpy(best, values);
     if (t->accuracy < 0)
       report_result(report, "%5d  diverged  %6d %s", n + 1, t->epochs, values);
@@ -305,9 +300,7 @@ static void say(const Sweep *s, Report *report) {
   }
   for (int i = 0; i < s->count; i++) {
     const OptionRow *row = s->searched[i].row;
-    const size_t used = strlen(without);
-    snprintf(without + used, sizeof without - used, " --%s -%c", row->name,
-             row->letter ? row->letter : '-');
+    text_append(without, sizeof without, " --%s -%c", row->name, row->letter ? row->letter : '-');
   }
   strcat(without, " --plot ");
   command_without(s->options, without, command, sizeof command);
@@ -321,7 +314,7 @@ bool sweep_command(const Options *options, Report *report, Error *error) {
   strcpy(o.test, "none");
   bool good = read_searched(&s, error) && draw_trials(&s, error) &&
               run_files_can_be_written(options, error);
-  if (good && options_hold_out(options) == 0 && !options_validation_file(options)) {
+  if (good && !options_validates(options)) {
     strcpy(o.validation, "0.1");
     report_note(report, "sweep    a tenth of the training rows is held out to judge by");
   }

@@ -1,22 +1,13 @@
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/interrupt.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "commands/commands.h"
-#include "data/source.h"
-#include "engine/device.h"
-#include "plot/figures.h"
-#include "predict/evaluate.h"
-#include "train/train_log.h"
-#include "train/trainer.h"
 
 typedef struct {
   const Options *options;
@@ -36,6 +27,8 @@ typedef struct {
   bool mute;               /* standard output cannot be written */
   bool unread;             /* because its reader closed the pipe */
   bool lacks_output;       /* that was asked for */
+  double began;            /* when the process started */
+  int *ended_by;           /* the signal that ended the run, 0: none */
   int signal;              /* that ends the run, 0: none */
   int signalled;           /* the rank that it came to */
   Error unanswered;        /* why ranks could not ask each other for it */
@@ -159,7 +152,7 @@ bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error
 
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
-  run->results = malloc((size_t)o->training.epochs * sizeof *run->results);
+  run->results = make_array(run->results, o->training.epochs);
   if (!run->results) return error_set(error, "out of memory");
   if (!file_exists(o->train, error) || !test_exists(o, error) ||
       !file_exists(options_validation_file(o), error))
@@ -249,7 +242,7 @@ static void say_interrupted(const Run *run, bool tests, Error *error) {
               network);
 }
 
-static bool train(Run *run, double began, int *signal, Error *error) {
+static bool train(Run *run, Error *error) {
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->report->has_bar ? on_progress : NULL,
                                 .stop = on_stop,
@@ -269,7 +262,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
   if (result == TRAINER_STOPPED) {
-    *signal = run->signal;
+    *run->ended_by = run->signal;
     say_interrupted(run, false, error);
     return true;
   }
@@ -281,7 +274,7 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   test_and_draw(run);
   if (!is_wanted(run, error)) return false;
   if (run->lacks_output && interrupt_pending()) {
-    *signal = interrupt_pending();
+    *run->ended_by = interrupt_pending();
     say_interrupted(run, true, error);
     return true;
   }
@@ -296,14 +289,14 @@ static bool train(Run *run, double began, int *signal, Error *error) {
   if (run->trainer->engine->replays > 0)
     report_note(run->report, "again    %d times by level layer: numbers were too large for fp16",
                 run->trainer->engine->replays);
-  report_totals(run->report, &totals, seconds_now() - began);
+  report_totals(run->report, &totals, seconds_now() - run->began);
   return is_wanted(run, error);
 }
 
 /* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
-static bool open_and_train(Run *run, double began, int *signal, Error *error) {
+static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
-  if (open_trainer(run, error) && train(run, began, signal, error)) return true;
+  if (open_trainer(run, error) && train(run, error)) return true;
   const bool able = !c->ranks && source_can_repeat(c->train) && /* training can begin again */
                     (!c->test || source_can_repeat(c->test)) &&
                     (!c->validation || source_can_repeat(c->validation));
@@ -319,22 +312,20 @@ static bool open_and_train(Run *run, double began, int *signal, Error *error) {
   if (!opened) return false;
   const int epoch = run->trainer->position.epoch;
   while (run->count > 0 && run->results[run->count - 1].epoch > epoch) run->count--;
-  return train(run, began, signal, error);
+  return train(run, error);
 }
 
 TrainerConfig trainer_config(const Options *o) {
+  const char *judged = run_files_judged(o), *test = options_test_file(o);
   return (TrainerConfig){.train = o->train,
-                         .test = options_test_file(o),
+                         .test = test,
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
                          .hold_out = options_hold_out(o),
-                         .rereads_test = *o->mistakes                          ? "mistakes"
-                                         : *o->confusion                       ? "confusion"
-                                         : o->ensemble                         ? "ensemble"
-                                         : o->seeds                            ? "seeds"
-                                         : *o->weights && options_test_file(o) ? "weights"
-                                         : *o->html && options_test_file(o)    ? "html"
-                                                                               : NULL,
+                         .rereads_test = judged || !test ? judged
+                                         : *o->weights   ? "weights"
+                                         : *o->html      ? "html"
+                                                         : NULL,
                          .training = o->training};
 }
 
@@ -350,14 +341,16 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
              .save = !is_first        ? ""
                      : *options->save ? options->save
                                       : options->resume,
-             .saved = from && !*options->save ? from->epoch : 0};
+             .saved = from && !*options->save ? from->epoch : 0,
+             .began = began,
+             .ended_by = signal};
   *signal = 0;
   run.config.ranks = ranks;
   if (is_first)
     run_files_derived(options, 0, run.best);
   else
     run.evaluate.rows.path = NULL;
-  bool good = prepare(&run, error) && open_and_train(&run, began, signal, error);
+  bool good = prepare(&run, error) && open_and_train(&run, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
   free(run.results);

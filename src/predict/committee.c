@@ -1,11 +1,8 @@
 /* An engine of engines: rows go to every member, and what they predict is averaged. */
-#include "predict/committee.h"
+#include "predict/predict.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "model/metrics.h"
 
 typedef struct {
   Engine engine; /* first: an Engine * of ours is a Committee * */
@@ -64,7 +61,7 @@ static void add_probabilities(Committee *c, int m, uint64_t rows) {
 static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                               Error *error) {
   Committee *c = (Committee *)engine;
-  const size_t values = (size_t)rows * (size_t)classes_of(c);
+  const size_t values = rows * (size_t)classes_of(c);
   memset(c->sums, 0, values * sizeof *c->sums);
   for (int m = 0; m < c->count; m++) {
     if (!c->member[m]->call->predict(c->member[m], first_row, rows, c->logits, error)) return false;
@@ -104,9 +101,9 @@ Engine *committee_open(Engine *const *members, int count, Error *error) {
     c->engine.call = &operations;
     c->count = count;
     memcpy(c->member, members, (size_t)count * sizeof *members);
-    const size_t values = (size_t)c->engine.config.staging_rows * (size_t)classes_of(c);
-    c->logits = malloc(values * sizeof *c->logits);
-    c->sums = malloc(values * sizeof *c->sums);
+    const size_t values = c->engine.config.staging_rows * (size_t)classes_of(c);
+    c->logits = make_array(c->logits, values);
+    c->sums = make_array(c->sums, values);
     if (c->logits && c->sums) return &c->engine;
   }
   error_set(error, "out of memory for %d networks", count);

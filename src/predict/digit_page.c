@@ -1,4 +1,4 @@
-#include "predict/digit_page.h"
+#include "predict/evaluate.h"
 
 #include <inttypes.h>
 #include <string.h>

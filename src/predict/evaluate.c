@@ -1,11 +1,7 @@
 #include "predict/evaluate.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "plot/figures.h"
-#include "predict/digit_page.h"
 
 enum { MISTAKES = 64 }; /* that a picture shows */
 
@@ -33,11 +29,10 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   int at = g->count;
   while (at > 0 && g->list[at - 1].probability < probability) at--;
   if (at == MISTAKES) return true;
-  const size_t inputs = (size_t)g->inputs;
-  uint8_t *copy = g->count < MISTAKES ? g->pixels + (size_t)g->count++ * inputs
+  uint8_t *copy = g->count < MISTAKES ? g->pixels + g->count++ * g->inputs
                                       : (uint8_t *)g->list[MISTAKES - 1].pixels;
   memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
-  for (size_t i = 0; i < inputs; i++) /* white is 1 to the network */
+  for (int i = 0; i < g->inputs; i++) /* white is 1 to the network */
     copy[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   g->list[at] = (Mistake){copy, label, prediction, probability, row};
   return true;
@@ -48,7 +43,7 @@ static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   const EvaluateConfig *c = g->config;
   const Network *network = &engine->config.network;
   if (!*c->weights && !*c->html) return true;
-  float *parameters = malloc(network->floats * sizeof *parameters);
+  float *parameters = make_array(parameters, network->floats);
   if (!parameters)
     return error_set(error, "out of memory drawing %s", *c->weights ? c->weights : c->html);
   const bool good = engine->call->read(engine, parameters, 1, error) &&
@@ -95,7 +90,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   metrics->names = c->names;
   Gallery g = {.config = c,
                .metrics = metrics,
-               .pixels = malloc((size_t)MISTAKES * (size_t)network->size[0]),
+               .pixels = make_array(g.pixels, MISTAKES * network->size[0]),
                .inputs = network->size[0],
                .white = training_white(&engine->config.training)};
   const bool good = (g.pixels || error_set(error, "out of memory")) &&

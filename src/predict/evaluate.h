@@ -1,8 +1,7 @@
 /* Evaluates a network on every row of a file, and draws what came of it. */
 #pragma once
 
-#include "engine/engine.h"
-#include "model/metrics.h"
+#include "plot/figures.h"
 #include "predict/predict.h"
 
 /* Files' names; "" for a picture that is not wanted. */
@@ -23,3 +22,16 @@ bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *err
    labels, then draws the pictures. The engine's dataset is written over. *metrics is opened here;
    the caller closes it where this returns true. */
 bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metrics, Error *error);
+
+/* ---- a network as one web page -------------------------------------------------------------- */
+
+/* What a browser's longest text holds of float32, as base64: V8's is 2^29 - 24 characters. */
+enum { DIGIT_PAGE_MOST = 100000000 };
+
+/* Writes a page for a browser without a server or a network: it answers what is drawn on it. It is
+   digit_page.html, which the Makefile makes a part of the program. The network's inputs are a
+   square. parameters: (network.floats); float32, because float16 is off by up to 8e-4 in MNIST's
+   probabilities. metrics: of the rows that the mistakes (count), drawn as 0 to 255, are from; of
+   none if there were no rows. */
+bool digit_page_write(const EngineConfig *config, const float *parameters, const Metrics *metrics,
+                      const Mistake *mistakes, int count, const char *path, Error *error);

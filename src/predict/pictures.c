@@ -2,12 +2,10 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "base/sizes.h"
 #include "base/text.h"
 #include "data/photograph.h"
 #include "model/metrics.h"
@@ -144,7 +142,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   const int size = a->side * a->side;
   const bool digits = a->classes == 10 && !a->pictures->names; /* no letters, no clothes */
   const uint8_t *pixels = photograph->pixels + i * size;
-  double *probabilities = a->probabilities + (size_t)i * (size_t)a->classes;
+  double *probabilities = a->probabilities + i * a->classes;
   Engine *engine = a->engine;
   StagingBuffer staging;
   float logits[NETWORK_MAX_CLASSES];
@@ -232,7 +230,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .pictures = pictures,
                .side = side,
                .classes = (int)classes,
-               .probabilities = malloc(PHOTOGRAPH_MOST * classes * sizeof *a.probabilities),
+               .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes),
                .seen = *pictures->show ? seen_open(side, pictures->names) : NULL};
   for (int c = 0; c < a.classes; c++)
     a.name_width = max_int(a.name_width, length_of(pictures->names, c));

@@ -1,8 +1,6 @@
 /* The answers of a trained network to the digits in pictures. */
 #pragma once
 
-#include <stdio.h>
-
 #include "engine/engine.h"
 #include "model/class_names.h"
 

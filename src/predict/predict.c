@@ -1,8 +1,6 @@
 #include "predict/predict.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +11,7 @@
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error) {
   rows.classes = network_classes(&engine->config.network);
   rows.threads = engine->config.training.threads;
-  rows.ahead = 2 * (size_t)engine->config.staging_rows;
+  rows.ahead = 2 * engine->config.staging_rows;
   return dataset_open(&rows, error);
 }
 
@@ -58,7 +56,7 @@ bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pi
   const Network *n = &engine->config.network;
   if (all_finite(logits, (size_t)network_classes(n))) return true;
   const size_t widest = NETWORK_MAX_HIDDEN; /* of all layers, inputs and classes as well */
-  float *parameters = malloc((n->floats + 2 * widest) * sizeof *parameters);
+  float *parameters = make_array(parameters, n->floats + 2 * widest);
   if (!parameters) return error_set(error, "out of memory looking for the layer that overflows");
   float *x = parameters + n->floats, *y = x + widest;
   char row[32];
@@ -108,11 +106,9 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
 bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
                   Error *error) {
   const size_t classes = (size_t)network_classes(&engine->config.network),
-               logits = (size_t)engine->config.staging_rows * classes;
-  Pass pass = {.engine = engine,
-               .logits = malloc(logits * sizeof *pass.logits),
-               .use = use,
-               .context = context};
+               logits = engine->config.staging_rows * classes;
+  Pass pass = {
+      .engine = engine, .logits = make_array(pass.logits, logits), .use = use, .context = context};
   if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", logits);
   const LoaderPlan plan = {.ring = true, .use = use_staged, .context = &pass};
   uint64_t rows;

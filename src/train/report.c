@@ -4,11 +4,8 @@
 #include "base/output.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -100,35 +97,33 @@ static Text epoch_text(int epoch, int epochs) {
 
 /* "train.csv, 0.1 of it for validation, and test.csv" */
 static void describe_files(const TrainerConfig *c, char *text, size_t size) {
-  char train[4096], other[4096], share[32];
-  text_printable(train, sizeof train, c->train);
-  snprintf(share, sizeof share, "%g of it", c->hold_out);
-  if (c->validation) text_printable(other, sizeof other, c->validation);
+  char other[4096];
   const bool validates = c->validation || c->hold_out > 0;
-  const size_t used = (size_t)snprintf(text, size, "%s%s%s%s", train, validates ? ", " : "",
-                                       c->validation ? other
-                                       : validates   ? share
-                                                     : "",
-                                       validates ? " for validation" : "");
+  text_printable(text, size, c->train);
+  if (c->validation) {
+    text_printable(other, sizeof other, c->validation);
+    text_append(text, size, ", %s for validation", other);
+  } else if (validates) {
+    text_append(text, size, ", %g of it for validation", c->hold_out);
+  }
   if (c->test) text_printable(other, sizeof other, c->test);
-  snprintf(text + used, size - used, "%s%s%s", validates || !c->test ? "," : "",
-           c->test ? " and " : " no test file", c->test ? other : "");
+  text_append(text, size, "%s%s%s", validates || !c->test ? "," : "",
+              c->test ? " and " : " no test file", c->test ? other : "");
 }
 
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
-  char memory[32] = "", network[NETWORK_TEXT], files[3 * 4096];
+  char memory[32] = "", files[3 * 4096];
   report->has_heading = false;
   report->epoch = 0;
   if (report->quiet) return;
   if (engine->memory)
     snprintf(memory, sizeof memory, ", %.1f GiB", (double)engine->memory / (1 << 30));
   describe_files(&trainer->config, files, sizeof files);
-  network_describe(n, network);
   report_result(report, "device   %s%s%s%s%s", engine->device, memory, *reason ? " (" : "", reason,
                 *reason ? ")" : "");
-  report_result(report, "network  %s, %zu parameters", network, n->parameters);
+  report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);
   report_result(report, "data     %s, %s", files,

@@ -3,10 +3,6 @@
    standard output cannot be written nothing more is printed, and report_good says why. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/error.h"
 #include "base/stats.h"
 #include "train/trainer.h"
 

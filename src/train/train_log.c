@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,8 +57,7 @@ static bool fail(const TrainLog *log, Error *error) {
 static bool read_old(TrainLog *log, Error *error) {
   const char *rest = columns; /* of the line; NULL: it is another one */
   FILE *file = fopen(log->path, "r");
-  if (!file) return error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
-  for (int c; (c = getc(file)) != EOF;) {
+  for (int c; file && (c = getc(file)) != EOF;) {
     log->cut_short = c != '\n';
     if (c == '\n') {
       log->has_columns |= rest && !*rest;
@@ -68,9 +66,9 @@ static bool read_old(TrainLog *log, Error *error) {
       rest = *rest == c ? rest + 1 : NULL;
     }
   }
-  const bool good =
-      !ferror(file) || error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
-  fclose(file);
+  const bool good = (file && !ferror(file)) ||
+                    error_set(error, "cannot read the log %s: %s", log->path, strerror(errno));
+  if (file) fclose(file);
   return good;
 }
 
@@ -125,9 +123,9 @@ TrainLog *train_log_open(const char *path, bool append, Error *error) {
   return NULL;
 }
 
-/* Ends the line, and sees to it that it is in the file. */
+/* Ends the line, in JSON its object, too, and sees to it that it is in the file. */
 static bool end_line(const TrainLog *log, Error *error) {
-  putc('\n', log->file);
+  fputs(log->csv ? "\n" : "}\n", log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
 }
 
@@ -160,7 +158,6 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
     else
       json_text(fields[i].value, file);
   }
-  if (!log->csv) putc('}', file);
   return end_line(log, error);
 }
 
@@ -176,12 +173,12 @@ static bool write_line(TrainLog *log, const char *kind, const EpochResult *resul
       fprintf(log->file, ", \"%.*s\": ", length, name);
     else if (i > 0)
       putc(',', log->file);
-    char number[48];
-    text_number(number, sizeof number, values[i], i == LEARNING_RATE);
-    fputs(isfinite(values[i]) ? number : log->csv ? "" : "null", log->file);
+    fputs(isfinite(values[i]) ? number_text(values[i], i == LEARNING_RATE).text
+          : log->csv          ? ""
+                              : "null",
+          log->file);
     name += length + 1;
   }
-  if (!log->csv) putc('}', log->file);
   return end_line(log, error);
 }
 

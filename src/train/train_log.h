@@ -17,7 +17,6 @@
  */
 #pragma once
 
-#include "base/error.h"
 #include "model/metrics.h"
 
 typedef struct TrainLog TrainLog;

@@ -12,10 +12,8 @@
 #pragma once
 
 #include "data/dataset.h"
-#include "data/source.h"
 #include "engine/engine.h"
 #include "model/checkpoint.h"
-#include "model/lr_schedule.h"
 #include "model/metrics.h"
 
 /* A run. Names of files are the caller's and outlive the trainer. */
@@ -63,6 +61,15 @@ typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Err
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
+/* Returns true if the trainer's engine and the rows in it can serve another run of this
+   configuration, of the same files: its own has ended, and only the seed and the settings of
+   learning rate, momentum and the like differ. */
+bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
+
+/* Makes it the trainer of that run, as one that was opened for it. After a failure it is only to be
+   closed. */
+bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *error);
+
 typedef struct TrainerEvents TrainerEvents;
 
 typedef enum {
@@ -94,7 +101,8 @@ struct TrainerEvents {
 
 /* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
    event fails, or a loss is no longer a finite number: the last two are failures. The training loss
-   is looked at about every `patience` seconds, and the error names the steps. To be called once. */
+   is looked at about every `patience` seconds, and the error names the steps. To be called once for
+   each time that the trainer was opened or starts again. */
 TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, RunTotals *totals,
                           Error *error);
 

@@ -2,7 +2,6 @@
    in between is in trainer_run.c. */
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,14 +110,11 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
   const uint64_t batch = (uint64_t)t->config.training.batch;
   if (!from) return true;
-  if (memcmp(from->network.size, network->size, sizeof network->size) != 0) {
-    char saved[NETWORK_TEXT], asked[NETWORK_TEXT];
-    network_describe(&from->network, saved);
-    network_describe(network, asked);
+  if (memcmp(from->network.size, network->size, sizeof network->size) != 0)
     return error_set(error,
                      "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
-                     t->config.from_name, saved, t->config.train, asked);
-  }
+                     t->config.from_name, network_text(&from->network).text, t->config.train,
+                     network_text(network).text);
   const bool fits = from->step == 0
                         ? from->rows == 0
                         : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
@@ -160,6 +156,15 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
   return good;
 }
 
+/* Makes the engine and the position those of the run to continue. */
+static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
+  t->position = *from;
+  t->position.parameters = NULL; /* these are the checkpoint's */
+  t->position.options = NULL;
+  t->position.names = NULL;
+  return write_arrays(t->engine, from, error);
+}
+
 /* True if all ranks could do what this one did, so that they go on together. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* ranks */
@@ -187,12 +192,7 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   if (resident && !all_good(c->ranks, count_rows(t, &config.dataset_rows, error), error))
     return false;
   t->engine = open(context, &config, error);
-  if (!t->engine || !c->from) return t->engine;
-  t->position = *c->from;
-  t->position.parameters = NULL; /* these are the checkpoint's */
-  t->position.options = NULL;
-  t->position.names = NULL;
-  return write_arrays(t->engine, c->from, error);
+  return t->engine && (!c->from || go_on_from(t, c->from, error));
 }
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
@@ -232,6 +232,38 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   if (can_stream && open_all(t, false, open, context, error)) return t;
   trainer_close(t);
   return NULL;
+}
+
+bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
+  const bool loaded = t->resident && t->train_rows > 0 && (!t->judge || t->test_rows > 0);
+  const uint64_t held_out = t->config.training.seed - t->config.member;
+  Training own = t->config.training;
+  own.epochs = config->training.epochs;
+  own.schedule = config->training.schedule;
+  own.early_stop = config->training.early_stop;
+  own.seed = config->training.seed;
+  own.rule = config->training.rule;
+  return loaded && !t->config.ranks && own.rule.kind == t->config.training.rule.kind &&
+         memcmp(&own, &config->training, sizeof own) == 0 &&
+         t->config.hold_out == config->hold_out &&
+         (t->config.hold_out == 0 || held_out == config->training.seed - config->member);
+}
+
+bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) {
+  Checkpoint first = {.network = t->engine->config.network,
+                      .count = 1,
+                      .kind = {CHECKPOINT_PARAMETERS},
+                      .test_accuracy = NAN,
+                      .best_accuracy = NAN};
+  first.parameters = malloc(first.network.floats * sizeof(float));
+  if (!first.parameters) return error_set(error, "no memory for the initial parameters");
+  network_initialise(&first.network, config->training.seed, first.parameters);
+  t->config = *config;
+  t->diverged = false;
+  t->engine->config.training.rule = config->training.rule;
+  const bool good = go_on_from(t, config->from ? config->from : &first, error);
+  free(first.parameters);
+  return good;
 }
 
 void trainer_close(Trainer *t) {

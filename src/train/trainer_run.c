@@ -3,13 +3,10 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "engine/loader.h"
-#include "model/lr_schedule.h"
 
 /* Parts of an epoch that shows its progress. */
 enum { PROGRESS_PARTS = 20 };
@@ -21,6 +18,7 @@ enum { PROGRESS_PARTS = 20 };
 
 /* ---- an epoch ----------------------------------------------------------------------------- */
 
+/* Its functions return false if it failed, with *error set, or was stopped. */
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
@@ -38,13 +36,16 @@ static void show_progress(const Epoch *e, double done) {
     e->events->progress(e->events->context, e->epoch + 1, e->trainer->config.training.epochs, done);
 }
 
+static uint64_t batch_of(const Epoch *e) {
+  return (uint64_t)e->trainer->config.training.batch;
+}
+
 static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
-  const uint64_t batch = (uint64_t)e->trainer->config.training.batch;
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
                       .shuffled = e->epoch > 0,
                       .key = key,
-                      .steps = ceil_div(rows, batch),
+                      .steps = ceil_div(rows, batch_of(e)),
                       .learning_rate = e->learning_rate,
                       .augment = e->trainer->config.training.augment,
                       .augment_key = random_order_key(key, AUGMENTATION),
@@ -58,12 +59,18 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
   return e->stopped = true;
 }
 
+/* Waits for queued work. A failure counts for more than a stop. */
+static bool wait_for_sums(Epoch *e, EngineSums *sums, Error *error) {
+  Engine *engine = e->trainer->engine;
+  return engine->call->collect(engine, sums, error) || (e->stopped = false);
+}
+
 /* Waits for what has been trained of this epoch, up to step `end`. */
 static bool collect(Epoch *e, uint64_t end, Error *error) {
   Checkpoint *at = &e->trainer->position;
   EngineSums sums;
   const uint64_t first = e->collected + 1;
-  if (!e->trainer->engine->call->collect(e->trainer->engine, &sums, error)) return false;
+  if (!wait_for_sums(e, &sums, error)) return false;
   at->loss += sums.loss;
   at->correct += sums.correct;
   at->rows += sums.rows;
@@ -71,21 +78,20 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
   e->collected_at = seconds_now();
   if (isfinite(sums.loss)) return true;
   e->trainer->diverged = true;
+  e->stopped = false;
   return error_set(error,
                    "the training loss is not a finite number in steps %" PRIu64 " to %" PRIu64
                    " of epoch %d: try a lower --lr",
                    first, end, e->epoch + 1);
 }
 
-/* The result of a read that ended early. A signal may have ended one of a pipe, which ranks do not
+/* Ends an epoch whose read ended early. A signal may have ended one of a pipe, which ranks do not
    read. */
-static TrainerResult cut_short(Epoch *e) {
-  const uint64_t trained =
-      e->steps > e->trainer->position.step ? e->steps : e->trainer->position.step;
-  if (e->stopped ||
-      (!e->trainer->config.ranks && is_stopped(e, e->all_steps ? e->all_steps : trained)))
-    return TRAINER_STOPPED;
-  return TRAINER_FAILED;
+static bool cut_short(Epoch *e) {
+  const uint64_t step = e->trainer->position.step, trained = e->steps > step ? e->steps : step;
+  if (!e->stopped && !e->trainer->config.ranks)
+    is_stopped(e, e->all_steps ? e->all_steps : trained);
+  return false;
 }
 
 static uint64_t order_key(const Epoch *e) {
@@ -94,20 +100,20 @@ static uint64_t order_key(const Epoch *e) {
 
 /* Trains on the steps of a range in pieces, so short that a signal is noticed between them; step 0
    of its window is step `before` of the epoch. */
-static TrainerResult train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
+static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Error *error) {
   Engine *engine = e->trainer->engine;
   uint64_t *updates = &e->trainer->position.updates;
   const uint64_t first = range->first_step, end = first + range->steps;
   TrainRange piece = *range;
   for (uint64_t step = first; step < end; step += piece.steps) {
-    if (step > first && is_stopped(e, before + step)) return TRAINER_STOPPED;
+    if (step > first && is_stopped(e, before + step)) return false;
     piece.first_step = step;
-    piece.steps = engine_piece(engine, end - step, (uint64_t)engine->config.training.batch);
+    piece.steps = engine_piece(engine, end - step, batch_of(e));
     piece.updates = *updates;
     *updates += piece.steps;
-    if (!engine->call->train(engine, &piece, error)) return TRAINER_FAILED;
+    if (!engine->call->train(engine, &piece, error)) return false;
   }
-  return TRAINER_DONE;
+  return true;
 }
 
 /* A LoaderUse: trains on the rows of a staging buffer. */
@@ -120,31 +126,26 @@ static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error
     range.first_step = e->trainer->position.step - before;
   if (range.first_step >= range.steps) return true;
   range.steps -= range.first_step;
-  if (train_steps(e, &range, before, error) != TRAINER_DONE) return false;
-  show_progress(e, dataset_progress(e->trainer->train));
+  if (!train_steps(e, &range, before, error)) return false;
+  if (e->trainer->train) show_progress(e, dataset_progress(e->trainer->train));
   bool look = seconds_now() - e->collected_at > e->events->patience;
   if (!ranks_broadcast(e->trainer->config.ranks, &look, sizeof look, error) || /* of the clock */
       (look && !collect(e, e->steps, error)))
     return false;
-  const bool is_last =
-      rows % (uint64_t)e->trainer->config.training.batch != 0; /* the step was short */
+  const bool is_last = rows % batch_of(e) != 0; /* the step was short */
   return is_last || !is_stopped(e, e->steps);
 }
 
-/* Evaluates in pieces, as train_steps trains. */
-static TrainerResult evaluate_rows(Epoch *e, uint64_t first_row, uint64_t rows, Error *error) {
+/* A LoaderUse: evaluates rows in pieces, as train_steps trains. */
+static bool evaluate_rows(void *context, uint64_t first_row, uint64_t rows, Error *error) {
+  Epoch *e = context;
   Engine *engine = e->trainer->engine;
   for (uint64_t done = 0, count; done < rows; done += count) {
-    if (done > 0 && is_stopped(e, e->all_steps)) return TRAINER_STOPPED;
+    if (done > 0 && is_stopped(e, e->all_steps)) return false;
     count = engine_piece(engine, rows - done, 1);
-    if (!engine_evaluate(engine, first_row + done, count, error)) return TRAINER_FAILED;
+    if (!engine_evaluate(engine, first_row + done, count, error)) return false;
   }
-  return TRAINER_DONE;
-}
-
-/* A LoaderUse: evaluates the rows of a staging buffer. */
-static bool evaluate_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
-  return evaluate_rows(context, first_row, rows, error) == TRAINER_DONE;
+  return true;
 }
 
 /* Opens a file that was read before, and refuses it if it has become another one. */
@@ -161,8 +162,7 @@ bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Erro
   const size_t part = (size_t)rank, parts = (size_t)ranks;
   *set = (RowSet){epoch->rows, calloc(epoch->rows / 8 + 1, 1)};
   if (!set->bits)
-    return error_set(error, "no memory for the numbers of %llu rows",
-                     (unsigned long long)epoch->rows);
+    return error_set(error, "no memory for the numbers of %" PRIu64 " rows", epoch->rows);
   for (uint64_t first = 0; first < epoch->rows; first += epoch->window) {
     const uint64_t left = epoch->rows - first, rows = left < epoch->window ? left : epoch->window;
     const uint64_t key = random_order_key(epoch->order_key, first / epoch->window);
@@ -181,8 +181,7 @@ bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Erro
    labels of all rows, so then all are parsed. */
 static bool choose_rows(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  const StreamedEpoch epoch = {t->train_rows, t->staging_rows, (uint64_t)t->config.training.batch,
-                               order_key(e)};
+  const StreamedEpoch epoch = {t->train_rows, t->staging_rows, batch_of(e), order_key(e)};
   free(t->own.bits);
   t->own.bits = NULL;
   return !t->config.ranks || t->resident || t->train_rows == 0 || t->config.hold_out > 0 ||
@@ -191,19 +190,28 @@ static bool choose_rows(Epoch *e, Error *error) {
 }
 
 /* Feeds all rows to train on, or to judge by, to the engine, from their reader if that is open
-   already. */
-static TrainerResult feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *use, uint64_t *rows,
-                          Error *error) {
+   already. Rows that stayed there are used as they were when they came. */
+static bool feed(Epoch *e, bool judges, LoaderUse *use, Error *error) {
   Trainer *t = e->trainer;
   DatasetReader **reader = judges ? &t->test : &t->train;
-  if (!*reader && !judges && !choose_rows(e, error)) return TRAINER_FAILED;
+  uint64_t *rows = judges ? &t->test_rows : &t->train_rows, fed_rows;
+  for (uint64_t row = 0; use && t->resident && row < *rows; row += t->staging_rows) {
+    const uint64_t left = *rows - row;
+    if (!use(e, row, left < t->staging_rows ? left : t->staging_rows, error)) return cut_short(e);
+  }
+  if (t->resident && *rows > 0) return true;
+  if (!*reader && !judges && !choose_rows(e, error)) return false;
   if (!*reader) *reader = open_again(t, judges, error);
   if (!*reader) return cut_short(e);
-  const LoaderPlan plan = {.first_row = first_row, .ring = !t->resident, .use = use, .context = e};
-  const bool fed = loader_feed(t->engine, *reader, &plan, rows, error) &&
+  const LoaderPlan plan = {.first_row = judges && t->resident ? t->train_rows : 0,
+                           .ring = !t->resident,
+                           .use = use,
+                           .context = e};
+  const bool fed = loader_feed(t->engine, *reader, &plan, &fed_rows, error) &&
                    (judges || dataset_check_labels(*reader, error));
   trainer_close_reader(reader);
-  if (fed && *rows > 0) return TRAINER_DONE;
+  if (fed) *rows = fed_rows;
+  if (fed && *rows > 0) return true;
   if (fed)
     error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
               t->config.hold_out, t->config.train, judges ? "judge by" : "train on");
@@ -212,93 +220,85 @@ static TrainerResult feed(Epoch *e, bool judges, uint64_t first_row, LoaderUse *
 
 /* Trains on the whole resident file, in as many parts as progress is to be shown; the weights
    do not depend on the parts. */
-static TrainerResult train_resident(Epoch *e, bool in_parts, Error *error) {
+static bool train_resident(Epoch *e, bool in_parts, Error *error) {
   TrainRange range = whole_window(e, 0, e->trainer->train_rows, order_key(e));
   const uint64_t steps = range.steps, parts = in_parts ? PROGRESS_PARTS : 1;
   const uint64_t aligned = e->trainer->engine->aligned > 1 ? e->trainer->engine->aligned : 1;
   uint64_t done = e->trainer->position.step;
-  TrainerResult result = TRAINER_DONE;
-  for (uint64_t part = 0; result == TRAINER_DONE && part < parts; part++) {
+  for (uint64_t part = 0; !e->stopped && part < parts; part++) {
     uint64_t end = part + 1 == parts ? steps : steps * (part + 1) / parts / aligned * aligned;
     if (end <= done) continue;
     range.first_step = done;
     range.steps = end - done;
     done = end;
-    result = train_steps(e, &range, 0, error);
-    if (result == TRAINER_STOPPED) end = e->trainer->position.step;
-    if (result == TRAINER_FAILED || !collect(e, end, error)) return TRAINER_FAILED;
-    if (result == TRAINER_STOPPED) break;
+    if (!train_steps(e, &range, 0, error) && !e->stopped) return false;
+    if (e->stopped) end = e->trainer->position.step;
+    if (!collect(e, end, error) || e->stopped) return false;
     if (in_parts) show_progress(e, (double)(part + 1) / (double)parts);
-    if (end < steps && is_stopped(e, end)) result = TRAINER_STOPPED;
+    if (end < steps) is_stopped(e, end);
   }
-  return result;
+  return !e->stopped;
+}
+
+static TrainerResult result_of(const Epoch *e, bool good) {
+  return good ? TRAINER_DONE : e->stopped ? TRAINER_STOPPED : TRAINER_FAILED;
 }
 
 TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  return feed(&e, false, 0, NULL, &t->train_rows, error);
+  return result_of(&e, feed(&e, false, NULL, error));
 }
 
-static TrainerResult train_epoch(Epoch *e, bool in_parts, Error *error) {
+static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
   Trainer *t = e->trainer;
   const bool feeds = !t->resident || e->epoch == 0;
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  TrainerResult result = TRAINER_DONE;
-  if (feeds) {
-    result = feed(e, false, 0, train_staged, &t->train_rows, error);
-    if (result == TRAINER_STOPPED) e->steps = t->position.step;
-    if (result != TRAINER_FAILED && e->collected < e->steps && !collect(e, e->steps, error))
-      return TRAINER_FAILED;
-  } else if (t->train_rows == 0) /* when a run is resumed */
-    result = feed(e, false, 0, NULL, &t->train_rows, error);
-  if (result != TRAINER_DONE) return result;
-  e->all_steps = ceil_div(t->train_rows, (uint64_t)t->config.training.batch);
-  if (t->position.step > e->all_steps) { /* the file may have become another one */
-    error_set(error,
-              "the saved run stands at step %" PRIu64 " of an epoch, but %s has only %" PRIu64
-              " steps",
-              t->position.step, t->config.train, e->all_steps);
-    return TRAINER_FAILED;
-  }
-  return feeds ? TRAINER_DONE : train_resident(e, in_parts, error);
+  /* The rows are there already unless a run is resumed. */
+  const bool fed =
+      (!feeds && t->train_rows > 0) || feed(e, false, feeds ? train_staged : NULL, error);
+  if (e->stopped) e->steps = t->position.step;
+  if ((fed || e->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
+  if (!fed) return false;
+  e->all_steps = ceil_div(t->train_rows, batch_of(e));
+  if (t->position.step > e->all_steps) /* the file may have become another one */
+    return error_set(error,
+                     "the saved run stands at step %" PRIu64
+                     " of an epoch, but %s has only %" PRIu64 " steps",
+                     t->position.step, t->config.train, e->all_steps);
+  return feeds || train_resident(e, in_parts, error);
 }
 
-static TrainerResult evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
+static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   *sums = (EngineSums){.loss = NAN};
-  if (!t->judge) return TRAINER_DONE;
-  const TrainerResult result = t->resident
-                                   ? evaluate_rows(e, t->train_rows, t->test_rows, error)
-                                   : feed(e, true, 0, evaluate_staged, &t->test_rows, error);
-  const bool good = result != TRAINER_FAILED && t->engine->call->collect(t->engine, sums, error);
-  return good ? result : TRAINER_FAILED;
+  if (!t->judge) return true;
+  const bool evaluated = t->resident ? evaluate_rows(e, t->train_rows, t->test_rows, error)
+                                     : feed(e, true, evaluate_rows, error);
+  return (evaluated || e->stopped) && wait_for_sums(e, sums, error) && evaluated;
 }
 
 /* ---- all epochs --------------------------------------------------------------------------- */
 
 /* Leaves *epoch alone if the run was stopped. */
-static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunTotals *totals,
-                               Error *error) {
+static bool run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunTotals *totals,
+                      Error *error) {
   Trainer *t = e->trainer;
   const Checkpoint *train = &t->position;
   EngineSums test = {0};
   const bool first = totals->load == 0;
   const uint64_t rows_before = train->rows;
   const double start = seconds_now();
-  TrainerResult result = train_epoch(e, in_parts, error);
+  if (!train_epoch(e, in_parts, error)) return false;
   const double trained = seconds_now();
-  if (result == TRAINER_DONE && t->judge && t->test_rows == 0 && t->resident)
-    result = feed(e, true, t->train_rows, NULL, &t->test_rows, error);
+  if (t->judge && t->test_rows == 0 && t->resident && !feed(e, true, NULL, error)) return false;
   const double loaded = seconds_now();
-  if (result == TRAINER_DONE) result = evaluate_epoch(e, &test, error);
-  if (result != TRAINER_DONE) return result;
+  if (!evaluate_epoch(e, &test, error)) return false;
   const double evaluated = seconds_now();
   if (t->judge && !isfinite(test.loss)) {
     t->diverged = true;
-    error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
-              trainer_judge_option(t), e->epoch + 1);
-    return TRAINER_FAILED;
+    return error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
+                     trainer_judge_option(t), e->epoch + 1);
   }
   if (first) totals->load = (t->resident ? loaded : evaluated) - t->opened;
   totals->train += trained - start;
@@ -316,7 +316,7 @@ static TrainerResult run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunT
                          .train_rows = train->rows,
                          .rows_before = rows_before,
                          .test_rows = test.rows};
-  return TRAINER_DONE;
+  return true;
 }
 
 /* Moves the position behind an epoch. */
@@ -347,8 +347,7 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
     EpochResult epoch;
     bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!ranks_broadcast(c->ranks, &in_parts, sizeof in_parts, error)) return TRAINER_FAILED;
-    const TrainerResult result = run_epoch(&e, in_parts, &epoch, totals, error);
-    if (result != TRAINER_DONE) return result;
+    if (!run_epoch(&e, in_parts, &epoch, totals, error)) return result_of(&e, false);
     advance(position, &epoch);
     if (events->epoch && !events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
     if (c->training.early_stop && position->epoch - position->best_epoch >= c->training.early_stop)
