@@ -79,16 +79,16 @@ MPI_FLAGS := $(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
                          mpicc --showme 2>/dev/null | cut -d' ' -f2-))
 endif
 
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
 # NCCL is needed as a header alone, in this folder's include/; the Python packages bring one.
 ifneq ($(if $(MPI_FLAGS),$(KERNELS_NVCC)),)
-NCCL_HOME ?= $(shell for home in /usr/local /usr $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC))) \
+NCCL_HOME ?= $(shell for home in /usr/local /usr $(CUDA_HOME) \
                "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
                [ -f "$$home/include/nccl.h" ] && echo "$$home" && break; done)
 NCCL_FLAGS := $(if $(NCCL_HOME),-DHAVE_NCCL -DNCCL_FOLDER='"$(NCCL_HOME)"' -isystem $(NCCL_HOME)/include)
 endif
 
 ifneq ($(KERNELS_NVCC),)
-CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
 # Machine code for each compute capability of a list, and PTX of the last, for GPUs still to come.
 code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
              $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
@@ -146,28 +146,28 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
 # What a student's functions are judged with, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
-            $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o \
-              %/without_cuda.o $(if $(NVCC),,%/kernel_tests.o), \
+            $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
 # A run of several ranks loads this library; nothing is linked to MPI.
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
+PLACED   := $(PROGRAMS:%=$(PLACE)/%)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # Without CUDA these are compiled as tests/support/without_cuda.c.
-CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c tests/support/*.c))
+CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c))
 # The emulator runs kernels as C++ on the CPU, wherever there is a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o)
 # Without a GPU the tests of kernels have theirs there, too.
-ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(patsubst tests/%.c,$(BUILD)/%,$(wildcard \
-                 tests/test_kernels*.c))))
+KERNEL_TESTS := $(filter $(BUILD)/test_kernels%,$(TESTS))
+ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(KERNEL_TESTS)))
 KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
-                         $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) tests/support/kernel_tests \
+                         $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) \
                          tests/support/emulated) $(EMULATED)
 # Level epoch's are not watched: nobody orders its blocks but mail.
 WATCHED_KERNELS := $(patsubst $(BUILD)/emulated/%,$(BUILD)/watched/kernels/%,$(filter-out \
@@ -185,7 +185,7 @@ endif
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-all: $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and their manual
+all: $(PLACED) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and their manual
 	@:
 
 tests: $(TESTS) $(BUILD)/mlp-scaling ## build the tests
@@ -258,12 +258,11 @@ scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, wri
 
 profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
 	@$(BUILD_ON_EVERY_CORE) all
-	@NVCC='$(NVCC)' scripts/profile.sh $(TOPIC)
+	@NVCC='$(NVCC)' scripts/profile.sh $(TOPIC) $(RUNGS)
 
 COUNTERS  := $(BUILD)/exercise-counters.csv
 NCU_FLAGS := --csv --page details --print-units base \
              --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
-SEALED_FLAGS = -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 include src/exercise/exercise.mk
 
 # Fails, by mlp-exercise's exit status, unless all is right and fused.
@@ -294,7 +293,7 @@ COMPLETIONS = $(TREE)/share/bash-completion/completions
 DOCS = $(TREE)/share/doc/mlp-train
 
 install: all                ## put programs, manual, completion, configs and docs under PREFIX
-	install -D -t '$(TREE)/bin' $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR)
+	install -D -t '$(TREE)/bin' $(PLACED) $(LAB_EMULATOR)
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
@@ -326,10 +325,10 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 
 # Each program is linked of its own objects and of these. An archive comes last: it gives what the
 # objects before it want.
-WATCHED := $(patsubst tests/%.c,$(BUILD)/watched_%,$(filter-out %_wide.c,$(wildcard tests/test_kernels*.c)))
+WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
 HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp-train-faults
-$(PROGRAMS:%=$(PLACE)/%): $(PLACE)/mlp-%:                        $(BUILD)/src/mlp_%.o
+$(PLACED): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(BUILD)/mlp-scaling:                                            $(BUILD)/src/mlp_scaling.o $(MEASURE)
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
@@ -361,9 +360,7 @@ $(BUILD)/lib%.a:
 	$(call said,AR $@)$(AR) rcsD $@ $^
 
 ifneq ($(NVCC),)
-# These count what the host launches: src/measure/cuda/launch_count.c.
-LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
-            cudaGraphLaunch
+# These count what the host launches.
 $(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS)
@@ -373,7 +370,7 @@ $(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
 endif
 
 # Tests run programs.
-$(TESTS): | $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(RANKS)
+$(TESTS): | $(PLACED) $(LAB_EMULATOR) $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
@@ -384,7 +381,7 @@ $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
 endif
 $(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o $(STAND_IN)
 
-LINKED := $(PROGRAMS:%=$(PLACE)/%) $(LAB_EMULATOR) $(HELPERS) $(SCORERS) $(TESTS) $(WATCHED)
+LINKED := $(PLACED) $(LAB_EMULATOR) $(HELPERS) $(SCORERS) $(TESTS) $(WATCHED)
 $(LINKED):                                                       $(BUILD)/libmlp.a
 $(LINKED):
 	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 
 #include "base/augment.h"
-#include "exercise/reference.h"
 #include "support/engine_tests.h"
+#include "support/folder.h"
 
 enum { SIDE = 6, INPUTS = SIDE * SIDE, CLASSES = 10, BATCH = 7, ROWS = 60, KEY = 11 };
 
@@ -173,14 +173,10 @@ ENGINE_TEST(test_no_memory) {
   if (SANITIZED) skip_because("a sanitizer takes address space as it likes");
   enum { DATASET = 20000000 }; /* 960 MB of addresses, hardly any of them touched */
   Engine *engine = open_config(augmented_config(DATASET), CPU);
-  unsigned long long pages = 0; /* of addresses in use */
-  FILE *file = fopen("/proc/self/statm", "r");
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "%llu", &pages), 1);
-  close_file(file);
   struct rlimit before;
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-  const rlim_t used = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+  const rlim_t pages = strtoull(folder_read("/proc/self/statm"), NULL, 10); /* in use */
+  const rlim_t used = pages * (rlim_t)sysconf(_SC_PAGESIZE);
   const struct rlimit less = {used + ((rlim_t)500 << 20), before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
   const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);

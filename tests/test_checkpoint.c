@@ -50,12 +50,12 @@ static void assert_same(const Checkpoint *a, const Checkpoint *b) {
 
 /* What is loaded is the same, and is saved as the same bytes. */
 static void round_trip(const Checkpoint *checkpoint) {
-  must_save(checkpoint, model);
+  must_save(checkpoint);
   Content content = read_content(model);
-  Checkpoint loaded = must_load(model);
+  Checkpoint loaded = must_load();
   assert_same(checkpoint, &loaded);
-  must_save(&loaded, model);
-  assert_content(model, content);
+  must_save(&loaded);
+  assert_content(content);
   checkpoint_free(&loaded);
 }
 
@@ -144,7 +144,7 @@ IN_FOLDER(headers_are_padded_to_eight_bytes) {
   for (size_t less = 0; less < 8; less++) {
     size_t start;
     strcpy(sample.options, &"12345678"[less]);
-    must_save(&sample, model);
+    must_save(&sample);
     const Content content = read_content(model);
     assert_null(strstr(header_of(content, &start), "momentum"));
     assert_int_equal(content.size - start, 4 * sample.network.parameters);
@@ -174,8 +174,8 @@ IN_FOLDER(files_of_others) {
        {1, 7, 9, 13}},
   };
   foreach (row, cases) {
-    forge(model, row->header, 0);
-    Checkpoint c = must_load(model);
+    forge(row->header, 0);
+    Checkpoint c = must_load();
     assert_int_equal(c.network.layers, 2);
     assert_memory_equal(c.network.size, ((const int[]){3, 2, 2}), 3 * sizeof(int));
     const float *const starts[] = {
@@ -208,7 +208,7 @@ IN_FOLDER(save_reaches_the_disk) {
   sample.epoch++;
   disk.file_error = EIO;
   assert_refuses_to_save("write", model, strerror(EIO));
-  assert_content(model, saved);
+  assert_content(saved);
   assert_files(1);
   disk.file_error = 0;
   disk.folder_error = EIO;

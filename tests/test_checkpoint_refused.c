@@ -10,7 +10,7 @@
 
 /* A file of that header and data, as of forge. */
 static void refuse(const char *header, size_t data, const char *message) {
-  forge(model, header, data);
+  forge(header, data);
   assert_refuses_to_load(model, message);
 }
 
@@ -142,11 +142,11 @@ IN_FOLDER(bad_files_are_refused) {
 /* A header of exactly the bound is read; a byte more is not, though the file has it. */
 IN_FOLDER(header_has_a_bound) {
   static const char entries[] = "{" WEIGHT "," BIAS "}";
-  forge(model, entries, 0); /* eight bytes, the header and 32 of data */
+  forge(entries, 0); /* eight bytes, the header and 32 of data */
   const size_t given = sizeof entries - 1, length = read_content(model).size - 40, bound = 1 << 20;
   const int most = (int)(given + bound - length);
-  forge(model, text_printf("%-*s", most, entries), 32);
-  Checkpoint checkpoint = must_load(model);
+  forge(text_printf("%-*s", most, entries), 32);
+  Checkpoint checkpoint = must_load();
   checkpoint_free(&checkpoint);
   refuse(text_printf("%-*s", most + 1, entries), 32,
          "its header would have 1048577 bytes, at most 1048576");
@@ -177,7 +177,7 @@ IN_FOLDER(values_that_are_not_finite_are_refused) {
   checkpoint_array(&sample, CHECKPOINT_MOMENTUM)[sample.network.bias[1] + 2] = NAN;
   assert_refuses_to_save("save", model,
                          "tensor momentum.1.bias has a value that is NaN or infinite");
-  assert_content(model, saved);
+  assert_content(saved);
 }
 
 /* Our own metadata is believed only as a whole. Each change keeps the file's length. */

@@ -1,12 +1,15 @@
 /* The CSV reader on long files: the same rows, order and errors whatever its threads and however
    the bytes come; how far it reads ahead, progress, closing; pipes, whose length nobody knows; and
-   when the system fails: reads, no memory, no threads, files that change while they are read. */
+   when the system fails: reads, no memory, no threads, files that change while they are read. What
+   is parsed ahead leaves memory for others. */
 #define _GNU_SOURCE /* pthread_setattr_default_np, which makes threads fail to start */
 #include "support/csv.h"
+#include "support/process.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -75,9 +78,38 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-/* ---- the same rows --------------------------------------------------------------------------- */
-
 TESTS_WITH(folder_enter, folder_close);
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
+
+static int wait_for_rows(void *unused, Error *why) {
+  (void)unused;
+  const struct rlimit limit = {128 * MB, 128 * MB};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) return 9;
+  DatasetReader *reader = try_reader(1, 0, why);
+  const uint64_t most = (uint64_t)MEMBERS * ROWS;
+  return !reader || dataset_max_rows(reader, most) != most + 1;
+}
+
+/* A small archive of 400 MB of rows. With 128 MB of memory, 64 MB of rows wait and no more. The
+   reader then knows that there are more rows, and all that wait can be read. The first test: the
+   limit would count the memory of threads that others have started. */
+TEST(test_half_of_the_memory) {
+  if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
+  Text member = {0};
+  append_member(&member, repeat_row(ROWS), MB);
+  FILE *file = folder_create(path);
+  for (int i = 0; i < MEMBERS; i++) fwrite(member.text, 1, member.length, file);
+  close_file(file);
+  const Ended ended = process_do(wait_for_rows, NULL);
+  assert_int_equal(ended.status, 0);
+  print_message("%ld MB\n", ended.kilobytes / 1024);
+  assert_in_range(ended.kilobytes / 1024, 32, 80);
+}
+
+/* ---- the same rows --------------------------------------------------------------------------- */
 
 /* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
 TEST(test_the_same_rows) {
@@ -109,7 +141,7 @@ TEST(test_the_same_rows) {
     sent.length += ways[w].padding;
     write_file(sent.text, sent.length);
     read_badly = ways[w].badly;
-    for (size_t t = 0; t < THREAD_COUNTS; t++) {
+    for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
       const bool bounded =
           !members && !ways[w].piped; /* else all rows are parsed ahead, to count them */

@@ -1,11 +1,9 @@
 /* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
-#include "data/digits.h"
-#include "support/test.h"
-#include "base/random.h"
+#include "support/pictures.h"
 
 typedef struct {
   int label;
-  uint8_t pixels[DIGITS_PIXELS];
+  uint8_t pixels[PIXELS];
 } Digit;
 
 static Digit draw(uint64_t seed, DigitsSeries series, uint64_t row) {
@@ -15,7 +13,7 @@ static Digit draw(uint64_t seed, DigitsSeries series, uint64_t row) {
 }
 
 static bool same_pixels(const Digit *a, const Digit *b) {
-  return memcmp(a->pixels, b->pixels, DIGITS_PIXELS) == 0;
+  return memcmp(a->pixels, b->pixels, PIXELS) == 0;
 }
 
 TEST(test_arguments_decide_the_picture) {
@@ -32,29 +30,17 @@ TEST(test_arguments_decide_the_picture) {
 TEST(test_labels_size_and_place) {
   int count[10] = {0};
   for (uint64_t row = 0; row < 10000; row++) {
-    const Digit digit = draw(4, DIGITS_TRAIN, row);
+    Digit digit = draw(4, DIGITS_TRAIN, row);
     assert_in_range(digit.label, 0, 9);
     count[digit.label]++;
-    int left = DIGITS_SIDE, right = -1, top = DIGITS_SIDE, bottom = -1, darkest = 0;
-    double mass = 0, x_mass = 0, y_mass = 0;
-    EACH_PIXEL(x, y, DIGITS_SIDE, DIGITS_SIDE) {
-      const int value = digit.pixels[y * DIGITS_SIDE + x];
-      if (!value) continue;
-      if (x < left) left = x;
-      if (x > right) right = x;
-      if (y < top) top = y;
-      if (y > bottom) bottom = y;
-      if (value > darkest) darkest = value;
-      mass += value;
-      x_mass += value * x;
-      y_mass += value * y;
-    }
-    const int width = right - left + 1, height = bottom - top + 1;
+    const Grey picture_of = {SIDE, SIDE, digit.pixels};
+    const Extent ink = extent_of(&picture_of, 1, 255), dark = extent_of(&picture_of, 200, 255);
+    const int width = ink.right - ink.left, height = ink.bottom - ink.top;
     assert_in_range(width > height ? width : height, DIGITS_BOX - 3, DIGITS_BOX);
-    const double x_off = x_mass / mass - 14, y_off = y_mass / mass - 14;
-    assert_true(x_off >= -0.5 && x_off <= 0.5 && y_off >= -0.5 && y_off <= 0.5);
-    assert_in_range(darkest, 200, 255);
-    assert_in_range((int)(mass / 255), 20, 300); /* black pixels */
+    assert_close(ink.x, 14, 0.5);
+    assert_close(ink.y, 14, 0.5);
+    assert_true(dark.mass > 0);
+    assert_in_range((int)(ink.mass / 255), 20, 300); /* black pixels */
   }
   for (int label = 0; label < 10; label++)
     assert_in_range(count[label], 850, 1150); /* five standard deviations of 30 */
@@ -64,21 +50,20 @@ TEST(test_labels_size_and_place) {
    not all of them: the drawings vary. */
 TEST(test_task_is_honest) {
   enum { TRAIN = 4000, TEST = 1000 };
-  static double mean[10][DIGITS_PIXELS];
+  static double mean[10][PIXELS];
   int count[10] = {0}, right = 0;
   for (uint64_t row = 0; row < TRAIN; row++) {
     const Digit digit = draw(5, DIGITS_TRAIN, row);
     count[digit.label]++;
-    for (int i = 0; i < DIGITS_PIXELS; i++) mean[digit.label][i] += digit.pixels[i];
+    for (int i = 0; i < PIXELS; i++) mean[digit.label][i] += digit.pixels[i];
   }
   for (int label = 0; label < 10; label++)
-    for (int i = 0; i < DIGITS_PIXELS; i++) mean[label][i] /= count[label];
+    for (int i = 0; i < PIXELS; i++) mean[label][i] /= count[label];
   for (uint64_t row = 0; row < TEST; row++) {
     const Digit digit = draw(5, DIGITS_TEST, row);
     double distance[10] = {0}, least = 1e300;
     for (int label = 0; label < 10; label++) {
-      for (int i = 0; i < DIGITS_PIXELS; i++)
-        distance[label] += pow(digit.pixels[i] - mean[label][i], 2);
+      for (int i = 0; i < PIXELS; i++) distance[label] += pow(digit.pixels[i] - mean[label][i], 2);
       least = fmin(least, distance[label]);
     }
     right += distance[digit.label] == least;

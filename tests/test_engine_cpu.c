@@ -5,9 +5,6 @@
 
 #include "support/engine_tests.h"
 
-/* What a Case says from its learning rate to its seed and its marks, but for its steps. */
-#define STEPS(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
-
 /* Trains `epochs` shuffled epochs of the configuration. */
 static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
   Engine *engine = open_config(config, CPU);
@@ -24,7 +21,7 @@ static EngineConfig usual_config(const Case *c) {
 
 ENGINE_TEST(threads_and_runs_do_not_matter) {
   static const int threads[] = {1, 2, 3, 7, 40};
-  const Case c = {"threads", 200, {90, 33}, 2, 10, 64, 330, STEPS(0), 1};
+  const Case c = {"threads", 200, {90, 33}, 2, 10, 64, 330, USUAL(0), 1};
   const Data data = make_data(&c);
   EngineConfig config = usual_config(&c);
   foreach (kind, VALUES(Optimizer, OPTIMIZER_SGD, OPTIMIZER_ADAM)) {
@@ -43,7 +40,7 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
 /* What follows a row's pixels in a staging buffer does not matter, and the buffer is free again as
    soon as upload returns. */
 ENGINE_TEST(only_pixels_are_uploaded) {
-  const Case c = {"gaps", 33, {12}, 1, 4, 4, 48, STEPS(0), 3};
+  const Case c = {"gaps", 33, {12}, 1, 4, 4, 48, USUAL(0), 3};
   Data data = make_data(&c);
   Outcome o[2];
   for (int filled = 0; filled < 2; filled++) {
@@ -87,7 +84,7 @@ ENGINE_TEST(losses_of_logits) {
       {{-2, -2}, 2, 1, two, 1e-6, 0, {-0.5, 0.5}},
   };
   foreach (of, rows) {
-    const Case c = {"logits", 1, {0}, 0, of->classes, 1, 1, STEPS(0), 0};
+    const Case c = {"logits", 1, {0}, 0, of->classes, 1, 1, USUAL(0), 0};
     uint16_t label = of->label;
     const Data data = {(uint8_t[]){255}, &label, 1};
     Engine *engine = open_loaded(&c, CPU, &data);
@@ -119,7 +116,7 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
 
 /* ---- what is refused, what is said --------------------------------------------------------- */
 
-static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, STEPS(0), 3};
+static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, USUAL(0), 3};
 
 /* Numbers below 1e-38 are flushed in the engine's threads, and nowhere else. */
 ENGINE_TEST(denormals_are_the_callers_own) {
@@ -130,7 +127,7 @@ ENGINE_TEST(denormals_are_the_callers_own) {
 }
 
 ENGINE_TEST(opening_fails_cleanly) {
-  const Case c = {"bad", 10, {5}, 1, 2, 4, 9, STEPS(0), 0};
+  const Case c = {"bad", 10, {5}, 1, 2, 4, 9, USUAL(0), 0};
   EngineConfig bad[6];
   for (int i = 0; i < 6; i++) bad[i] = usual_config(&c);
   bad[0].training.batch = 0, bad[1].training.threads = 0, bad[2].dataset_rows = 0,

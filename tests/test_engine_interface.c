@@ -42,7 +42,7 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
   const uint64_t window = engine->config.staging_rows;
   uint64_t turn = 0;
   for (uint64_t from = 0; from < c->rows; from += window, turn++) {
-    const uint64_t rows = c->rows - from < window ? c->rows - from : window;
+    const uint64_t rows = min_size(c->rows - from, window);
     const uint64_t first_row = pace == RESIDENT ? from : turn % 2 * window;
     const TrainRange range = {.first_row = first_row,
                               .rows = rows,
@@ -139,22 +139,21 @@ CONTRACT(test_read_and_write, tested_levels()) {
   const Case *c = busy_case(level);
   Data data = make_data(c);
   Engine *first = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
-  if (first) {
-    train(first, epoch_of(c, 0));
-    Outcome saved = outcome_of(first);
-    train(first, epoch_of(c, 1));
-    OK(second->call->write(second, saved.parameters, 1 + saved.states, &error));
-    OK(second->call->read(second, NULL, 0, &error));
-    Outcome written = outcome_of(second);
-    assert_same_bits(&saved, &written);
-    train(second, epoch_of(c, 1));
-    Outcome through = close_with_outcome(first), resumed = outcome_of(second);
-    assert_same_bits(&through, &resumed);
-    OK(second->call->write(second, saved.parameters, 1, &error));
-    Outcome mixed = close_with_outcome(second);
-    assert_memory_equal(mixed.parameters, saved.parameters, mixed.floats * sizeof(float));
-    assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
-  }
+  if (!first) return;
+  train(first, epoch_of(c, 0));
+  Outcome saved = outcome_of(first);
+  train(first, epoch_of(c, 1));
+  OK(second->call->write(second, saved.parameters, 1 + saved.states, &error));
+  OK(second->call->read(second, NULL, 0, &error));
+  Outcome written = outcome_of(second);
+  assert_same_bits(&saved, &written);
+  train(second, epoch_of(c, 1));
+  Outcome through = close_with_outcome(first), resumed = outcome_of(second);
+  assert_same_bits(&through, &resumed);
+  OK(second->call->write(second, saved.parameters, 1, &error));
+  Outcome mixed = close_with_outcome(second);
+  assert_memory_equal(mixed.parameters, saved.parameters, mixed.floats * sizeof(float));
+  assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
 }
 
 /* The order of rows is that of the range at hand, though first row and key are as before. */
@@ -166,15 +165,14 @@ CONTRACT(test_order_of_other_rows, tested_levels()) {
   half.rows = c->rows / 2;
   half.steps = steps_of(c, half.rows);
   Engine *both = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
-  if (both) {
-    train(both, all);
-    Outcome between = outcome_of(both);
-    OK(second->call->write(second, between.parameters, 1 + between.states, &error));
-    train(both, half);
-    train(second, half);
-    Outcome x = close_with_outcome(both), y = close_with_outcome(second);
-    assert_same_bits(&x, &y);
-  }
+  if (!both) return;
+  train(both, all);
+  Outcome between = outcome_of(both);
+  OK(second->call->write(second, between.parameters, 1 + between.states, &error));
+  train(both, half);
+  train(second, half);
+  Outcome x = close_with_outcome(both), y = close_with_outcome(second);
+  assert_same_bits(&x, &y);
 }
 
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
@@ -182,19 +180,18 @@ CONTRACT(test_learning_rate_0, tested_levels()) {
   const Case *c = busy_case(level);
   Data data = make_data(c);
   Engine *engine = open_loaded(c, level, &data);
-  if (engine) {
-    Outcome before = outcome_of(engine);
-    float *initial = allocate(before.floats, sizeof *initial);
-    const Network n = network_of(c);
-    network_initialise(&n, c->seed, initial);
-    assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
-    for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
-    TrainRange range = epoch_of(c, 1);
-    range.learning_rate = 0;
-    train(engine, range);
-    Outcome after = close_with_outcome(engine);
-    assert_memory_equal(after.parameters, initial, after.floats * sizeof(float));
-  }
+  if (!engine) return;
+  Outcome before = outcome_of(engine);
+  float *initial = allocate(before.floats, sizeof *initial);
+  const Network n = network_of(c);
+  network_initialise(&n, c->seed, initial);
+  assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
+  for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
+  TrainRange range = epoch_of(c, 1);
+  range.learning_rate = 0;
+  train(engine, range);
+  Outcome after = close_with_outcome(engine);
+  assert_memory_equal(after.parameters, initial, after.floats * sizeof(float));
 }
 
 /* Nothing outside the dataset is accepted, and the engine goes on working. */

@@ -2,7 +2,6 @@
    reference and each other, the same bits each time, each row once per epoch. What else engine.h
    promises is in test_engine_interface.c. */
 #include "support/engine_tests.h"
-#include "exercise/reference.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"
 #endif
@@ -84,21 +83,20 @@ ENGINE_TEST(test_same_as_reference_and_cpu) {
 
 /* The default network on rows as black as MNIST's, the last batch short; then shapes that divide
    nothing. */
-#define STEPS(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 static const Case shapes[] = {
-    {"default", 784, {300, 100}, 2, 10, 16, 75, STEPS(50), 0},
-    {"1 input", 1, {1}, 1, 2, 1, 1, STEPS(20), 7},
-    {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, STEPS(20), 7},
-    {"63 inputs", 63, {65}, 1, 10, 17, 50, STEPS(20), 1},
-    {"a layer of 1", 65, {63, 1, 33}, 3, 5, 5, 23, STEPS(20), 7},
-    {"no hidden layer", 784, {0}, 0, 10, 64, 100, STEPS(20), 1},
-    {"1000 classes", 30, {40}, 1, 1000, 20, 90, STEPS(20), 3},
-    {"batch of 1", 17, {200}, 1, 3, 1, 40, STEPS(20), 3},
-    {"nearly black", 100, {31, 29}, 2, 1024, 48, 60, STEPS(20), -1},
-    {"batch above rows", 20, {24}, 1, 4, 1000, 33, STEPS(20), 3},
-    {"whole vectors", 12, {16, 16}, 2, 16, 16, 32, STEPS(20), 3},
-    {"long batch", 40, {100}, 1, 10, 300, 700, STEPS(20), 0},
-    {"black rows", 50, {20}, 1, 3, 8, 40, STEPS(20), 2},
+    {"default", 784, {300, 100}, 2, 10, 16, 75, USUAL(50), 0},
+    {"1 input", 1, {1}, 1, 2, 1, 1, USUAL(20), 7},
+    {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, USUAL(20), 7},
+    {"63 inputs", 63, {65}, 1, 10, 17, 50, USUAL(20), 1},
+    {"a layer of 1", 65, {63, 1, 33}, 3, 5, 5, 23, USUAL(20), 7},
+    {"no hidden layer", 784, {0}, 0, 10, 64, 100, USUAL(20), 1},
+    {"1000 classes", 30, {40}, 1, 1000, 20, 90, USUAL(20), 3},
+    {"batch of 1", 17, {200}, 1, 3, 1, 40, USUAL(20), 3},
+    {"nearly black", 100, {31, 29}, 2, 1024, 48, 60, USUAL(20), -1},
+    {"batch above rows", 20, {24}, 1, 4, 1000, 33, USUAL(20), 3},
+    {"whole vectors", 12, {16, 16}, 2, 16, 16, 32, USUAL(20), 3},
+    {"long batch", 40, {100}, 1, 10, 300, 700, USUAL(20), 0},
+    {"black rows", 50, {20}, 1, 3, 8, 40, USUAL(20), 2},
 };
 
 /* Rows that are all black, which the CPU's kernels leave out, change nothing about the bounds. */

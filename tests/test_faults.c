@@ -65,16 +65,11 @@ static const char *const end_folders[] = {"../after", "../after-cpu", "../after-
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* A file of a folder; none is empty. */
-static Content content_of(const char *place, const char *name) {
-  return read_content(text_printf("%s/%s", place, name));
-}
-
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
-/* How the file of one folder is like that of another. */
-static Likeness compare(const char *place, const char *other, const char *name) {
-  const Content a = content_of(place, name), model = content_of(other, name);
+/* How a file of the working folder is like that of another; one that is not there is empty. */
+static Likeness compare(const char *other, const char *name) {
+  const Content a = read_content(name), model = read_content(text_printf("%s/%s", other, name));
   const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
   const bool lines = a.size == 0 || a.bytes[a.size - 1] == '\n';
   return !begins ? OTHER : a.size == model.size ? SAME : lines ? BEGINNING : OTHER;
@@ -156,9 +151,9 @@ static bool are_sentences(const char *text, int most) {
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
-  const Likeness likeness = compare(".", output ? end_folders[0] : before, name);
-  bool good = likeness == SAME || (output && !well && compare(".", before, name) == SAME);
-  for (int i = 1; output && i < r->ends; i++) good |= compare(".", end_folders[i], name) == SAME;
+  const Likeness likeness = compare(output ? end_folders[0] : before, name);
+  bool good = likeness == SAME || (output && !well && compare(before, name) == SAME);
+  for (int i = 1; output && i < r->ends; i++) good |= compare(end_folders[i], name) == SAME;
   if (output && strncmp(name, "log", 3) == 0)
     good |= r->ends > 1 || (!well && likeness == BEGINNING);
   if (strcmp(name, "out") == 0) good |= r->ends > 1 || !well;
@@ -166,7 +161,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 }
 
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
-  const Content err = content_of(".", "err");
+  const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
   /* A thread's memory is the C library's matter, which does not say what was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
@@ -197,7 +192,7 @@ static void try_all(const Run *r, unsigned long first, unsigned long step, bool 
   for (unsigned long at = first;; at += step) {
     restore();
     const int status = run(r, at, more, "");
-    const Content told = content_of(".", "told");
+    const Content told = read_content("told");
     const bool none = told.size == 0;
     if (none && status != 0) {
       print_message("%s: status %d, and nothing failed\n", r->arguments, status);

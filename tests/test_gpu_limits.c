@@ -272,11 +272,10 @@ TEST(test_wide_where_faster) {
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, true},
                {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, false},
-               {{2500, 2000}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
-               {{2500, 2000}, 255, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
-               {{1000, 500}, 512, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
-               {{1000, 500}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
-               {{300, 100}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
+               {{2500, 2000}, 128, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
+               {{2500, 2000}, 127, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
+               {{1000, 500}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
+               {{1000, 500}, 128, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, true}};
   foreach (of, cases) {
     GpuLimits limits = h100;

@@ -1,6 +1,4 @@
 /* Small pictures that would take long or much memory to read, and how little of it they get. */
-#include <zlib.h>
-
 #include "support/pictures.h"
 #include "support/process.h"
 

@@ -3,10 +3,6 @@
 #define _GNU_SOURCE /* memmem */
 #include <sys/stat.h>
 
-#include <stb/stb_image_write.h>
-#include <zlib.h>
-
-#include "base/random.h"
 #include "data/image.h"
 #include "data/ink.h"
 #include "support/pictures.h"
@@ -14,6 +10,44 @@
 static uint8_t expected[PIXELS], pixels[PIXELS];
 
 TESTS_WITH(folder_enter, folder_close);
+
+/* Draws ink `row` of digits.h, each pixel `scale` squared, its corner at (left, top). */
+static void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark) {
+  uint8_t digit[PIXELS];
+  digits_draw(1, DIGITS_TEST, row, digit);
+  EACH_PIXEL(x, y, SIDE * scale, SIDE * scale) {
+    const uint8_t ink = digit[y / scale * SIDE + x / scale];
+    *pixel_at(g, left + x, top + y) = dark ? 255 - ink : ink;
+  }
+}
+
+/* A picture of that digit alone. */
+static Grey digit(uint64_t row, int scale, bool dark) {
+  const Grey g = new_grey(scale * SIDE, scale * SIDE, 0);
+  draw_digit(&g, row, scale, 0, 0, dark);
+  return g;
+}
+
+/* Reads the digit of the picture in the file, which must have one. */
+static void read_digit(uint8_t *row) {
+  OK(read_picture(picture, SIDE, row, &error));
+}
+
+static void write_png(const Grey *g) {
+  assert_true(stbi_write_png(picture, g->width, g->height, 1, g->level, 0));
+}
+
+static void through_png(const Grey *g, uint8_t *row) {
+  write_png(g);
+  read_digit(row);
+}
+
+/* The mean difference from what is expected, in levels. */
+static double difference(void) {
+  int sum = 0;
+  for (int i = 0; i < PIXELS; i++) sum += abs(pixels[i] - expected[i]);
+  return (double)sum / PIXELS;
+}
 
 /* ---- where the ink goes ------------------------------------------------------------------- */
 
@@ -40,20 +74,11 @@ TEST(test_scale) {
   draw_bar(&g, 30, 20, 10, 80, 0);
   draw_bar(&g, 30, 100, 50, 20, 0);
   through_png(&g, pixels);
-  int left = SIDE, right = -1, top = SIDE, bottom = -1;
-  double mass = 0, x_moment = 0, y_moment = 0;
-  EACH_PIXEL(x, y, SIDE, SIDE) {
-    const int ink = pixels[y * SIDE + x];
-    mass += ink, x_moment += x * ink, y_moment += y * ink;
-    if (ink && x < left) left = x;
-    if (ink && x > right) right = x;
-    if (ink && y < top) top = y;
-    if (ink && y > bottom) bottom = y;
-  }
-  assert_int_equal(bottom - top + 1, 20);
-  assert_int_equal(right - left + 1, 10);
-  assert_true(x_moment / mass > 13.49 && x_moment / mass < 14.51);
-  assert_true(y_moment / mass > 13.49 && y_moment / mass < 14.51);
+  const Extent ink = extent_of(&(Grey){SIDE, SIDE, pixels}, 1, 255);
+  assert_int_equal(ink.bottom - ink.top, 20);
+  assert_int_equal(ink.right - ink.left, 10);
+  assert_close(ink.x, 14, 0.51);
+  assert_close(ink.y, 14, 0.51);
 }
 
 /* A centre of mass far from the middle of its box draws the box to the edge, and not beyond. */
@@ -91,7 +116,7 @@ TEST(test_comes_back) {
         *pixel_at(&g, x, y) = expected[y / scale * SIDE + x / scale];
       }
       through_png(&g, pixels);
-      const double d = difference(pixels, expected);
+      const double d = difference();
       if (!(d < 2)) fail_msg("digit %d enlarged by %d: %g", (int)row, scale, d);
     }
   }
@@ -124,7 +149,7 @@ TEST(test_colours_do_not_matter) {
       write_coloured(picture, &g, *colours);
       read_digit(pixels);
       through_png(&g, expected);
-      const double d = difference(pixels, expected);
+      const double d = difference();
       if (!(d < 1)) fail_msg("ink %d, digit %d: %g", colours->ink[0], (int)row, d);
     }
 }
@@ -200,8 +225,9 @@ static void write_gif(const Grey *g, int unused) {
 static void write_jpeg(const Grey *g, int orientation) {
   uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
   Grey large = new_grey(8 * g->width, 8 * g->height, 0);
-  for (int y = 0; y < large.height; y++)
-    for (int x = 0; x < large.width; x++) *pixel_at(&large, x, y) = *pixel_at(g, x / 8, y / 8);
+  EACH_PIXEL(x, y, large.width, large.height) {
+    *pixel_at(&large, x, y) = *pixel_at(g, x / 8, y / 8);
+  }
   assert_true(stbi_write_jpg(picture, large.width, large.height, 1, large.level, 100));
   if (!orientation) return;
   const Content jpeg = read_content(picture);
@@ -254,7 +280,7 @@ TEST(test_formats) {
       Grey g = digit(row, format->scale, true);
       format->write(&g, format->with);
       read_digit(pixels);
-      const double d = difference(pixels, expected);
+      const double d = difference();
       assert_true(d == 0 || d < format->most);
     }
   }

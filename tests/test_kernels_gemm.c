@@ -3,7 +3,51 @@
    rule: weights that decay beside biases that do not, a step without rows. */
 #include "support/kernel_tests.h"
 
-TESTS_WITH(kernels_open, kernels_close);
+#include <cublas_v2.h>
+
+/* ---- cuBLAS --------------------------------------------------------------------------------- */
+
+static cublasHandle_t cublas;
+
+static int open_library(void **state) {
+  if (kernels_open(state) != 0) return 1;
+  if (quick() || !stream) return 0;
+  return cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS ||
+         cublasSetMathMode(cublas, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS ||
+         cublasSetStream(cublas, stream) != CUBLAS_STATUS_SUCCESS;
+}
+
+static int close_library(void **state) {
+  if (cublas) cublasDestroy(cublas);
+  return kernels_close(state);
+}
+
+TESTS_WITH(open_library, close_library);
+
+/* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
+   quick. Each operand comes with the length of its rows. cuBLAS is column-major: it is given
+   C^T = op(B)^T op(A)^T, where ^T costs nothing. */
+static double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
+                            cublasOperation_t right_operation, const float *d_right,
+                            int right_columns, int m, int n, int depth) {
+  if (quick()) return NULL;
+  const float one = 1, zero = 0;
+  float *d_c = poisoned_floats(area(m, n));
+  assert_int_equal(cublasSgemm(cublas, right_operation, left_operation, n, m, depth, &one, d_right,
+                               right_columns, d_left, left_columns, &zero, d_c, n),
+                   CUBLAS_STATUS_SUCCESS);
+  double *c = host_doubles(area(m, n));
+  reference_to_double(fetch_floats(d_c, area(m, n)), area(m, n), c);
+  return c;
+}
+
+/* Checks a gemm as assert_near does, and against what cuBLAS makes of it (NULL when quick), which
+   may be off as much. */
+static void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
+                        const double *library, size_t count, double limit) {
+  assert_near(what, s, d_out, expected, count, limit);
+  if (library) assert_near("the same by cuBLAS", s, d_out, library, count, 2 * limit);
+}
 
 /* ---- gemms ---------------------------------------------------------------------------------- */
 

@@ -188,12 +188,12 @@ KERNEL_TEST(test_far_apart) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, and sums long enough to
-   be split. */
+/* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, sums long enough to be
+   split, and so short that the ring has room for those of several tiles. */
 static const Shape wide_shapes[] = {
     {129, 65, 127},    {128, 64, 128},   {127, 128, 129}, {256, 192, 256},
     {1, 4096, 1},      {128, 2500, 52},  {61, 1000, 500}, {2049, 40, 2050},
-    {1030, 129, 2100}, {1000, 300, 101}, {4096, 20, 33},
+    {1030, 129, 2100}, {1000, 300, 101}, {4096, 20, 33},  {64, 2304, 4096},
 };
 
 static void for_wide_shapes(CheckShape *check_shape) {

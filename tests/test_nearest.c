@@ -6,9 +6,8 @@
 static const char *const known[] = {"epochs", "epoch", "batch", "none", "step", "lr", NULL};
 
 static void assert_nearest(const char *given, const char *expected) {
-  Nearest nearest;
   error_set(&error, "unknown");
-  nearest_start(&nearest, given);
+  Nearest nearest = nearest_to(given);
   for (int i = 0; known[i]; i++) nearest_try(&nearest, known[i]);
   assert_false(nearest_append(&nearest, "--", &error));
   assert_string_equal(

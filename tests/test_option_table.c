@@ -2,7 +2,6 @@
    the top of the checkout, where configs/ and the templates are. */
 #include "cli/options.h"
 #include "model/lr_schedule.h"
-#include "support/test.h"
 #include "support/process.h"
 
 TEST(mnist_conf_is_the_defaults) {

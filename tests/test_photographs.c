@@ -2,20 +2,229 @@
    trained here on drawn digits. With NETWORK=FILE and DIGITS=FILE, a saved network and a CSV file
    of labelled rows, it answers PICTURES=N pictures of each ground, and N tilted pages of each kind,
    made of those instead, and prints how many digits were right. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/random.h"
 #include "base/sizes.h"
-#include "data/photograph.h"
 #include "model/checkpoint.h"
 #include "predict/pictures.h"
 #include "support/pictures.h"
-#include "support/photographs.h"
 
-enum { CLASSES = 10 };
-enum { WIDTH = PHOTOGRAPH_WIDTH, HEIGHT = PHOTOGRAPH_HEIGHT };
+enum { CLASSES = 10, WIDTH = 640, HEIGHT = 480, MOST_DIGITS = 8 };
+
+/* ---- pictures as a telephone takes them ----------------------------------------------------- */
+
+typedef enum {
+  GROUND_PLAIN,
+  GROUND_FALLOFF, /* the light falls by 30 to 65% to one side or the corners */
+  GROUND_SHADOW,  /* with a soft edge across the digits */
+  GROUND_LINED,   /* ruled paper, not quite straight */
+  GROUND_SQUARED, /* squared paper */
+  GROUND_DESK,    /* dark or light, at one side of the page */
+  GROUND_BOARD,   /* chalk on a blackboard, unevenly lit */
+  GROUNDS
+} Ground;
+
+static const char *const ground_names[GROUNDS] = {"plain",   "falloff", "shadow", "lined",
+                                                  "squared", "desk",    "board"};
+
+/* A page, its light, what is printed on it, and the desk beside it. */
+typedef struct {
+  Ground ground;
+  uint64_t number; /* of the picture, which decides light, pen, places and noise */
+  uint8_t digits[MOST_DIGITS][PIXELS];
+  int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
+  bool pairs; /* each second digit touches the one before it */
+  float tilt; /* of the page, in degrees clockwise */
+} Page;
+
+typedef struct {
+  uint64_t stream, counter;
+} Dice;
+
+static float between(Dice *dice, float low, float high) {
+  return low + (high - low) * random_unit(random_words(17, dice->stream, dice->counter++).word[0]);
+}
+
+/* Returns a nearly normal number of standard deviation 1. */
+static float grain(uint64_t number, uint64_t pixel) {
+  const RandomWords words = random_words(18, number, pixel);
+  float sum = -2;
+  for (int i = 0; i < 4; i++) sum += random_unit(words.word[i]);
+  return 1.7320508f * sum;
+}
+
+/* ---- the scene ---------------------------------------------------------------------------- */
+
+/* Straight, at a distance of `at` from the origin along (x, y), a unit vector nearly. */
+typedef struct {
+  float x, y, at;
+} Edge;
+
+typedef struct {
+  Ground ground;
+  float paper, ink;                         /* share of light given back; of it taken by ink */
+  float falloff, centre_x, centre_y;        /* of the light: share lost at a distance of WIDTH */
+  Edge shadow;                              /* dark beyond it */
+  float shadow_light, penumbra;             /* the shadow's light; pixels */
+  float spacing, slope, first, thick, rule; /* of rules: pixels; share of light taken */
+  Edge desk;
+  float desk_light, grain;
+} Scene;
+
+static Edge edge_through(Dice *dice, float x, float y, float steepness) {
+  const float slope = between(dice, -steepness, steepness);
+  const float length = sqrtf(1 + slope * slope);
+  const Edge edge = {1 / length, slope / length, 0};
+  return (Edge){edge.x, edge.y, edge.x * x + edge.y * y};
+}
+
+static float beyond(Edge edge, float x, float y) {
+  return edge.x * x + edge.y * y - edge.at;
+}
+
+/* Returns the edge turned to the right, the bottom, the left or the top. */
+static Edge turn(Edge edge, int quarter) {
+  const Edge down = {edge.y, edge.x, edge.at * HEIGHT / WIDTH};
+  const Edge turned = quarter % 2 ? down : edge;
+  if (quarter < 2) return turned;
+  const float far = turned.x * WIDTH + turned.y * HEIGHT;
+  return (Edge){-turned.x, -turned.y, turned.at - far};
+}
+
+static Scene scene_of(Ground ground, Dice *dice) {
+  Scene s = {.ground = ground,
+             .paper = between(dice, 0.7f, 0.95f),
+             .ink = between(dice, 0.55f, 0.9f),
+             .falloff = between(dice, 0, 0.1f),
+             .centre_x = between(dice, 0, WIDTH),
+             .centre_y = between(dice, 0, HEIGHT)};
+  if (ground == GROUND_FALLOFF || ground == GROUND_BOARD) s.falloff = between(dice, 0.3f, 0.65f);
+  s.shadow = edge_through(dice, between(dice, 0.35f, 0.65f) * WIDTH, HEIGHT / 2.0f, 1);
+  s.shadow_light = between(dice, 0.4f, 0.65f);
+  s.penumbra = between(dice, 3, 25);
+  s.spacing = ground == GROUND_LINED ? between(dice, 24, 48) : between(dice, 18, 32);
+  s.slope = between(dice, -0.035f, 0.035f);
+  s.first = between(dice, 0, 30);
+  s.thick = between(dice, 1, 2.5f);
+  s.rule = between(dice, 0.12f, 0.4f);
+  const float part = between(dice, 0.8f, 0.92f);
+  s.desk = edge_through(dice, part * WIDTH, HEIGHT / 2.0f, 0.05f);
+  s.desk = turn(s.desk, (int)between(dice, 0, 3.999f));
+  s.desk_light = between(dice, 0.08f, 0.5f);
+  s.grain = between(dice, 1, 3.5f);
+  return s;
+}
+
+/* Returns how much of a pixel a rule covers, along one direction. */
+static float rule_at(const Scene *s, float along, float across) {
+  const float place = across + s->slope * along + s->first;
+  const float nearest = place - s->spacing * floorf(place / s->spacing + 0.5f);
+  return fminf(1, fmaxf(0, 0.5f * s->thick + 0.5f - fabsf(nearest)));
+}
+
+/* Returns the share of the light that the empty scene gives back at a pixel. */
+static float reflected(const Scene *s, float x, float y) {
+  if (s->ground == GROUND_BOARD) return 0.18f;
+  float share = s->paper;
+  if (s->ground == GROUND_LINED || s->ground == GROUND_SQUARED)
+    share *= 1 - s->rule * rule_at(s, x, y);
+  if (s->ground == GROUND_SQUARED) share *= 1 - s->rule * rule_at(s, -y, x);
+  if (s->ground == GROUND_DESK) {
+    const float past = fminf(1, fmaxf(0, beyond(s->desk, x, y)));
+    const float wood = s->desk_light * (1 + 0.1f * rule_at(s, 0.3f * x, y + x));
+    share += past * (wood - share);
+  }
+  return share;
+}
+
+static float light_at(const Scene *s, float x, float y) {
+  const float dx = (x - s->centre_x) / WIDTH, dy = (y - s->centre_y) / WIDTH;
+  float light = 1 - s->falloff * fminf(1, sqrtf(dx * dx + dy * dy));
+  if (s->ground == GROUND_SHADOW) {
+    const float depth = fminf(1, fmaxf(0, beyond(s->shadow, x, y) / s->penumbra + 0.5f));
+    light *= 1 - (1 - s->shadow_light) * depth;
+  }
+  return light;
+}
+
+/* ---- digits ------------------------------------------------------------------------------- */
+
+/* The place and size of a digit's page. */
+typedef struct {
+  const uint8_t *pixels;
+  float left, top, zoom;
+} Placed;
+
+static float pixel(const uint8_t *pixels, int x, int y) {
+  return x < 0 || y < 0 || x >= SIDE || y >= SIDE ? 0 : (float)pixels[y * SIDE + x] / 255;
+}
+
+/* Interpolates between the pixels around (x, y). */
+static float ink_at(const Placed *placed, float x, float y) {
+  const float u = (x - placed->left) / placed->zoom - 0.5f;
+  const float v = (y - placed->top) / placed->zoom - 0.5f;
+  if (u < -1 || v < -1 || u > SIDE || v > SIDE) return 0;
+  const int i = (int)(u + 1) - 1, j = (int)(v + 1) - 1;
+  const float fx = u - (float)i, fy = v - (float)j;
+  return (1 - fy) *
+             ((1 - fx) * pixel(placed->pixels, i, j) + fx * pixel(placed->pixels, i + 1, j)) +
+         fy * ((1 - fx) * pixel(placed->pixels, i, j + 1) +
+               fx * pixel(placed->pixels, i + 1, j + 1));
+}
+
+/* Returns how many columns right of one digit's page another's lies, so that their ink touches. */
+static int touching(const uint8_t *left, const uint8_t *right) {
+  int apart = 0;
+  for (int y = 0; y < SIDE; y++) {
+    int last = SIDE - 1, first = 0;
+    while (last >= 0 && left[y * SIDE + last] < 128) last--;
+    while (first < SIDE && right[y * SIDE + first] < 128) first++;
+    if (last >= 0 && first < SIDE) apart = max_int(apart, last - first);
+  }
+  return apart;
+}
+
+/* Places a digit somewhere in each cell of one or two lines in the middle of the picture. */
+static void place(Dice *dice, const Page *page, Placed *placed) {
+  const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
+  const float cell_width = 0.6f * WIDTH / (float)columns,
+              cell_height = 0.6f * HEIGHT / (float)lines;
+  const float most = fminf(cell_width / 22, cell_height / 22); /* so that digits do not touch */
+  for (int i = 0; i < page->count; i++) {
+    const int row = i / columns;
+    const float zoom = most * between(dice, 0.75f, 0.95f);
+    const float x = 0.2f * WIDTH + ((float)(i % columns) + 0.5f) * cell_width;
+    const float y = 0.2f * HEIGHT + ((float)row + 0.5f) * cell_height;
+    placed[i] = (Placed){page->digits[i], x - 0.5f * SIDE * zoom, y - 0.5f * SIDE * zoom, zoom};
+    if (!page->pairs || i % 2 == 0) continue;
+    placed[i] = placed[i - 1];
+    placed[i].pixels = page->digits[i];
+    placed[i].left += placed[i].zoom * (float)touching(page->digits[i - 1], page->digits[i]);
+  }
+}
+
+/* Draws a page into `level` (HEIGHT, WIDTH): a function of its arguments, the same on every
+ * machine. */
+static void draw_page(const Page *page, uint8_t *level) {
+  const float angle = page->tilt * 0.017453293f, sine = sinf(angle), cosine = cosf(angle);
+  Dice dice = {(uint64_t)page->ground, page->number << 16};
+  const Scene scene = scene_of(page->ground, &dice);
+  Placed placed[MOST_DIGITS];
+  place(&dice, page, placed);
+  EACH_PIXEL(x, y, WIDTH, HEIGHT) {
+    const float px = (float)x + 0.5f, py = (float)y + 0.5f;
+    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from what turns */
+    const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
+        v = HEIGHT / 2.0f + cosine * dy - sine * dx;
+    float ink = 0;
+    for (int i = 0; i < page->count; i++) ink = fmaxf(ink, ink_at(&placed[i], u, v));
+    float share = reflected(&scene, u, v);
+    share = page->ground == GROUND_BOARD ? share + ink * scene.ink * (0.9f - share)
+                                         : share * (1 - ink * scene.ink);
+    const int i = y * WIDTH + x;
+    const float value = 255 * share * light_at(&scene, px, py) +
+                        scene.grain * grain(page->number * GROUNDS + page->ground, (uint64_t)i);
+    level[i] = (uint8_t)fminf(255, fmaxf(0, value + 0.5f));
+  }
+}
 
 static Engine *engine;
 static FILE *rows; /* of DIGITS; NULL: digits are drawn */
@@ -66,13 +275,13 @@ typedef enum { DIGITS, PAIRS, LETTERS, SCRIBBLES } Writing;
 
 static struct {
   uint8_t level[WIDTH * HEIGHT];
-  char text[2 * PHOTOGRAPH_DIGITS]; /* as it should be read, with a space between lines */
-} scene;                            /* as it was drawn last */
+  char text[2 * MOST_DIGITS]; /* as it should be read, with a space between lines */
+} drawn;                      /* as it was drawn last */
 
 static int next_digit(uint8_t *pixels) {
-  static uint64_t drawn;
+  static uint64_t row;
   int label;
-  if (!rows) return digits_draw(1, DIGITS_TEST, drawn++, pixels);
+  if (!rows) return digits_draw(1, DIGITS_TEST, row++, pixels);
   assert_int_equal(fscanf(rows, "%d", &label), 1);
   for (int i = 0; i < PIXELS; i++) {
     int level;
@@ -109,37 +318,33 @@ static void draw_other(Writing writing, uint64_t number, uint8_t *pixels) {
                                p ? "SSC"[random_below(number, 3 * p + 1, 3)] : 'M',
                                random_below(number, 3 * p + 2, 101),
                                random_below(number, 3 * p + 3, 101));
-  const size_t count = sizeof letters / sizeof *letters;
-  digits_draw_path(writing == LETTERS ? letters[number % count] : path, number, pixels);
+  digits_draw_path(writing == LETTERS ? letters[number % LENGTH(letters)] : path, number, pixels);
 }
 
 /* Draws picture `number` of a ground, with `count` digits or others. */
 static void draw(Writing writing, Ground ground, uint64_t number, int count, float tilt) {
-  uint8_t pixels[PHOTOGRAPH_DIGITS][PIXELS];
-  const uint8_t *digits[PHOTOGRAPH_DIGITS];
-  char *text = scene.text;
+  Page page = {ground, number, .count = count, .pairs = writing == PAIRS, .tilt = tilt};
+  char *text = drawn.text;
   for (int i = 0; i < count; i++) {
-    digits[i] = pixels[i];
     if (count > 4 && i == (count + 1) / 2) *text++ = ' ';
     if (writing > PAIRS)
-      draw_other(writing, 8 * number + (uint64_t)i, pixels[i]);
+      draw_other(writing, 8 * number + (uint64_t)i, page.digits[i]);
     else
-      *text = (char)('0' + next_digit(pixels[i]));
+      *text = (char)('0' + next_digit(page.digits[i]));
     if (writing != DIGITS) *text = '?';
     text += writing != PAIRS || i % 2;
   }
   *text = '\0';
-  photograph_draw(&(Page){ground, number, digits, count, writing == PAIRS, tilt}, scene.level);
+  draw_page(&page, drawn.level);
 }
 
 /* Answers the picture as --classify does: '?' for what is unsure, a space between lines. */
 static void read_lines(double confidence, char *text) {
   char path[] = "picture.pgm";
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
+  FILE *file = folder_create(path);
   fprintf(file, "P5 %d %d 255 ", WIDTH, HEIGHT);
-  fwrite(scene.level, 1, sizeof scene.level, file);
-  fclose(file);
+  fwrite(drawn.level, 1, sizeof drawn.level, file);
+  close_file(file);
   file = text_open();
   const Pictures pictures = {.paths = (char *[]){path},
                              .count = 1,
@@ -164,7 +369,7 @@ static void add_answers(double confidence, Count *sum) {
   int common[2 * PHOTOGRAPH_MOST] = {0}; /* things in order of the truth so far and text so far */
   read_lines(confidence, text);
   const int length = (int)strlen(text);
-  for (const char *truth = scene.text; *truth; truth++) {
+  for (const char *truth = drawn.text; *truth; truth++) {
     sum->all += *truth != ' ';
     for (int i = 0, above_left = 0; i < length; i++) {
       const int above = common[i + 1];
@@ -227,23 +432,17 @@ TEST(pages_of_every_ground) {
 TEST(boxes_are_around_the_ink) {
   if (rows) skip();
   for (uint64_t number = 0; number < 4; number++) {
-    const Image image = {WIDTH, HEIGHT, scene.level, 1, WIDTH, HEIGHT};
+    const Image image = {WIDTH, HEIGHT, drawn.level, 1, WIDTH, HEIGHT};
     Photograph found;
     draw(DIGITS, GROUND_PLAIN, number, 1, 0);
     OK(photograph_find(&image, "it", SIDE, &found, &error));
     assert_int_equal(found.count, 1);
     const PhotographBox box = found.box[0];
-    int left = WIDTH, right = 0, top = HEIGHT, bottom = 0;
-    for (int y = 0; y < HEIGHT; y++)
-      for (int x = 0; x < WIDTH; x++) {
-        if (scene.level[y * WIDTH + x] > 120) continue;
-        left = x < left ? x : left, right = x + 1 > right ? x + 1 : right;
-        top = y < top ? y : top, bottom = y + 1 > bottom ? y + 1 : bottom;
-      }
-    assert_in_range(left - box.left, 0, 20);
-    assert_in_range(top - box.top, 0, 20);
-    assert_in_range(box.left + box.width - right, 0, 20);
-    assert_in_range(box.top + box.height - bottom, 0, 20);
+    const Extent ink = extent_of(&(Grey){WIDTH, HEIGHT, drawn.level}, 0, 120);
+    assert_in_range(ink.left - box.left, 0, 20);
+    assert_in_range(ink.top - box.top, 0, 20);
+    assert_in_range(box.left + box.width - ink.right, 0, 20);
+    assert_in_range(box.top + box.height - ink.bottom, 0, 20);
     photograph_free(&found);
   }
 }
@@ -259,12 +458,10 @@ enum { BARS = 6 };
 /* Compares the boxes that are found of black bars on white paper, written as text; "?" follows a
    doubtful one. */
 static void assert_boxes(const Bar *bars, const char *expected) {
-  static uint8_t level[WIDTH * HEIGHT];
-  memset(level, 255, sizeof level);
-  for (int i = 0; i < BARS; i++)
-    for (int y = 0; y < bars[i].height; y++)
-      memset(level + (bars[i].top + y) * WIDTH + bars[i].left, 0, (size_t)bars[i].width);
-  const Image image = {WIDTH, HEIGHT, level, 1, WIDTH, HEIGHT};
+  const Grey page = new_grey(WIDTH, HEIGHT, 255);
+  for (const Bar *b = bars; b < bars + BARS; b++)
+    draw_bar(&page, b->left, b->top, b->width, b->height, 0);
+  const Image image = {WIDTH, HEIGHT, page.level, 1, WIDTH, HEIGHT};
   Photograph found;
   char text[512] = "";
   if (photograph_find(&image, "it", SIDE, &found, &error)) {

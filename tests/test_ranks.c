@@ -5,7 +5,6 @@
 
 #include "ranks/ranks.h"
 #include "support/process.h"
-#include "support/test.h"
 
 enum { MOST_RANKS = 4 };
 

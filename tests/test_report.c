@@ -1,7 +1,6 @@
 /* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
 #include "train/report.h"
 #include "support/process.h"
-#include "support/test.h"
 
 static FILE *terminal;
 

@@ -5,7 +5,6 @@
 #include "base/threads.h"
 #include "engine/engine.h"
 #include "support/process.h"
-#include "support/test.h"
 
 enum { USER = 54321 }; /* an ordinary one, who has no process but the child: root has no limit */
 

@@ -47,13 +47,10 @@ static void add_teams(Trace *trace, int level) {
 #define TRACE __attribute__((cleanup(trace_close))) Trace
 
 static Trace made_up(void) {
-  Trace trace = {.machine = {"GPU 1", "580.1", "2026-11-22"},
-                 .network = "5-4-3-2",
-                 .levels = 4,
-                 .level = {{"none", 64, 14, 15},
-                           {"layer", 64, 14, 15},
-                           {"step", 64, 14, 15},
-                           {"epoch", 64, 14, 15}}};
+  static const char *const levels[] = {"none", "layer", "step", "epoch"};
+  Trace trace = {.head = json_pack("{ss ss ss ss}", "gpu", "GPU 1", "driver", "580.1", "date",
+                                   "2026-11-22", "network", "5-4-3-2")};
+  foreach (name, levels) trace_add_level(&trace, *name, 64, 14, 15);
   for (int i = 0; i < 3; i++) add_kernels(&trace, i, i < 2, i == 2);
   add_teams(&trace, 3);
   return trace;
@@ -73,9 +70,9 @@ TEST(a_trace_comes_back) {
   assert_int_equal(arrows, 24);
   const char *first = folder_read(path);
   OK(trace_load(&back, path, &error));
-  assert_int_equal(back.levels, 4);
+  assert_int_equal(trace_levels(&back), 4);
   assert_int_equal(back.count, trace.count);
-  assert_string_equal(back.machine.name, "GPU 1");
+  assert_string_equal(text_of(back.head, "gpu"), "GPU 1");
   OK(trace_save(&back, path, &error));
   assert_string_equal(folder_read(path), first);
   trace_close(&back);
@@ -159,9 +156,8 @@ TEST(a_trace_is_drawn) {
   OK(trace_draw(&trace, path, &error));
   assert_png(path, 1200, 140 + 13 * 32 + 3 * 22 + 62);
   assert_false(trace_draw(&trace, "/no/such/folder/x.png", &error));
-  for (int i = 0; i < trace.count; i++)
-    if (trace.events[i].level == 1 && trace.events[i].step == TRACE_SHOWN + 1)
-      trace.events[i].step = -1;
+  foreach_event (e, &trace)
+    if (e->level == 1 && e->step == TRACE_SHOWN + 1) e->step = -1;
   FAILS(trace_draw(&trace, path, &error), "no whole step 32 of level layer");
   trace_close(&trace);
   assert_false(trace_draw(&trace, path, &error));

@@ -21,6 +21,10 @@ static void add(int track, int number, int64_t start, int64_t end, const char *n
   trace_add(&list, (TraceEvent){'X', 0, track, -1, number, start, end, ""}, name);
 }
 
+static bool add_range(bool one_kernel) {
+  return range_add(&trace, 0, &list, one_kernel, &facts, &error);
+}
+
 /* Returns when a kernel of a made-up range is launched, on the host's clock. */
 static int64_t launch_time(int step, int kernel) {
   return 2000 + 300 * step + 100 * kernel;
@@ -57,7 +61,7 @@ TEST(kernels_find_their_steps) {
     record_range(overlap);
     const int64_t zero = 1000, late = overlap ? 10 : 50;
     const int step = TRACE_FIRST + 1;
-    OK(range_add(&trace, 0, &list, false, &facts, &error));
+    OK(add_range(false));
     assert_close(facts.us, 0.3, 1e-9);
     assert_int_equal(facts.begin, launch_time(0, 0) + late - zero);
     assert_int_equal(slice_at(TRACE_HOST, 0)->step, -1);
@@ -84,7 +88,7 @@ TEST(one_launch_of_many_steps) {
     add(TRACE_HOST, 2, 50, 60, "cudaGraphLaunch");
     for (int step = 0; step < (one_kernel ? 1 : TRACE_END); step++)
       add(TRACE_GPU, 2, 100 + 100 * step, 190 + 100 * step, "scale");
-    OK(range_add(&trace, 0, &list, one_kernel, &facts, &error));
+    OK(add_range(one_kernel));
     assert_int_equal(slice_at(TRACE_HOST, 40)->step, -1);
     if (one_kernel)
       assert_int_equal(slice_at(TRACE_GPU, 90)->step, -1);
@@ -97,12 +101,12 @@ TEST(one_launch_of_many_steps) {
 
 TEST(ranges_that_were_not_seen) {
   forget();
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
+  assert_false(add_range(false));
   add(TRACE_HOST, 0, 10, 20, "cudaLaunchKernel"); /* a launch whose kernel is not known */
   add(TRACE_GPU, 1, 30, 40, "begin_kernel");
-  assert_false(range_add(&trace, 0, &list, false, &facts, &error));
+  assert_false(add_range(false));
   list.events[0].arrow = 1;
-  FAILS(range_add(&trace, 0, &list, false, &facts, &error), "no kernel of a step");
+  FAILS(add_range(false), "no kernel of a step");
 }
 
 /* ---- stamps --------------------------------------------------------------------------------- */
@@ -138,8 +142,7 @@ static void stamp(void) {
 TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
   const char *path = "stages.json";
   forget();
-  trace.levels = 1;
-  trace.level[0] = (TraceLevel){"epoch", STEPS, 3, 3};
+  trace_add_level(&trace, "epoch", STEPS, 3, 3);
   const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 700};
   int arrows, tracks = 0;
   stamp();
@@ -150,7 +153,7 @@ TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
   assert_string_equal(first->name, "Z1 = W1 X");
   assert_int_equal(first->end - first->start, 100);
   assert_int_equal(first->step, 1);
-  for (int i = 0; i < trace.count; i++) tracks += trace.events[i].phase == 'M';
+  foreach_event (e, &trace) tracks += e->phase == 'M';
   assert_int_equal(tracks, MATRIX_BLOCKS + 3 * ROW_BLOCKS);
   OK(trace_save(&trace, path, &error));
   const int matrix_stages = STAMP_ROW - STAMP_MATRIX - 1, row_stages = STAMP_HEAD - STAMP_ROW - 1,
@@ -215,9 +218,12 @@ TEST_WITH(a_gpu_is_recorded, folder_enter, folder_close) {
     forget();
     OK(trace_load(&trace, path, &error));
     agree = true;
-    for (int l = 0; l < trace.levels; l++) /* recording slows none down by more than its price */
-      agree &= trace.level[l].recorded_us > 0.9 * trace.level[l].us &&
-               trace.level[l].recorded_us < 5 * trace.level[l].us;
+    for (int l = 0; l < trace_levels(&trace); l++) { /* recording has a price, but no other */
+      const json_t *level = trace_level(&trace, l);
+      const double cost =
+          number_of(level, "recorded_us_per_step") / number_of(level, "us_per_step");
+      agree &= cost > 0.9 && cost < 5;
+    }
   }
   assert_true(agree);
 }

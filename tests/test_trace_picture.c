@@ -5,10 +5,7 @@
 
 enum { LAUNCH = 0x8250df, KERNEL = 0x0969da, START = 1000000 /* ns: of the step */ };
 
-static Trace trace = {.machine = {"GPU"},
-                      .network = "5-4",
-                      .levels = 3,
-                      .level = {{"a", 64, 1, 2}, {"b", 64, 1, 2}, {"e", 64, 1, 2}}};
+static Trace trace;
 
 /* A slice of a level, in us from the start of the step that is shown. */
 static void add(int level, int track, int step, int start, int end, const char *name) {
@@ -21,6 +18,7 @@ TEST(slices_lie_where_they_belong) {
   static const int lengths[] = {10, 20, 100}, launches[][2] = {{-5, 1}, {50, 52}, {99, 200}};
   for (int level = 0; level < 3; level++) {
     const int length = lengths[level];
+    trace_add_level(&trace, "level", 64, 1, 2);
     add(level, TRACE_GPU, TRACE_SHOWN, 0, length < 100 ? length : 1, "gemm 1");
     add(level, TRACE_GPU, TRACE_SHOWN + 1, length, length + 1, "gemm 1");
     add(2, TRACE_HOST, TRACE_SHOWN, launches[level][0], launches[level][1], "cudaLaunchKernel");

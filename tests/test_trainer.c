@@ -56,6 +56,36 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   }
 }
 
+/* The files are gone by then; a network is what it is alone. */
+TEST(another_run_may_have_the_rows_that_are_there) {
+  write_files(20000, 100);
+  TrainerConfig config = tiny_run(2, RESIDENT_YES);
+  config.training.batch = 3000;
+  config.training.dropout.share[0] = 0.2f;
+  TrainerConfig other = config;
+  other.training.seed = 2;
+  other.training.schedule.rate = 0.01f;
+  RUN alone = must_train(&other, false), run = {.aligned = 0}, again = {.aligned = 0};
+  Trainer *trainer = trainer_open(&config, open_spy, &run, &error);
+  const TrainerEvents events = {.epoch = on_epoch, .patience = 1, .context = &run};
+  TrainerEvents of_other = events;
+  of_other.context = &again;
+  RunTotals totals;
+  assert_false(trainer_serves(trainer, &other)); /* nothing was read yet */
+  assert_int_equal(trainer_run(trainer, &events, &totals, &error), TRAINER_DONE);
+  unlink(train_path);
+  unlink(test_path);
+  config.training.batch = 4;
+  assert_false(trainer_serves(trainer, &config));
+  assert_true(trainer_serves(trainer, &other));
+  OK(trainer_start_again(trainer, &other, &error));
+  assert_int_equal(trainer_run(trainer, &of_other, &totals, &error), TRAINER_DONE);
+  OK(trainer_checkpoint(trainer, &again.saved, &error));
+  trainer_close(trainer);
+  assert_same_weights(&alone, &again);
+  for (int i = 0; i < 2; i++) assert_true(again.epoch[i].test_loss == alone.epoch[i].test_loss);
+}
+
 TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
@@ -154,8 +184,7 @@ TEST(progress_changes_no_bit) {
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  RUN run = {.shows_progress = true, .aligned = 8};
-  assert_true(run_trainer(&config, &run));
+  RUN run = must_run(&config, (Run){.shows_progress = true, .aligned = 8});
   assert_rows(&run, 203, 20);
   assert_int_equal(spy.trains, 1 + 7);
   for (int call = 1; call < spy.trains; call++) {
@@ -173,8 +202,7 @@ TEST(few_parts_are_trained) {
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   foreach (c, cases) {
     write_files(c->rows, 2);
-    RUN run = {.shows_progress = true, .patience = c->patience};
-    assert_true(run_trainer(&config, &run));
+    RUN run = must_run(&config, (Run){.shows_progress = true, .patience = c->patience});
     assert_rows(&run, (uint64_t)c->rows, 2);
     assert_int_equal(spy.trains, c->trains);
     assert_int_equal(run.progress, c->progress);
@@ -186,8 +214,7 @@ TEST(few_parts_are_trained) {
 TEST(auto_streams_when_the_dataset_does_not_fit) {
   write_files(50, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
-  RUN run = {.refused = 1};
-  if (!run_trainer(&config, &run)) fail_msg("%s", run.error.text);
+  RUN run = must_run(&config, (Run){.refused = 1});
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);

@@ -22,8 +22,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {
-    RUN part = {.stop = stop};
-    assert_true(run_trainer(config, &part));
+    RUN part = must_run(config, (Run){.stop = stop});
     if (part.stop_calls < stop) { /* it came to its end */
       assert_same_weights(&part, &whole);
       return within;
@@ -32,8 +31,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
     assert_int_equal(part.saved.rows, part.saved.step * BATCH);
     within += part.saved.step > 0;
     *first += part.saved.step > 0 && part.saved.epoch == 0;
-    RUN rest = {.from = &part.saved};
-    if (!run_trainer(config, &rest)) fail_msg("%s", rest.error.text);
+    RUN rest = must_run(config, (Run){.from = &part.saved});
     assert_same_weights(&rest, &whole);
     assert_same_epochs(&whole, &rest, part.epochs);
     for (int i = 0; i < rest.epochs; i++)
@@ -81,13 +79,11 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
     write_files(r->rows, 20);
     const int other = r->resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
     TrainerConfig config = tiny_run(3, r->resident);
-    RUN part = {.stop = r->stop};
-    assert_true(run_trainer(&config, &part));
+    RUN part = must_run(&config, (Run){.stop = r->stop});
     assert_int_equal(part.saved.epoch, 1);
     assert_in_range(part.saved.step, 1, r->rows / BATCH);
     config.training.resident = other;
-    RUN rest = {.from = &part.saved};
-    assert_true(run_trainer(&config, &rest));
+    RUN rest = must_run(&config, (Run){.from = &part.saved});
     assert_int_equal(rest.epochs, 2);
     for (int epoch = 0; epoch < 2; epoch++) assert_int_equal(rest.epoch[epoch].train_rows, r->rows);
     if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
@@ -99,8 +95,7 @@ TEST(a_run_that_goes_on_is_patient_once_it_knows) {
   write_files(203, 20);
   const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
   RUN part = must_train(&short_run, false);
-  RUN rest = {.from = &part.saved, .stop = 1000, .patience = 1000};
-  assert_true(run_trainer(&config, &rest));
+  RUN rest = must_run(&config, (Run){.from = &part.saved, .stop = 1000, .patience = 1000});
   assert_int_equal(spy.trains, 20 + 1);
   assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
 }
@@ -109,8 +104,7 @@ TEST(a_run_that_goes_on_is_patient_once_it_knows) {
 TEST(a_run_of_another_kind_is_refused) {
   write_files(8200, 20);
   TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  RUN part = {.stop = 1};
-  assert_true(run_trainer(&config, &part));
+  RUN part = must_run(&config, (Run){.stop = 1});
   config.training.batch = 2 * BATCH;
   must_fail(&config, (Run){.from = &part.saved},
             "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
@@ -122,15 +116,13 @@ TEST(it_stops_early_also_when_it_goes_on) {
   TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
   config.training.schedule.rate = 0; /* the first epoch is the best, as are all */
   config.training.early_stop = 3;
-  RUN run = {0};
-  assert_true(run_trainer(&config, &run));
+  RUN run = must_run(&config, (Run){0});
   assert_int_equal(run.saved.epoch, 4);
   assert_int_equal(run.saved.best_epoch, 1);
   checkpoint_free(&run.saved);
   config.training.epochs = 2;
   run = must_train(&config, false);
   config.training.epochs = MOST_EPOCHS;
-  RUN rest = {.from = &run.saved};
-  assert_true(run_trainer(&config, &rest));
+  RUN rest = must_run(&config, (Run){.from = &run.saved});
   assert_int_equal(rest.saved.epoch, 4);
 }

@@ -1,7 +1,6 @@
 /* The options of training, on the CPU and at every level of fusion that has them:
    against the float64 reference, and the same bits however the steps are divided among calls. */
 #include "support/engine_tests.h"
-#include "exercise/reference.h"
 
 /* ---- what is trained ------------------------------------------------------------------------ */
 

@@ -2,12 +2,17 @@
    file is x.csv in the working folder, which is that of folder.h. */
 #pragma once
 
+#include <zlib.h>
+
 #include "data/dataset.h"
 #include "support/folder.h"
 
 static const char path[] = "x.csv";
 
-void write_file(const char *text, size_t length);
+static inline void write_file(const char *text, size_t length) {
+  remove(path); /* a new file is never waited for; a truncated one may be written back first */
+  folder_write_bytes(path, text, length);
+}
 
 /* ---- what is read --------------------------------------------------------------------------- */
 
@@ -19,25 +24,67 @@ typedef struct {
 } Table;
 
 /* A table without rows, and room for as many. */
-Table new_table(size_t room, size_t inputs);
+static inline Table new_table(size_t room, size_t inputs) {
+  return (Table){.inputs = inputs,
+                 .pixels = allocate(room * inputs + 1, 1),
+                 .labels = allocate(room + 1, sizeof(uint16_t))};
+}
 
 /* Appends up to `rows` of the reader's rows, and returns what dataset_read does. */
-bool read_on(DatasetReader *reader, Table *table, size_t rows);
+static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
+  size_t filled;
+  const bool good = dataset_read(reader, table->pixels + table->rows * table->inputs, table->inputs,
+                                 table->labels + table->rows, rows, &filled, &table->error);
+  table->rows += filled;
+  return good;
+}
 
 /* Numbers of threads to try. */
-enum { THREAD_COUNTS = 4 };
-extern const int thread_counts[THREAD_COUNTS];
+static const int thread_counts[] = {1, 2, 5, 16};
 
 /* How read_table opens the file but for what it is told: for 10 classes, unless a test sets it. */
-extern DatasetConfig reading;
+static DatasetConfig reading = {.classes = 10};
 
-/* Reads the whole file into `got`, `block` rows at a time, with gaps between rows that must
- * survive.
- */
-extern Table got;
-void read_table(int threads, size_t ahead, size_t block);
+static Table got; /* what read_table has read */
 
-void assert_read_rows(const Table *wanted);
+/* Reads the whole file, `block` rows at a time, with gaps between rows that must survive. */
+static inline void read_table(int threads, size_t ahead, size_t block) {
+  enum { GAP = 3, POISON = 0xa5 };
+  got = (Table){0};
+  DatasetConfig config = reading;
+  config.path = path;
+  config.threads = threads;
+  config.ahead = ahead;
+  DatasetReader *reader = dataset_open(&config, &got.error);
+  if (!reader) return;
+  const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
+  const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
+  got = new_table(capacity + block, inputs);
+  uint8_t *rows = allocate(block, stride);
+  for (bool more = true; more;) {
+    size_t filled = SIZE_MAX;
+    memset(rows, POISON, block * stride);
+    const bool read =
+        dataset_read(reader, rows, stride, got.labels + got.rows, block, &filled, &got.error);
+    more = read && filled > 0;
+    assert_in_range(filled, 0, block);
+    assert_in_range(got.rows + filled, 0, capacity);
+    for (size_t i = 0; i < block; i++) {
+      uint8_t *row = rows + i * stride;
+      for (size_t j = i < filled ? inputs : 0; j < stride; j++) assert_int_equal(row[j], POISON);
+      if (i < filled) memcpy(got.pixels + (got.rows + i) * inputs, row, inputs);
+    }
+    got.rows += filled;
+  }
+  dataset_close(reader);
+}
+
+static inline void assert_read_rows(const Table *expected) {
+  assert_int_equal(got.inputs, expected->inputs);
+  assert_int_equal(got.rows, expected->rows);
+  assert_memory_equal(got.pixels, expected->pixels, got.rows * got.inputs);
+  assert_memory_equal(got.labels, expected->labels, got.rows * sizeof *got.labels);
+}
 
 /* A file and what reading it gives. */
 typedef struct {
@@ -47,21 +94,57 @@ typedef struct {
   const char *what; /* the error's message behind path and place; NULL: no error */
 } CsvCase;
 
-void expect(CsvCase row);
-void expect_bytes(size_t length, CsvCase row); /* of the text, which may hold zeros */
+/* The file is that many bytes of the text, which may hold zeros. */
+static inline void expect_bytes(size_t length, CsvCase row) {
+  write_file(row.text, length);
+  read_table(2, 0, 4);
+  FILE *rows = text_open();
+  for (size_t r = 0; r < got.rows; r++) {
+    fprintf(rows, "%u", got.labels[r]);
+    for (size_t i = 0; i < got.inputs; i++) fprintf(rows, ",%u", got.pixels[r * got.inputs + i]);
+    fputc(';', rows);
+  }
+  assert_string_equal(text_close(rows), row.rows);
+  const char *line = row.line ? text_printf(", line %d", row.line) : "";
+  const char *column = row.column ? text_printf(", column %d", row.column) : "";
+  const char *colon = row.line ? ":" : "";
+  assert_string_equal(got.error.text,
+                      row.what ? text_printf("x.csv%s%s%s %s", line, column, colon, row.what) : "");
+}
+
+static inline void expect(CsvCase row) {
+  expect_bytes(strlen(row.text), row);
+}
 
 /* Opens the file for 10 classes; open_reader must not fail. */
-DatasetReader *try_reader(int threads, size_t ahead, Error *why);
-DatasetReader *open_reader(int threads, size_t ahead);
+static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
+  return dataset_open(
+      &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
+}
+
+static inline DatasetReader *open_reader(int threads, size_t ahead) {
+  DatasetReader *reader = try_reader(threads, ahead, &error);
+  OK(reader != NULL);
+  return reader;
+}
 
 /* Returns `rows` rows of text, "1,2\n" each. */
-char *repeat_row(size_t rows);
+static inline char *repeat_row(size_t rows) {
+  char *text = allocate(rows, 4);
+  for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
+  return text;
+}
 
 /* ---- files that are drawn ------------------------------------------------------------------- */
 
-/* Not 0. Where draw() begins. */
-extern uint64_t random_state;
-unsigned draw(unsigned below);
+static uint64_t random_state; /* where draw() begins; not 0 */
+
+static inline unsigned draw(unsigned below) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return (unsigned)(random_state >> 33) % below;
+}
 
 typedef struct {
   char *text;
@@ -69,15 +152,52 @@ typedef struct {
 } Text;
 
 /* A valid file of `rows` random rows: its text, and what must be read from it. */
-Text draw_file(size_t rows, size_t inputs, Table *table);
+static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
+  Text text = {allocate(rows * (inputs + 1) * 8 + 1, 1), 0};
+  *table = new_table(rows, inputs);
+  table->rows = rows;
+  for (size_t r = 0; r < rows; r++) {
+    for (size_t i = 0; i <= inputs; i++) {
+      const unsigned limit = i == 0 || draw(2) ? 10 : 256, value = draw(limit);
+      if (i == 0)
+        table->labels[r] = (uint16_t)value;
+      else
+        table->pixels[r * inputs + i - 1] = (uint8_t)value;
+      static const char *const around[][2] = {{"", ""}, {"\"", "\""}, {" ", ""}, {"", " "}};
+      const char *const *form = around[draw(16) < 13 ? 0 : 1 + draw(3)];
+      text.length += (size_t)sprintf(text.text + text.length, "%s%u%s", form[0], value, form[1]);
+      if (i < inputs) text.text[text.length++] = ',';
+    }
+    if (draw(8) == 0) text.text[text.length++] = '\r';
+    text.text[text.length++] = '\n';
+  }
+  return text;
+}
 
-/* Draws a file with that seed and writes it: `wanted` is what must be read from it, `drawn` its
-   text. */
-void draw_csv(uint64_t seed, size_t rows, size_t inputs);
-extern Table wanted;
-extern Text drawn;
+static Table wanted; /* what must be read from the file of draw_csv */
+static Text drawn;   /* its text */
+
+/* Draws a file with that seed and writes it. */
+static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
+  random_state = seed;
+  drawn = draw_file(rows, inputs, &wanted);
+  write_file(drawn.text, drawn.length);
+}
 
 /* `text` as a gzip member of its own, behind what `archive` holds, and zeros behind it, which are
    none of it. */
 enum { ZEROS = 2 << 20 };
-void append_member(Text *archive, const char *text, size_t length);
+static inline void append_member(Text *archive, const char *text, size_t length) {
+  z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};
+  assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY),
+                   Z_OK);
+  const size_t bound = deflateBound(&stream, length);
+  char *both = allocate(archive->length + bound + ZEROS, 1);
+  if (archive->length > 0) memcpy(both, archive->text, archive->length);
+  archive->text = both;
+  stream.next_out = (unsigned char *)archive->text + archive->length;
+  stream.avail_out = (unsigned)bound;
+  assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  archive->length += stream.total_out;
+  deflateEnd(&stream);
+}

@@ -35,12 +35,22 @@ static cudaError_t end(cudaError_t status) {
   return status;
 }
 
-/* Ends the function if its call is to fail. */
-#define MAY_FAIL_BY(status)                                                                        \
-  do {                                                                                             \
-    if (fault_cuda(__func__, __builtin_return_address(0))) return end(status);                     \
-  } while (0)
-#define MAY_FAIL() MAY_FAIL_BY(cudaErrorLaunchFailure)
+/* Defines a call that does its work, ends by a status, and fails by another if it is to. */
+#define CALL(name, fails_by, work, ends_by, ...)                                                   \
+  cudaError_t name(__VA_ARGS__) {                                                                  \
+    if (fault_cuda(__func__, __builtin_return_address(0))) return end(fails_by);                   \
+    work;                                                                                          \
+    return end(ends_by);                                                                           \
+  }
+#define TRIES(name, work, ...) CALL(name, cudaErrorLaunchFailure, work, cudaSuccess, __VA_ARGS__)
+
+/* A call that does its work even when it fails. */
+#define DOES(name, work, ...)                                                                      \
+  cudaError_t name(__VA_ARGS__) {                                                                  \
+    work;                                                                                          \
+    return end(fault_cuda(__func__, __builtin_return_address(0)) ? cudaErrorLaunchFailure          \
+                                                                 : cudaSuccess);                   \
+  }
 
 cudaError_t cudaGetLastError(void) {
   const cudaError_t status = last;
@@ -55,14 +65,6 @@ const char *cudaGetErrorString(cudaError_t status) {
                                                    : "invalid argument";
 }
 
-/* Defines a call that does its work unless it is to fail, by that status. */
-#define TRIES(name, status, work, ...)                                                             \
-  cudaError_t name(__VA_ARGS__) {                                                                  \
-    MAY_FAIL_BY(status);                                                                           \
-    work;                                                                                          \
-    return cudaSuccess;                                                                            \
-  }
-
 /* ---- the device ---------------------------------------------------------------------------- */
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
@@ -75,94 +77,72 @@ cudaError_t cudaDriverGetVersion(int *version) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceCount(int *count) {
-  MAY_FAIL_BY(cudaErrorNoDevice);
-  *count = 1;
-  if (is("no-driver") || is("old-driver")) return end(cudaErrorInsufficientDriver);
-  return end(is("none") ? cudaErrorNoDevice : cudaSuccess);
-}
-
-TRIES(cudaSetDevice, cudaErrorLaunchFailure,
-      return device == 0 ? cudaSuccess : cudaErrorInvalidDevice, int device)
-TRIES(cudaDeviceGetPCIBusId, cudaErrorLaunchFailure,
-      snprintf(id, (size_t)size, "0000:%02d:00.0", device), char *id, int size, int device)
-TRIES(cudaGetDevice, cudaErrorLaunchFailure, *device = 0, int *device)
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
-  MAY_FAIL();
-  if (device != 0) return end(cudaErrorInvalidDevice);
-  *properties = (struct cudaDeviceProp){.name = "stand-in", .totalGlobalMem = (size_t)80 << 30};
-  properties->major = is("old-gpu") ? 5 : 9;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
-  MAY_FAIL();
-  if (device != 0) return end(cudaErrorInvalidDevice);
-  *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
-           : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
-           : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
-                                                                  : 0;
-  return end(*value || attribute == cudaDevAttrComputeCapabilityMinor ? cudaSuccess
-                                                                      : cudaErrorInvalidValue);
-}
-
-/* ---- calls that do nothing, or only free, even when they fail -------------------------------- */
-
-#define DOES(name, work, ...)                                                                      \
-  cudaError_t name(__VA_ARGS__) {                                                                  \
-    work;                                                                                          \
-    MAY_FAIL();                                                                                    \
-    return cudaSuccess;                                                                            \
-  }
-DOES(cudaStreamSynchronize, , cudaStream_t stream)
-DOES(cudaStreamQuery, , cudaStream_t stream)
-DOES(cudaStreamWaitEvent, , cudaStream_t stream, cudaEvent_t event, unsigned flags)
-DOES(cudaEventRecord, , cudaEvent_t event, cudaStream_t stream)
-DOES(cudaEventSynchronize, , cudaEvent_t event)
-DOES(cudaEventQuery, , cudaEvent_t event)
-DOES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-DOES(cudaGraphLaunch, , cudaGraphExec_t graph, cudaStream_t stream)
-DOES(cudaFuncSetAttribute, , const void *kernel, enum cudaFuncAttribute attribute, int value)
-DOES(cudaFree, free(memory), void *memory)
-DOES(cudaFreeHost, free(memory), void *memory)
-DOES(cudaStreamDestroy, free(stream), cudaStream_t stream)
-DOES(cudaEventDestroy, free(event), cudaEvent_t event)
-DOES(cudaGraphDestroy, free(graph), cudaGraph_t graph)
-DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
+CALL(cudaGetDeviceCount, cudaErrorNoDevice, *count = 1,
+     is("no-driver") || is("old-driver") ? cudaErrorInsufficientDriver
+     : is("none")                        ? cudaErrorNoDevice
+                                         : cudaSuccess,
+     int *count)
+CALL(cudaSetDevice, cudaErrorLaunchFailure, , device == 0 ? cudaSuccess : cudaErrorInvalidDevice,
+     int device)
+TRIES(cudaDeviceGetPCIBusId, snprintf(id, (size_t)size, "0000:%02d:00.0", device), char *id,
+      int size, int device)
+TRIES(cudaGetDevice, *device = 0, int *device)
+TRIES(cudaGetDeviceProperties,
+      *properties = ((struct cudaDeviceProp){
+          .name = "stand-in", .totalGlobalMem = (size_t)80 << 30, .major = is("old-gpu") ? 5 : 9}),
+      struct cudaDeviceProp *properties, int device)
+CALL(cudaDeviceGetAttribute, cudaErrorLaunchFailure,
+     *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
+              : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
+              : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
+                                                                     : 0,
+     *value || attribute == cudaDevAttrComputeCapabilityMinor ? cudaSuccess : cudaErrorInvalidValue,
+     int *value, enum cudaDeviceAttr attribute, int device)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
 /* Allocates memory that is not 0, as a GPU's is not. */
-static cudaError_t take(void **memory, size_t size) {
-  *memory = fault_malloc(size);
-  if (!*memory) abort();
-  memset(*memory, 0xa5, size);
-  return cudaSuccess;
+static void *take(size_t size) {
+  void *memory = fault_malloc(size);
+  if (!memory) abort();
+  return memset(memory, 0xa5, size);
 }
 
-TRIES(cudaMalloc, cudaErrorMemoryAllocation,
-      return is("full") ? end(cudaErrorMemoryAllocation) : take(memory, size), void **memory,
-      size_t size)
-TRIES(cudaMallocHost, cudaErrorMemoryAllocation, take(memory, size), void **memory, size_t size)
-TRIES(cudaMemcpy, cudaErrorLaunchFailure, memcpy(to, from, size), void *to, const void *from,
-      size_t size, enum cudaMemcpyKind kind)
-TRIES(cudaMemcpyAsync, cudaErrorLaunchFailure, memcpy(to, from, size), void *to, const void *from,
-      size_t size, enum cudaMemcpyKind kind, cudaStream_t stream)
-TRIES(cudaMemsetAsync, cudaErrorLaunchFailure, memset(memory, value, size), void *memory, int value,
-      size_t size, cudaStream_t stream)
+CALL(cudaMalloc, cudaErrorMemoryAllocation, if (!is("full")) *memory = take(size),
+     is("full") ? cudaErrorMemoryAllocation : cudaSuccess, void **memory, size_t size)
+CALL(cudaMallocHost, cudaErrorMemoryAllocation, *memory = take(size), cudaSuccess, void **memory,
+     size_t size)
+TRIES(cudaMemcpy, memcpy(to, from, size), void *to, const void *from, size_t size,
+      enum cudaMemcpyKind kind)
+TRIES(cudaMemcpyAsync, memcpy(to, from, size), void *to, const void *from, size_t size,
+      enum cudaMemcpyKind kind, cudaStream_t stream)
+TRIES(cudaMemsetAsync, memset(memory, value, size), void *memory, int value, size_t size,
+      cudaStream_t stream)
+DOES(cudaFree, free(memory), void *memory)
+DOES(cudaFreeHost, free(memory), void *memory)
 
 /* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
 
-TRIES(cudaDeviceGetStreamPriorityRange, cudaErrorLaunchFailure, *lowest = *highest = 0, int *lowest,
-      int *highest)
-TRIES(cudaStreamCreateWithPriority, cudaErrorLaunchFailure, take((void **)stream, 1),
-      cudaStream_t *stream, unsigned flags, int priority)
-TRIES(cudaEventCreateWithFlags, cudaErrorLaunchFailure, take((void **)event, 1), cudaEvent_t *event,
-      unsigned flags)
+TRIES(cudaDeviceGetStreamPriorityRange, *lowest = *highest = 0, int *lowest, int *highest)
+TRIES(cudaStreamCreateWithPriority, *stream = take(1), cudaStream_t *stream, unsigned flags,
+      int priority)
+TRIES(cudaStreamSynchronize, , cudaStream_t stream)
+TRIES(cudaStreamQuery, , cudaStream_t stream)
+TRIES(cudaStreamWaitEvent, , cudaStream_t stream, cudaEvent_t event, unsigned flags)
+DOES(cudaStreamDestroy, free(stream), cudaStream_t stream)
+TRIES(cudaEventCreateWithFlags, *event = take(1), cudaEvent_t *event, unsigned flags)
+TRIES(cudaEventRecord, , cudaEvent_t event, cudaStream_t stream)
+TRIES(cudaEventSynchronize, , cudaEvent_t event)
+TRIES(cudaEventQuery, , cudaEvent_t event)
+DOES(cudaEventDestroy, free(event), cudaEvent_t event)
+TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
 /* There is a graph even if the capture fails, to be destroyed. */
-DOES(cudaStreamEndCapture, take((void **)graph, 1), cudaStream_t stream, cudaGraph_t *graph)
-TRIES(cudaGraphInstantiate, cudaErrorMemoryAllocation, take((void **)out, 1), cudaGraphExec_t *out,
-      cudaGraph_t graph, unsigned long long flags)
+DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
+CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
+     cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+TRIES(cudaGraphLaunch, , cudaGraphExec_t graph, cudaStream_t stream)
+DOES(cudaGraphDestroy, free(graph), cudaGraph_t graph)
+DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
@@ -185,12 +165,11 @@ void __cudaRegisterFunction(void **handle, const char *kernel, char *other, cons
   if (strstr(name, "10sum_kernel")) sum_kernel = kernel;
 }
 
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
-  MAY_FAIL_BY(cudaErrorNoKernelImageForDevice);
-  memset(attributes, 0, sizeof *attributes);
-  attributes->ptxVersion = 90;
-  return end(is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess);
-}
+TRIES(cudaFuncSetAttribute, , const void *kernel, enum cudaFuncAttribute attribute, int value)
+CALL(cudaFuncGetAttributes, cudaErrorNoKernelImageForDevice,
+     *attributes = (struct cudaFuncAttributes){.ptxVersion = 90},
+     is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess,
+     struct cudaFuncAttributes *attributes, const void *kernel)
 
 /* There is no driver. */
 #if CUDART_VERSION >= 12050
@@ -214,21 +193,22 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *kernel,
   return cudaSuccess;
 }
 
-static cudaError_t launch(const void *kernel, void **arguments) {
-  if (kernel != sum_kernel) return cudaSuccess;
+static void launch(const void *kernel, void **arguments) {
+  if (kernel != sum_kernel) return;
   ResultSums *sums = *(ResultSums **)arguments[0];
   sums->rows += *(uint32_t *)arguments[3] - *(uint32_t *)arguments[2];
-  return cudaSuccess;
 }
 
-TRIES(cudaLaunchKernel, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
-      const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-      cudaStream_t stream)
-TRIES(cudaLaunchKernelExC, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
-      const cudaLaunchConfig_t *config, const void *kernel, void **arguments)
-TRIES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge,
-      return launch(kernel, arguments), const void *kernel, dim3 grid, dim3 block, void **arguments,
-      size_t shared, cudaStream_t stream)
+#define LAUNCHES(name, fails_by, ...)                                                              \
+  CALL(name, fails_by, launch(kernel, arguments), cudaSuccess, __VA_ARGS__)
+LAUNCHES(cudaLaunchKernel, cudaErrorLaunchOutOfResources, const void *kernel, dim3 grid, dim3 block,
+         void **arguments, size_t shared, cudaStream_t stream)
+LAUNCHES(cudaLaunchKernelExC, cudaErrorLaunchOutOfResources, const cudaLaunchConfig_t *config,
+         const void *kernel, void **arguments)
+LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const void *kernel,
+         dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)
+LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
+         dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
 /* A launch by <<< >>> is two calls: its four arguments are left by one call and fetched by the
  * next. */
@@ -247,7 +227,3 @@ cudaError_t __cudaGetKernel(cudaKernel_t *out, const void *kernel) {
   memcpy(out, &kernel, sizeof *out);
   return cudaSuccess;
 }
-
-TRIES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, return launch(kernel, arguments),
-      cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-      cudaStream_t stream)

@@ -4,6 +4,9 @@
    TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
 #pragma once
 
+#include "base/random.h"
+#include "base/sizes.h"
+#include "exercise/reference.h"
 #include "support/cuda.h"
 
 /* ---- levels --------------------------------------------------------------------------------- */
@@ -17,13 +20,54 @@ typedef struct {
   bool selective; /* may refuse a network: then there is nothing to test */
 } TestedLevel;
 
-extern const TestedLevel *const levels;
+static const TestedLevel cpu_and_levels[] = {
+    {FUSION_LAYER, PRECISION_FP32, "cpu", false},
+    {FUSION_NONE, PRECISION_FP32, "none", false},
+    {FUSION_LAYER, PRECISION_FP32, "layer", false},
+    {FUSION_STEP, PRECISION_FP32, "step", false},
+    {FUSION_EPOCH, PRECISION_FP32, "epoch", true},
+    {FUSION_EXERCISE, PRECISION_FP32, "exercise", false},
+    {FUSION_LAYER, PRECISION_TF32, "layer, tf32", false},
+    {FUSION_STEP, PRECISION_TF32, "step, tf32", false},
+};
+static const TestedLevel *const levels = cpu_and_levels + 1;
 
 /* The number of the CPU engine wherever a level is asked for. */
 enum { CPU = -1 };
 
-/* How many of them, the first ones, are tested. */
-int tested_levels(void);
+/* How many of them, the first ones, are tested. Quick: those whose kernels wait for each other; the
+   others' are alike or tested by themselves. */
+static inline int tested_levels(void) {
+  enum { QUICK_LEVELS = 4 };
+  return quick() ? QUICK_LEVELS : LEVELS;
+}
+
+/* ---- engines that are open ------------------------------------------------------------------ */
+
+enum { MOST_ENGINES = 16 };
+static Engine *engines[MOST_ENGINES];
+
+/* The place of an engine; NULL: a free one. */
+static inline Engine **place_of(const Engine *engine) {
+  foreach (place, engines)
+    if (*place == engine) return (Engine **)place;
+  fail_msg("more than %d engines are open", MOST_ENGINES);
+  return NULL;
+}
+
+static inline void close_engine(Engine *engine) {
+  *place_of(engine) = NULL;
+  engine->call->close(engine);
+}
+
+/* A fixture: closes the engines that open_config() and others opened, but for those that are
+   closed, and frees what was allocated. */
+static inline FIXTURE(close_engines) {
+  foreach (place, engines)
+    if (*place) close_engine(*place);
+  free_kept();
+  return 0;
+}
 
 /* A test after which its engines are closed. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
@@ -56,14 +100,38 @@ typedef struct {
   int lit; /* eighths of all pixels that are not 0 beside the usual one: from -1 to 7 */
 } Case;
 
+/* What most say from the learning rate to the marks, but for the steps. */
+#define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
+
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
-extern const Case cases[CASES];
+
+/* The seeds of the cases without `flips` keep every input of a ReLU, in all the steps, 2e-5 away
+   from 0 in the reference. */
+static const Case cases[CASES] = {
+    {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
+    {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
+    {"mnist, 3 steps", 784, {300, 100}, 2, 10, 64, 100, 0.05f, 0.9f, 0.0f, 3, 41, false, false, 0},
+    {"short last batch", 50, {61, 7}, 2, 10, 7, 60, 0.05f, 0.9f, 0.001f, 50, 55, false, true, 0},
+    {"no hidden layer", 784, {0}, 0, 10, 64, 500, 0.05f, 0.9f, 0.0f, 50, 1, false, false, 0},
+    {"one hidden layer", 17, {33}, 1, 10, 13, 100, 0.05f, 0.9f, 0.01f, 50, 5, false, true, 0},
+    {"3 hidden", 31, {20, 11, 15}, 3, 10, 16, 100, 0.05f, 0.9f, 0.0f, 50, 38, false, true, 0},
+    {"2 classes", 63, {13, 9}, 2, 2, 32, 150, 0.05f, 0.9f, 0.0f, 50, 37, false, false, 0},
+    {"1000 classes", 63, {21, 10}, 2, 1000, 33, 150, 0.05f, 0.9f, 0.0f, 50, 43, false, false, 0},
+    {"batch above rows", 50, {21, 11}, 2, 10, 100, 33, 0.05f, 0.9f, 0.0f, 50, 50, false, true, 0},
+    {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
+};
 
 /* A network that every level serves. A GPU that trains it for long on few rows falls behind the
    host. */
-const Case *busy_case(int level);
+static inline const Case *busy_case(int level) {
+  return &cases[quick() || level == CPU ? SHORT : MNIST];
+}
 
-Network network_of(const Case *c);
+static inline Network network_of(const Case *c) {
+  Network network;
+  OK(network_init(&network, c->inputs, c->hidden, c->hidden_count, c->classes, &error));
+  return network;
+}
 
 /* Rows without gaps that can be learned from: a row is brighter where its label says. With `lit` 0
    a sixth of the pixels is not 0, as in MNIST. */
@@ -73,42 +141,119 @@ typedef struct {
   size_t inputs;
 } Data;
 
-Data make_data(const Case *c);
+static inline Data make_data(const Case *c) {
+  const size_t inputs = (size_t)c->inputs;
+  Data d = {allocate(c->rows, inputs), allocate(c->rows, sizeof(uint16_t)), inputs};
+  reference_fill_labels(d.labels, c->rows, c->classes, 1);
+  reference_fill_pixels(d.pixels, c->rows * inputs, 2);
+  for (uint64_t r = 0; r < c->rows; r++)
+    for (size_t i = 0; i < inputs; i++) {
+      const int chance = (int)(random_words(3, r, i).word[0] % 8);
+      const bool bright = i % (size_t)c->classes == d.labels[r];
+      if (chance > c->lit + (bright ? 4 : 0)) d.pixels[r * inputs + i] = 0;
+    }
+  return d;
+}
 
 /* The smallest buffer that holds `rows`, and its steps. */
-uint64_t whole_batches(const Case *c, uint64_t rows);
-uint64_t steps_of(const Case *c, uint64_t rows);
+static inline uint64_t whole_batches(const Case *c, uint64_t rows) {
+  return round_up(rows, (uint64_t)c->batch);
+}
+
+static inline uint64_t steps_of(const Case *c, uint64_t rows) {
+  return whole_batches(c, rows) / (uint64_t)c->batch;
+}
 
 /* Epoch `epoch` over all the rows. */
-TrainRange epoch_of(const Case *c, uint64_t epoch);
+static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
+  return (TrainRange){.rows = c->rows,
+                      .shuffled = epoch > 0,
+                      .key = random_order_key(3, epoch),
+                      .steps = steps_of(c, c->rows),
+                      .learning_rate = c->learning_rate,
+                      .dropout_key = 77 + epoch};
+}
 
 /* Calls `use` with the ranges of the case's steps, one epoch each but for the last. */
-void for_steps(const Case *c, void (*use)(void *context, TrainRange range), void *context);
-
-/* A fixture: closes the engines that open_config() and others opened, but for those that are
-   closed, and frees what was allocated. */
-int close_engines(void **state);
+static inline void for_steps(const Case *c, void (*use)(void *context, TrainRange range),
+                             void *context) {
+  const uint64_t steps = quick() ? c->steps / 2 : c->steps;
+  for (uint64_t epoch = 0, done = 0; done < steps; epoch++) {
+    TrainRange range = epoch_of(c, epoch);
+    if (range.steps > steps - done) range.steps = steps - done;
+    range.updates = done;
+    done += range.steps;
+    use(context, range);
+  }
+}
 
 /* ---- driving an engine ---------------------------------------------------------------------- */
 
-EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows, uint64_t staging_rows);
+static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows,
+                                     uint64_t staging_rows) {
+  return (EngineConfig){.network = network_of(c),
+                        .training = {.batch = c->batch,
+                                     .seed = c->seed,
+                                     .rule.momentum = c->momentum,
+                                     .rule.weight_decay = c->weight_decay,
+                                     .fusion = fusion,
+                                     .threads = 2},
+                        .dataset_rows = dataset_rows,
+                        .staging_rows = staging_rows};
+}
 
 /* Opens an engine of the level. NULL where a selective level refuses the network, with a reason. */
-Engine *open_config(EngineConfig config, int level);
-Engine *open_level(const Case *c, int level, uint64_t dataset_rows, uint64_t staging_rows);
+static inline Engine *open_config(EngineConfig config, int level) {
+  config.training.fusion = levels[level].fusion;
+  config.training.precision = levels[level].precision;
+  error.text[0] = '\0';
+  Engine *engine = (level == CPU ? engine_cpu_open : engine_cuda_open)(&config, &error);
+  if (engine) return *place_of(NULL) = engine;
+  if (!levels[level].selective) fail_msg("level %s: %s", levels[level].name, error.text);
+  assert_true(strlen(error.text) > 0);
+  print_message("left out: %s\n", error.text);
+  return NULL;
+}
 
-/* Does the same, with all rows of the case in the dataset. */
-Engine *open_loaded(const Case *c, int level, const Data *d);
+static inline Engine *open_level(const Case *c, int level, uint64_t dataset_rows,
+                                 uint64_t staging_rows) {
+  return open_config(config_of(c, FUSION_AUTO, dataset_rows, staging_rows), level);
+}
 
 /* Rows [from, from + rows) of the data go to dataset row first_row. */
-void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from, uint64_t rows,
-               uint64_t first_row);
-void send_all(Engine *engine, const Data *d, uint64_t rows);
+static inline void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from,
+                             uint64_t rows, uint64_t first_row) {
+  StagingBuffer s;
+  OK(engine->call->staging(engine, buffer, &s, &error));
+  for (uint64_t r = 0; r < rows; r++)
+    memcpy(s.pixels + r * s.stride, d->pixels + (from + r) * d->inputs, d->inputs);
+  memcpy(s.labels, d->labels + from, rows * sizeof *s.labels);
+  OK(engine->call->upload(engine, buffer, first_row, rows, &error));
+}
 
-void close_engine(Engine *engine);
+static inline void send_all(Engine *engine, const Data *d, uint64_t rows) {
+  const uint64_t most = engine->config.staging_rows;
+  int buffer = 0;
+  for (uint64_t from = 0; from < rows; from += most, buffer = !buffer)
+    send_rows(engine, buffer, d, from, min_size(rows - from, most), from);
+}
 
-void train(Engine *engine, TrainRange range);
-EngineSums collect(Engine *engine);
+/* Opens one that has all rows of the case in its dataset. */
+static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
+  Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
+  if (engine) send_all(engine, d, c->rows);
+  return engine;
+}
+
+static inline void train(Engine *engine, TrainRange range) {
+  OK(engine->call->train(engine, &range, &error));
+}
+
+static inline EngineSums collect(Engine *engine) {
+  EngineSums sums;
+  OK(engine->call->collect(engine, &sums, &error));
+  return sums;
+}
 
 /* The results of training; outcome_of collects the sums. */
 typedef struct {
@@ -118,26 +263,69 @@ typedef struct {
   EngineSums sums;
 } Outcome;
 
-Outcome outcome_of(Engine *engine);
-Outcome close_with_outcome(Engine *engine);
+static inline Outcome outcome_of(Engine *engine) {
+  Outcome o = {.floats = engine->config.network.floats,
+               .states = training_states(&engine->config.training)};
+  o.parameters = allocate((1 + o.states) * o.floats, sizeof(float));
+  o.momentum = o.parameters + o.floats;
+  o.sums = collect(engine);
+  OK(engine->call->read(engine, o.parameters, 1 + o.states, &error));
+  return o;
+}
+
+static inline Outcome close_with_outcome(Engine *engine) {
+  const Outcome o = outcome_of(engine);
+  close_engine(engine);
+  return o;
+}
 
 /* For for_steps: trains the range in one call, or in calls of one step, two, three and so on, or
    of as many times what ranges are to be aligned to. */
-void train_whole(void *engine, TrainRange range);
-void train_in_parts(void *engine, TrainRange range);
+static inline void train_whole(void *engine, TrainRange range) {
+  train(engine, range);
+}
+
+static inline void train_in_parts(void *engine, TrainRange range) {
+  Engine *e = engine;
+  const uint64_t aligned = e->aligned > 1 ? e->aligned : 1, end = range.first_step + range.steps;
+  for (uint64_t most = aligned; range.first_step < end; most += aligned) {
+    const uint64_t left = end - range.first_step;
+    range.steps = min_size(left, most);
+    train(e, range);
+    range.first_step += range.steps;
+    range.updates += range.steps;
+  }
+}
 
 /* Trains the case's steps on all its rows; closes the engine. */
-Outcome train_on(Engine *engine, const Case *c, const Data *d);
+static inline Outcome train_on(Engine *engine, const Case *c, const Data *d) {
+  send_all(engine, d, c->rows);
+  for_steps(c, train_whole, engine);
+  return close_with_outcome(engine);
+}
 
 /* Parameters and momentum. */
-void assert_same_bits(const Outcome *a, const Outcome *b);
+static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
+  assert_int_equal(a->floats, b->floats);
+  assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
+}
+
 /* And the sums; the losses may be off by that part, where float64 was added in another order. */
-void assert_same_outcome(const Outcome *a, const Outcome *b, double off);
+static inline void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
+  assert_same_bits(a, b);
+  assert_int_equal(a->sums.rows, b->sums.rows);
+  assert_int_equal(a->sums.correct, b->sums.correct);
+  assert_close(a->sums.loss, b->sums.loss, off * a->sums.loss);
+}
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
 /* The same numbers in float64. */
-double *doubles_of(const float *values, size_t count);
+static inline double *doubles_of(const float *values, size_t count) {
+  double *doubles = allocate(count, sizeof *doubles);
+  reference_to_double(values, count, doubles);
+  return doubles;
+}
 
 /* The case's steps in float64. */
 typedef struct {
@@ -147,8 +335,35 @@ typedef struct {
   EngineSums sums;
 } Reference;
 
-Reference run_reference(const Case *c, EngineConfig config, const Data *d);
+static inline void reference_one(void *context, TrainRange range) {
+  Reference *r = context;
+  reference_train(&r->config, r->parameters, r->momentum, r->data->pixels, r->data->inputs,
+                  r->data->labels, &range, &r->sums);
+}
+
+static inline Reference run_reference(const Case *c, EngineConfig config, const Data *d) {
+  Reference r = {.config = config, .data = d};
+  const size_t floats = config.network.floats, states = training_states(&config.training);
+  float *initial = allocate(floats, sizeof *initial);
+  network_initialise(&r.config.network, r.config.training.seed, initial);
+  r.start = doubles_of(initial, floats);
+  r.parameters = doubles_of(initial, floats);
+  r.momentum = allocate(states * floats, sizeof(double));
+  if (config.training.ema > 0)
+    reference_to_double(initial, floats, r.momentum + (states - 1) * floats);
+  for_steps(c, reference_one, &r);
+  return r;
+}
 
 /* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
    went. NULL for `start`: zeros. */
-double way_error(const float *out, const double *expected, const double *start, size_t count);
+static inline double way_error(const float *out, const double *expected, const double *start,
+                               size_t count) {
+  double difference = 0, way = 0;
+  for (size_t i = 0; i < count; i++) {
+    const double from = start ? start[i] : 0;
+    difference += ((double)out[i] - expected[i]) * ((double)out[i] - expected[i]);
+    way += (expected[i] - from) * (expected[i] - from);
+  }
+  return isfinite(difference) ? sqrt(difference / way) : INFINITY;
+}

@@ -2,36 +2,93 @@
    cmocka test. */
 #pragma once
 
+#include <dirent.h>
+
 #include "support/test.h"
 
-/* The working folder of the tests: an absolute path. */
-extern char *folder;
+/* The working folder of the tests, an absolute path, and the one before. */
+static char *folder, *folder_was;
 
 /* Fixtures of cmocka, for a group or for each test: make a new, empty folder under $TMPDIR or /tmp
    the working folder; return to the one before, and remove it and what is in it. */
-int folder_enter(void **state);
-int folder_close(void **state);
+static inline FIXTURE(folder_enter) {
+  const char *parent = getenv("TMPDIR");
+  folder_was = keep(getcwd(NULL, 0));
+  folder = text_printf("%s/mlp-train.XXXXXX", parent && *parent ? parent : "/tmp");
+  assert_non_null(mkdtemp(folder));
+  return chdir(folder);
+}
+
+static inline FIXTURE(folder_close) {
+  assert_int_equal(chdir(folder_was), 0);
+  return system(text_printf("rm -rf '%s'", folder));
+}
 
 /* The path of a file in the folder before, which is the checkout's. */
-char *folder_before(const char *name);
+static inline char *folder_before(const char *name) {
+  return text_printf("%s/%s", folder_was, name);
+}
+
+/* The file, emptied, to be written. */
+static inline FILE *folder_create(const char *path) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  return file;
+}
 
 /* Replaces what is in the file `path` by the text or the bytes. */
-void folder_write(const char *path, const char *text);
+static inline void folder_write_bytes(const char *path, const void *bytes, size_t size) {
+  FILE *file = folder_create(path);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  close_file(file);
+}
+
+static inline void folder_write(const char *path, const char *text) {
+  folder_write_bytes(path, text, strlen(text));
+}
+
 /* The text with every ' as ", which C strings escape. */
-char *folder_json(const char *text);
+static inline char *folder_json(const char *text) {
+  char *json = keep(strdup(text));
+  for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
+  return json;
+}
+
 /* Writes that text. */
-void folder_write_json(const char *path, const char *text);
-void folder_write_bytes(const char *path, const void *bytes, size_t size);
-/* The file, emptied, to be written. */
-FILE *folder_create(const char *path);
+static inline void folder_write_json(const char *path, const char *text) {
+  folder_write(path, folder_json(text));
+}
 
 /* The file `path`: its bytes, none if there is no file; its text. */
-Content read_content(const char *path);
-char *folder_read(const char *path);
+static inline Content read_content(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file) return (Content){allocate(1, 1), 0};
+  const Content content = read_rest(file);
+  fclose(file);
+  return content;
+}
+
+static inline char *folder_read(const char *path) {
+  assert_int_equal(access(path, R_OK), 0);
+  return (char *)read_content(path).bytes;
+}
 
 /* How many files are in the working folder. */
-int files_in_folder(void);
+static inline int files_in_folder(void) {
+  int count = 0;
+  DIR *directory = opendir(folder);
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count - 2; /* . and .. */
+}
+
 #define assert_files(count) assert_int_equal(files_in_folder(), count)
 
 /* The file is a PNG of that size. */
-void assert_png(const char *path, int width, int height);
+static inline void assert_png(const char *path, int width, int height) {
+  const uint8_t *head = (const uint8_t *)folder_read(path);
+  assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
+  assert_int_equal(head[18] * 256 + head[19], width);
+  assert_int_equal(head[22] * 256 + head[23], height);
+}

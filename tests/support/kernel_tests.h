@@ -10,20 +10,118 @@
    so are cuBLAS and the guard zones, for memcheck finds the first byte out of bounds. */
 #pragma once
 
-#include <cublas_v2.h>
-
 #include "base/random.h"
+#include "base/sizes.h"
 #include "exercise/reference.h"
 #include "kernels.h"
 #include "support/cuda_only.h"
 
-extern cudaStream_t stream;
-extern void *d_work; /* of all the updates, one after the other, as in an engine */
+static cudaStream_t stream;
+static void *d_work; /* of all the updates, one after the other, as in an engine */
 
-/* Fixtures of a group, and of its tests. */
-int kernels_open(void **state);
-int kernels_close(void **state);
-int kernels_release(void **state);
+/* ---- guarded memory ------------------------------------------------------------------------- */
+
+enum { POISON = 0xFF, MAX_GUARD = 1024, MAX_BLOCKS = 1024 };
+
+static size_t guard = MAX_GUARD;
+
+static struct {
+  uint8_t *d_start; /* guard bytes, the data, guard bytes */
+  size_t bytes;     /* of the data */
+} blocks[MAX_BLOCKS];
+static int block_count;
+
+/* Host memory of any content, which lives until finish(). */
+static inline void *host(size_t bytes) {
+  return keep(malloc(bytes));
+}
+
+static inline double *host_doubles(size_t count) {
+  return host(count * sizeof(double));
+}
+
+static inline double *copy_of(const double *values, size_t count) {
+  return memcpy(host_doubles(count), values, count * sizeof *values);
+}
+
+/* Poisoned device memory between guards, until finish(). */
+static inline void *poisoned(size_t bytes) {
+  assert_true(block_count < MAX_BLOCKS);
+  uint8_t *d_start = NULL;
+  CUDA_OK(cudaMalloc((void **)&d_start, bytes + 2 * guard));
+  blocks[block_count].d_start = d_start;
+  blocks[block_count++].bytes = bytes;
+  CUDA_OK(cudaMemsetAsync(d_start, POISON, bytes + 2 * guard, stream));
+  return d_start + guard;
+}
+
+static inline float *poisoned_floats(size_t count) {
+  return poisoned(count * sizeof(float));
+}
+
+static inline void *to_device(const void *data, size_t bytes) {
+  void *d_data = poisoned(bytes);
+  CUDA_OK(cudaMemcpyAsync(d_data, data, bytes, cudaMemcpyHostToDevice, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  return d_data;
+}
+
+/* Waits for the stream and returns a copy on the host, which lives until finish(). */
+static inline void *fetch(const void *d_data, size_t bytes) {
+  void *copy = host(bytes);
+  CUDA_OK(cudaMemcpyAsync(copy, d_data, bytes, cudaMemcpyDeviceToHost, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  return copy;
+}
+
+static inline float *fetch_floats(const float *d_data, size_t count) {
+  return fetch(d_data, count * sizeof(float));
+}
+
+static inline bool is_poison(const void *data, size_t bytes) {
+  const uint8_t *byte = data;
+  for (size_t i = 0; i < bytes; i++)
+    if (byte[i] != POISON) return false;
+  return true;
+}
+
+static inline FIXTURE(kernels_release) {
+  while (block_count > 0) cudaFree(blocks[--block_count].d_start);
+  free_kept();
+  return 0;
+}
+
+/* Ends a case: nobody wrote outside its buffer; frees everything. */
+static inline void finish(void) {
+  CUDA_OK(cudaStreamSynchronize(stream));
+  for (int b = 0; b < block_count; b++) {
+    uint8_t before[MAX_GUARD], after[MAX_GUARD];
+    const uint8_t *d_start = blocks[b].d_start;
+    CUDA_OK(cudaMemcpy(before, d_start, guard, cudaMemcpyDeviceToHost));
+    CUDA_OK(cudaMemcpy(after, d_start + guard + blocks[b].bytes, guard, cudaMemcpyDeviceToHost));
+    if (!is_poison(before, guard) || !is_poison(after, guard))
+      fail_msg("a kernel wrote outside buffer %d of this case, of %zu bytes", b, blocks[b].bytes);
+  }
+  kernels_release(NULL);
+}
+
+/* ---- fixtures ------------------------------------------------------------------------------- */
+
+/* Fixtures of a program. */
+static inline FIXTURE(kernels_open) {
+  int devices = 0;
+  if (quick() && !ON_EMULATOR) guard = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return 0;
+  return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess ||
+         cudaMalloc(&d_work, update_work_bytes()) != cudaSuccess ||
+         cudaMemsetAsync(d_work, 0, update_work_bytes(), stream) != cudaSuccess;
+}
+
+static inline FIXTURE(kernels_close) {
+  cudaFree(d_work);
+  if (stream) cudaStreamDestroy(stream);
+  return 0;
+}
 
 /* A test that needs a GPU, and ends with finish(). */
 #define KERNEL_TEST(name)                                                                          \
@@ -45,29 +143,6 @@ int kernels_release(void **state);
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
-/* ---- guarded memory ------------------------------------------------------------------------- */
-
-enum { POISON = 0xFF };
-
-/* Host memory of any content, which lives until finish(). */
-void *host(size_t bytes);
-double *host_doubles(size_t count);
-double *copy_of(const double *values, size_t count);
-
-/* Poisoned device memory between guards, until finish(). */
-void *poisoned(size_t bytes);
-float *poisoned_floats(size_t count);
-void *to_device(const void *data, size_t bytes);
-
-/* Waits for the stream and returns a copy on the host, which lives until finish(). */
-void *fetch(const void *d_data, size_t bytes);
-float *fetch_floats(const float *d_data, size_t count);
-
-bool is_poison(const void *data, size_t bytes);
-
-/* Ends a case: nobody wrote outside its buffer; frees everything. */
-void finish(void);
-
 /* ---- values --------------------------------------------------------------------------------- */
 
 /* The same values on both sides: float64, each exact in float32, and float32. */
@@ -77,12 +152,31 @@ typedef struct {
 } Values;
 
 /* Rounds `values` to float32 and copies them to the device. */
-Values both_sides(double *values, size_t count);
-Values values_between(double low, double high, size_t count, uint64_t seed);
+static inline Values both_sides(double *values, size_t count) {
+  float *rounded = host(count * sizeof *rounded);
+  reference_to_float(values, count, rounded);
+  reference_to_double(rounded, count, values);
+  return (Values){values, to_device(rounded, count * sizeof *rounded)};
+}
+
+static inline Values values_between(double low, double high, size_t count, uint64_t seed) {
+  double *values = host_doubles(count);
+  reference_fill(values, count, low, high, seed);
+  return both_sides(values, count);
+}
+
 /* Both signs, but a sum of products is seldom near 0, where a relative error means nothing. */
-Values random_values(size_t count, uint64_t seed);
+static inline Values random_values(size_t count, uint64_t seed) {
+  return values_between(-0.25, 1, count, seed);
+}
+
 /* Both signs and zeros. */
-Values signed_values(size_t count, uint64_t seed);
+static inline Values signed_values(size_t count, uint64_t seed) {
+  double *values = host_doubles(count);
+  reference_fill(values, count, -1, 1, seed);
+  for (size_t i = 0; i < count; i += 5) values[i] = i % 2 ? 0.0 : -0.0;
+  return both_sides(values, count);
+}
 
 typedef struct {
   int rows, in, out;
@@ -93,21 +187,30 @@ typedef struct {
 #define z_count(s) area((s).rows, (s).out)
 #define w_count(s) area((s).out, (s).in)
 
-typedef void CheckShape(Shape s, uint64_t seed);
-
-/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, 1000 more for each.
- */
-void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape, uint64_t *seed);
-/* The same for every shape of the list, or those for TEST_QUICK. */
-void for_all_shapes(CheckShape *check_shape);
-
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
 /* The relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products that
-   meets `others` roundings besides. */
-double bound(int terms, int others);
-/* The same for a kernel that multiplies floats as sums of some terms, which leave out `split`. */
-double split_bound(double split, int terms, int others);
+   meets `others` roundings besides. Adding one by one, the k-th rounding is up to 2^-24 of the k-th
+   partial sum. Roundings are as good as random, so their squares add: about sqrt(terms) 2^-24 / 4
+   was measured for plain loops and less for sums of partial sums. sqrt(terms) 2^-24 leaves a
+   correct kernel a factor of 4. `others` are up to 2^-24 each, and all may agree.
+
+   It is float32 indeed that passes: tf32 rounds every factor by up to 2^-11, which is 2e-4 of the
+   sum whatever the number of terms; the bound for 4096 terms is 4e-6. */
+static inline double bound(int terms, int others) {
+  return (sqrt(terms) + others) * 0x1p-24;
+}
+
+/* The same for a kernel that multiplies floats as sums of some terms, which leave out `split`, on
+   the tensor cores. They add 16 products to a sum at once and cut off what it cannot hold (Fasi,
+   Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021), so that errors
+   agree in sign and grow with terms: terms 2^-24 / 15 in a model that keeps 2 bits more than
+   float32. terms / 4 leaves a factor of 4. With many terms tf32 would pass, but the shapes with few
+   of them are the same kernels, and there it does not. */
+static inline double split_bound(double split, int terms, int others) {
+  return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
+}
+
 /* The share that bf16 terms (2 or 3) of each float leave out, or fp16 terms (1 or 2): two bf16 are
    within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11; the product of two last terms,
    left out, is as much. tf32, 2^-11 a factor, would not pass for float32. */
@@ -117,33 +220,87 @@ double split_bound(double split, int terms, int others);
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
 /* Checks that the Euclidean norm of the error is at most `limit` of that of `expected`. */
-void assert_near(const char *what, Shape s, const float *d_out, const double *expected,
-                 size_t count, double limit);
-/* Checks the same of a gemm, and of what cuBLAS makes of it (NULL when quick), which may be off as
-   much. */
-void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
-                 const double *library, size_t count, double limit);
-void assert_exact(const float *d_out, const float *expected, size_t count);
+static inline void assert_near(const char *what, Shape s, const float *d_out,
+                               const double *expected, size_t count, double limit) {
+  const double off = reference_relative_error(fetch_floats(d_out, count), expected, count);
+  if (!(off <= limit))
+    fail_msg("%s, rows %d, in %d, out %d: relative error %.3g, allowed %.3g", what, s.rows, s.in,
+             s.out, off, limit);
+}
+
+static inline void assert_exact(const float *d_out, const float *expected, size_t count) {
+  const float *out = fetch_floats(d_out, count);
+  for (size_t i = 0; i < count; i++)
+    if (!(out[i] == expected[i]))
+      fail_msg("value %zu is %.9g, not %.9g", i, (double)out[i], (double)expected[i]);
+}
+
 /* Checks that the device's values are still the host's. */
-void assert_untouched(Values v, size_t count);
+static inline void assert_untouched(Values v, size_t count) {
+  float *before = host(count * sizeof *before);
+  reference_to_float(v.host, count, before);
+  assert_memory_equal(fetch_floats(v.d, count), before, count * sizeof *before);
+}
+
+/* Checks that two arrays of the device have the same bytes. */
+static inline void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes) {
+  assert_memory_equal(fetch(d_a, bytes), fetch(d_b, bytes), bytes);
+}
+
+/* Checks that an array of the device was not written. */
+static inline void assert_unwritten(const void *d_data, size_t bytes) {
+  assert_true(is_poison(fetch(d_data, bytes), bytes));
+}
+
+typedef void CheckShape(Shape s, uint64_t seed);
+
 /* Computes twice and checks that all device memory allocated meanwhile is the same, byte for byte;
    then calls finish(). */
-void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed);
-/* Checks that two arrays of the device have the same bytes. */
-void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes);
-/* Checks that an array of the device was not written. */
-void assert_unwritten(const void *d_data, size_t bytes);
+static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed) {
+  const int first = block_count;
+  compute(s, seed);
+  const int count = block_count - first;
+  compute(s, seed);
+  assert_int_equal(block_count - first, 2 * count);
+  for (int b = first; b < first + count; b++) {
+    assert_int_equal(blocks[b].bytes, blocks[b + count].bytes);
+    assert_same_arrays(blocks[b].d_start + guard, blocks[b + count].d_start + guard,
+                       blocks[b].bytes);
+  }
+  finish();
+}
 
-/* The reference's gemm back to the input, on all threads of the host. */
-double *expect_input_gradient(const double *dz, const double *w, Shape s);
+/* ---- the reference's gemms ------------------------------------------------------------------ */
+
+/* Rows of a product, for one thread at a time. */
+enum { RUN = 16 };
+
+static inline double *expect_linear(const double *x, const double *w, Shape s) {
+  double *z = host_doubles(z_count(s));
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < s.rows; r += RUN)
+    reference_linear(x + area(r, s.in), w, NULL, min_int(RUN, s.rows - r), s.in, s.out,
+                     z + area(r, s.out));
+  return z;
+}
+
+static inline double *expect_input_gradient(const double *dz, const double *w, Shape s) {
+  double *dx = host_doubles(x_count(s));
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < s.rows; r += RUN)
+    reference_input_gradient(dz + area(r, s.out), w, min_int(RUN, s.rows - r), s.in, s.out,
+                             dx + area(r, s.in));
+  return dx;
+}
+
 /* Returns a new array, z + b in every row, through ReLU if `relu`; NULL if z is. */
-double *add_bias(const double *z, const double *b, Shape s, bool relu);
-
-/* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
-   quick. Each operand comes with the length of its rows. */
-double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
-                     cublasOperation_t right_operation, const float *d_right, int right_columns,
-                     int m, int n, int depth);
+static inline double *add_bias(const double *z, const double *b, Shape s, bool relu) {
+  if (!z) return NULL;
+  double *y = copy_of(z, z_count(s));
+  for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
+  if (relu) reference_relu(y, z_count(s));
+  return y;
+}
 
 /* ---- a batch of stored rows ----------------------------------------------------------------- */
 
@@ -157,30 +314,86 @@ typedef struct {
   int filled; /* rows of the batch that the step has */
 } Batch;
 
-enum { OFFSET = 3, UPDATES = 5 };
+enum { OFFSET = 3, UPDATES = 5, FIRST_ROW = 4 };
+
+static const float learning_rate = 0.001f; /* of every batch */
+
+/* The dataset's row that is row r of the batch. */
+static inline uint32_t batch_row(const Batch *b, int r) {
+  uint32_t p = b->state.position + OFFSET + (uint32_t)r;
+  if (p >= b->state.end) p = b->state.end - 1;
+  return b->view.d_order ? b->order[p] : FIRST_ROW + p;
+}
 
 /* left: rows from the step's first to the end of the range; 0 or less: the range is over. The
    order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's
    inputs is anything but 0. */
-Batch make_batch(int rows, int in, int classes, int left, bool shuffled, uint64_t seed);
+static inline Batch make_batch(int rows, int in, int classes, int left, bool shuffled,
+                               uint64_t seed) {
+  const uint32_t end = (uint32_t)rows + 50;
+  assert_true(left <= rows + 30);
+  Batch b = {.dataset_rows = end + FIRST_ROW + 3};
+  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate, UPDATES, 1};
+  b.filled = min_int(max_int(left, 0), rows);
+  const size_t stride = round_up((size_t)in, 16);
+  b.pixels = host(b.dataset_rows * stride);
+  b.labels = host(b.dataset_rows * sizeof *b.labels);
+  b.order = host(end * sizeof *b.order);
+  reference_fill_pixels(b.pixels, b.dataset_rows * stride, seed);
+  reference_fill_labels(b.labels, b.dataset_rows, classes, seed + 1);
+  for (uint32_t p = 0; p < end; p++) b.order[p] = random_permute(p, b.dataset_rows, 77);
+  b.view = (BatchView){
+      .d_pixels = to_device(b.pixels, b.dataset_rows * stride),
+      .d_labels = to_device(b.labels, b.dataset_rows * sizeof *b.labels),
+      .d_order = shuffled ? to_device(b.order, end * sizeof *b.order) : NULL,
+      .first_row = FIRST_ROW,
+      .stride = stride,
+      .d_state = to_device(&b.state, sizeof b.state),
+      .offset = OFFSET,
+      .rows = rows,
+  };
+  return b;
+}
+
 /* The batch of a shape, of ten classes. A third of its rows are beyond the end; it is shuffled for
    every other seed that for_all_shapes() gives. */
-Batch short_batch(Shape s, uint64_t seed);
-
-/* The dataset's row that is row r of the batch. */
-uint32_t batch_row(const Batch *b, int r);
+static inline Batch short_batch(Shape s, uint64_t seed) {
+  return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
+}
 
 /* The batch's input, (rows, in), float64. */
-double *batch_input(const Batch *b, int in);
+static inline double *batch_input(const Batch *b, int in) {
+  double *x = host_doubles(area(b->view.rows, in));
+  for (int r = 0; r < b->view.rows; r++)
+    reference_scale(b->pixels + batch_row(b, r) * b->view.stride, b->view.stride, 1, in,
+                    x + area(r, in));
+  return x;
+}
 
-RowResults poisoned_results(const Batch *b);
+static inline RowResults poisoned_results(const Batch *b) {
+  return (RowResults){poisoned_floats(b->state.end), poisoned(b->state.end)};
+}
 
 /* ---- planes --------------------------------------------------------------------------------- */
 
+static inline size_t plane_bytes(Planes p) {
+  return (size_t)p.terms * p.plane * sizeof *p.d;
+}
+
 /* Poisoned: a value that is read, but was not written, is NaN. The values may be up to `largest`.
  */
-Planes make_planes(int terms, int rows, int columns, double largest);
-size_t plane_bytes(Planes p);
+static inline Planes make_planes(int terms, int rows, int columns, double largest) {
+  const float scale = (float)exp2(12 - ilogb(largest));
+  const uint32_t overflowed = 0;
+  Planes p = {.plane = (size_t)rows * planes_pitch(columns),
+              .terms = terms,
+              .rows = rows,
+              .columns = columns,
+              .d_scale = to_device(&scale, sizeof scale),
+              .d_overflowed = to_device(&overflowed, sizeof overflowed)};
+  p.d = poisoned(plane_bytes(p));
+  return p;
+}
 
 /* ---- a layer -------------------------------------------------------------------------------- */
 
@@ -193,8 +406,20 @@ typedef struct {
   int roundings;    /* of a value with its bias, besides those of the sum */
 } Forward;
 
-/* Of pixels, a third of the rows are beyond the end. */
-Forward make_forward(Shape s, bool pixels, uint64_t seed);
+/* Of pixels, a third of the rows are beyond the end. The reference reads pixels before x is rounded
+   to float32. */
+static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
+  const size_t count = x_count(s);
+  Forward f = {.batch = short_batch(s, seed),
+               .w = random_values(w_count(s), seed + 1),
+               .b = signed_values((size_t)s.out, seed + 2),
+               .roundings = GEMM_ROUNDING + BIAS_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)};
+  double *x = pixels ? batch_input(&f.batch, s.in) : random_values(count, seed).host;
+  f.z = expect_linear(x, f.w.host, s);
+  f.x = both_sides(x, count);
+  f.input = pixels ? (LayerInput){NULL, f.batch.view} : (LayerInput){f.x.d, {.rows = s.rows}};
+  return f;
+}
 
 /* A layer's trained values and their momenta. Values are at least 1, more than an update of any
    of the shapes takes away. */
@@ -202,18 +427,25 @@ typedef struct {
   Values w, b, vw, vb;
 } Parameters;
 
-Parameters random_parameters(Shape s, uint64_t seed);
-
-/* The learning rate of every batch. */
-extern const float learning_rate;
+static inline Parameters random_parameters(Shape s, uint64_t seed) {
+  const size_t weights = w_count(s), out = (size_t)s.out;
+  return (Parameters){values_between(1, 2, weights, seed), values_between(1, 2, out, seed + 1),
+                      random_values(weights, seed + 2), random_values(out, seed + 3)};
+}
 
 enum { RULES = 3 };
-extern const UpdateRule rules[RULES];
+static const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
 
 /* Checks that w, v (count values) on the device became what the reference makes of them with
    gradient g. */
-void assert_updated(const char *what, Shape s, Values w, Values v, const double *g, size_t count,
-                    UpdateRule rule, double limit);
+static inline void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
+                                  size_t count, UpdateRule rule, double limit) {
+  double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
+  reference_update(new_w, new_v, g, count, (double)rule.momentum, (double)rule.weight_decay,
+                   (double)learning_rate);
+  assert_near(what, s, v.d, new_v, count, limit);
+  assert_near(what, s, w.d, new_w, count, limit);
+}
 
 /* A layer to be updated, and by what gradient. */
 typedef struct {
@@ -225,20 +457,140 @@ typedef struct {
 } Layer;
 
 /* The layer's parameters are random_parameters(s, seed + 2). */
-Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed);
+static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
+  Layer l = {.shape = s, .pixels = pixels};
+  l.x = pixels ? both_sides(batch_input(batch, s.in), x_count(s)) : random_values(x_count(s), seed);
+  double *dz = host_doubles(z_count(s));
+  reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
+  for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
+  l.dz = both_sides(dz, z_count(s));
+  double *transposed = host_doubles(z_count(s)); /* dW, dZ^T X, is an input's gradient for dZ^T */
+  for (int r = 0; r < s.rows; r++)
+    for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
+  l.dw = expect_input_gradient(transposed, l.x.host, (Shape){s.out, s.in, s.rows});
+  l.db = host_doubles((size_t)s.out);
+  reference_bias_gradient(l.dz.host, s.rows, s.out, l.db);
+  l.p = random_parameters(s, seed + 2);
+  return l;
+}
+
 /* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms.
    library: the weights' gradient by cuBLAS, or NULL. */
-void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule, double split,
-                          const double *library);
-void assert_layer_untouched(const Layer *l);
+static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
+                                        double split, const double *library) {
+  const Shape s = l->shape;
+  const UpdateRule bias_rule = {rule.momentum, 0};
+  const double limit = split_bound(
+      split, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
+  const size_t weights = w_count(s);
+  assert_updated(what, s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
+  assert_updated("bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
+  if (library)
+    assert_updated("the same by cuBLAS", s, l->p.w, l->p.vw, library, weights, rule, 2 * limit);
+}
+
+static inline void assert_layer_untouched(const Layer *l) {
+  const size_t weights = w_count(l->shape), out = (size_t)l->shape.out;
+  assert_untouched(l->p.w, weights);
+  assert_untouched(l->p.vw, weights);
+  assert_untouched(l->p.b, out);
+  assert_untouched(l->p.vb, out);
+}
+
 /* Checks that the gradient's arrays are the reference's. */
-void assert_layer_gradient(const char *what, const Layer *l, const LayerUpdate *stored,
-                           double limit);
+static inline void assert_layer_gradient(const char *what, const Layer *l,
+                                         const LayerUpdate *stored, double limit) {
+  const Shape s = l->shape;
+  assert_near(what, s, stored->d_gw, l->dw, w_count(s), limit);
+  assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
+}
+
 /* The launcher's argument: to update the layer, or to store its gradient in new arrays, while what
    would be updated by it is missing. */
-LayerUpdate update_of(const Layer *l);
-LayerUpdate gradient_of(const Layer *l);
+static inline LayerUpdate update_of(const Layer *l) {
+  return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
+                       .d_dz = l->dz.d,
+                       .d_w = l->p.w.d,
+                       .d_b = l->p.b.d,
+                       .d_vw = l->p.vw.d,
+                       .d_vb = l->p.vb.d,
+                       .in = l->shape.in,
+                       .out = l->shape.out};
+}
+
+static inline LayerUpdate gradient_of(const Layer *l) {
+  LayerUpdate u = update_of(l);
+  u.d_w = u.d_b = u.d_vw = u.d_vb = NULL;
+  u.d_gw = poisoned_floats(area(u.out, u.in));
+  u.d_gb = poisoned_floats((size_t)u.out);
+  return u;
+}
+
+/* ---- shapes --------------------------------------------------------------------------------- */
+
+enum { RANDOM_SHAPES = 12 };
+
+static const int sizes[][2] = {{1, 1}, {63, 65}, {784, 300}, {785, 301}, {17, 4096}, {4096, 17}};
+static const int batches[] = {1, 7, 63, 64, 65, 200, 1000};
+
+/* Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows, out) and in
+   backward (rows, in), with ragged edges. Medium tiles of either shape, where 4 divides all. */
+static const Shape thresholds[] = {
+    {448, 37, 576},  {449, 37, 512},   {448, 576, 37},   {449, 512, 37},
+    {448, 570, 570}, {449, 505, 449},  {4032, 64, 64},   {4033, 63, 65},
+    {1, 33, 4033},   {65, 2000, 2017}, {128, 784, 1000}, {128, 1000, 500},
+};
+
+/* Multiples of 4 are read four at a time. */
+static const Shape quick_shapes[] = {
+    {1, 1, 1},    {1, 63, 65},   {7, 63, 65},   {65, 50, 10},  {61, 20, 36},
+    {7, 132, 68}, {130, 65, 33}, {449, 5, 505}, {449, 504, 8},
+};
+
+/* Random in low .. high. */
+static inline int pick(uint64_t counter, int word, int low, int high) {
+  const RandomWords w = random_words(2024, 0, counter);
+  return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
+}
+
+/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, 1000 more for each.
+ */
+static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape,
+                              uint64_t *seed) {
+  for (size_t i = 0; i < count; i++, *seed += 1000) {
+    check_shape(shapes[i], *seed);
+    finish();
+  }
+}
+
+/* The same for every shape of the list, or those for TEST_QUICK. */
+static inline void for_all_shapes(CheckShape *check_shape) {
+  uint64_t seed = 0;
+  if (quick()) {
+    for_shapes(quick_shapes, LENGTH(quick_shapes), check_shape, &seed);
+    return;
+  }
+  foreach (size, sizes)
+    for (size_t b = 0; b < LENGTH(batches); b++)
+      for_shapes(&(Shape){batches[b], (*size)[0], (*size)[1]}, 1, check_shape, &seed);
+  for_shapes(thresholds, LENGTH(thresholds), check_shape, &seed);
+  for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
+    for_shapes(&(Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)}, 1, check_shape,
+               &seed);
+}
 
 /* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
    launch may update, no two alike. */
-void for_many_layers(void (*check)(const Batch *batch, const Shape shapes[MAX_UPDATES]));
+static inline void for_many_layers(void (*check)(const Batch *batch,
+                                                 const Shape shapes[MAX_UPDATES])) {
+  static const int batch_rows[] = {7, 65, 449, 1500};
+  static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
+  for (size_t b = 0; b < LENGTH(batch_rows) - ON_EMULATOR; b++) {
+    const int rows = batch_rows[b];
+    const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
+    Shape shapes[MAX_UPDATES];
+    for (int n = 0; n < MAX_UPDATES; n++) shapes[n] = (Shape){rows, widths[n], widths[n + 1]};
+    check(&batch, shapes);
+    finish();
+  }
+}

@@ -2,7 +2,13 @@
    holds them, in the working folder, which is that of folder.h. For tests only. */
 #pragma once
 
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb/stb_image_write.h>
+#include <zlib.h>
+
+#include "base/random.h"
 #include "data/digits.h"
+#include "data/photograph.h"
 #include "engine/engine_cpu.h"
 #include "support/folder.h"
 
@@ -16,43 +22,131 @@ typedef struct {
   uint8_t *level;
 } Grey;
 
-Grey new_grey(int width, int height, uint8_t level);
-uint8_t *pixel_at(const Grey *g, int x, int y);
-void draw_bar(const Grey *g, int left, int top, int width, int height, uint8_t level);
+static inline Grey new_grey(int width, int height, uint8_t level) {
+  const size_t count = (size_t)width * (size_t)height;
+  return (Grey){width, height, memset(allocate(count, 1), level, count)};
+}
 
-/* Ink `row` of digits.h, each pixel `scale` squared, its corner at (left, top). */
-void draw_digit(const Grey *g, uint64_t row, int scale, int left, int top, bool dark);
+static inline uint8_t *pixel_at(const Grey *g, int x, int y) {
+  return &g->level[y * g->width + x];
+}
 
-/* A picture of that digit alone. */
-Grey digit(uint64_t row, int scale, bool dark);
+static inline void draw_bar(const Grey *g, int left, int top, int width, int height,
+                            uint8_t level) {
+  for (int y = top; y < top + height; y++) memset(pixel_at(g, left, y), level, (size_t)width);
+}
 
-void write_png(const Grey *g);
+/* Where the pixels of levels `least` to `most` are. */
+typedef struct {
+  int left, top, right, bottom; /* right, bottom: behind the last one */
+  double mass, x, y;            /* the sum of their levels, and its centre */
+} Extent;
 
-/* Writes a PNG in which levels 0 to 255 are paper to ink. */
+static inline Extent extent_of(const Grey *g, int least, int most) {
+  Extent e = {.left = g->width, .top = g->height};
+  EACH_PIXEL(x, y, g->width, g->height) {
+    const int level = *pixel_at(g, x, y);
+    if (level < least || level > most) continue;
+    if (x < e.left) e.left = x;
+    if (x >= e.right) e.right = x + 1;
+    if (y < e.top) e.top = y;
+    e.bottom = y + 1;
+    e.mass += level;
+    e.x += x * level;
+    e.y += y * level;
+  }
+  e.x /= e.mass;
+  e.y /= e.mass;
+  return e;
+}
+
 typedef struct {
   int paper[3], ink[3];
 } Colours;
-void write_coloured(const char *path, const Grey *g, Colours c);
+
+/* Writes a PNG in which levels 0 to 255 are paper to ink. */
+static inline void write_coloured(const char *path, const Grey *g, Colours c) {
+  const size_t count = (size_t)g->width * (size_t)g->height;
+  uint8_t *rgb = allocate(3, count);
+  for (size_t i = 0; i < 3 * count; i++) {
+    const int k = (int)(i % 3);
+    rgb[i] = (uint8_t)(c.paper[k] + (c.ink[k] - c.paper[k]) * g->level[i / 3] / 255);
+  }
+  assert_true(stbi_write_png(path, g->width, g->height, 3, rgb, 0));
+}
+
+static inline void put_number(FILE *file, uLong number) {
+  for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), file);
+}
+
+static inline void put_chunk(FILE *file, const char *name, const void *data, size_t length) {
+  put_number(file, length);
+  fwrite(name, 1, 4, file);
+  fwrite(data, 1, length, file);
+  put_number(file, crc32(crc32(0, (const Bytef *)name, 4), data, (uInt)length));
+}
 
 /* Writes a PNG by hand: the 13 bytes of its header, and its packed data. */
-void write_png_parts(const void *head, const void *data, size_t length);
+static inline void write_png_parts(const void *head, const void *data, size_t length) {
+  FILE *file = folder_create(picture);
+  fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
+  put_chunk(file, "IHDR", head, 13);
+  put_chunk(file, "IDAT", data, length);
+  put_chunk(file, "IEND", "", 0);
+  close_file(file);
+}
 
 /* Reads the one digit in the picture as a row of MNIST: (side, side) pixels. Returns false with
  *why set if the picture cannot be read or shows none or several. */
-bool read_picture(const char *path, int side, uint8_t *pixels, Error *why);
+static inline bool read_picture(const char *path, int side, uint8_t *pixels, Error *why) {
+  Image image;
+  Photograph photograph;
+  if (!image_read(path, &image, why)) return false;
+  bool good = photograph_find(&image, path, side, &photograph, why);
+  image_free(&image);
+  if (!good) return false;
+  const size_t size = (size_t)side * (size_t)side;
+  if (photograph.count == 1)
+    memcpy(pixels, photograph.pixels, size);
+  else
+    good = error_set(why, "%s shows %d digits", path, photograph.count);
+  photograph_free(&photograph);
+  return good;
+}
 
-/* Reads the digit of the picture in the file, which must have one. */
-void read_digit(uint8_t *pixels);
-
-/* Writes it as a PNG and reads it. */
-void through_png(const Grey *g, uint8_t *pixels);
-
-/* The mean difference of two rows, in levels. */
-double difference(const uint8_t *a, const uint8_t *b);
+enum { DIGITS_BATCH = 32 };
 
 /* Opens an engine on the CPU, to train or to predict in. */
-Engine *open_digits_engine(const Network *network, uint64_t dataset_rows, uint64_t staging_rows);
+static inline Engine *open_digits_engine(const Network *network, uint64_t dataset_rows,
+                                         uint64_t staging_rows) {
+  const EngineConfig config = {
+      .network = *network,
+      .training = {.batch = DIGITS_BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
+      .dataset_rows = dataset_rows,
+      .staging_rows = staging_rows};
+  Engine *engine = engine_cpu_open(&config, &error);
+  OK(engine != NULL);
+  return engine;
+}
+
 /* Draws `rows` digits into the engine's dataset. */
-void upload_digits(Engine *engine, DigitsSeries series, uint64_t rows);
+static inline void upload_digits(Engine *engine, DigitsSeries series, uint64_t rows) {
+  StagingBuffer staging;
+  OK(engine->call->staging(engine, 0, &staging, &error));
+  for (uint64_t r = 0; r < rows; r++)
+    staging.labels[r] = (uint16_t)digits_draw(1, series, r, staging.pixels + r * staging.stride);
+  OK(engine->call->upload(engine, 0, 0, rows, &error));
+}
+
 /* Trains on that many drawn digits, an epoch by each learning rate. */
-void train_on_digits(Engine *engine, uint64_t rows, const float *rates, int epochs);
+static inline void train_on_digits(Engine *engine, uint64_t rows, const float *rates, int epochs) {
+  upload_digits(engine, DIGITS_TRAIN, rows);
+  for (int epoch = 0; epoch < epochs; epoch++) {
+    const TrainRange range = {.rows = rows,
+                              .shuffled = true,
+                              .key = random_order_key(1, (uint64_t)epoch),
+                              .steps = rows / DIGITS_BATCH,
+                              .learning_rate = rates[epoch]};
+    OK(engine->call->train(engine, &range, &error));
+  }
+}

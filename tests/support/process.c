@@ -1,5 +1,4 @@
 #define _DEFAULT_SOURCE /* wait4 */
-#include "support/test.h"
 #include "support/process.h"
 
 #include <sys/resource.h>

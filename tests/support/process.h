@@ -2,10 +2,9 @@
    here fails the running cmocka test. */
 #pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
 
-#include "base/error.h"
+#include "support/test.h"
 
 /* Runs a shell command; *output: its standard output and error. Returns its exit code, or 128 and
    the signal that ended it. */

@@ -21,13 +21,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-
-/* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
-#define foreach(row, table)                                                                        \
-  for (const __typeof__(*(table)) *row = (table), *row##_end = row + LENGTH(table);                \
-       row < row##_end; row++)
+#include "base/sizes.h"
 
 /* A table of values: foreach(side, VALUES(int, 1, 28, 64)) draw(*side); */
 #define VALUES(type, ...) ((type const[]){__VA_ARGS__})
