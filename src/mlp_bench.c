@@ -129,14 +129,13 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
 /* Shows steps as they ran: recorded, or as a trace has them. */
 static bool show_steps(const Arguments *a, const char *command, Error *error) {
   Trace trace = {0};
-  text_printable(trace.sources, sizeof trace.sources, a->sources ? a->sources : "");
-  const bool good =
-      (!a->trace || atomic_file_probe(a->trace, error)) &&
-      (!a->timeline || atomic_file_probe(a->timeline, error)) &&
-      (a->from ? trace_load(&trace, a->from, error) : trace_record(&trace, command, error)) &&
-      (trace_print(&trace, stdout), standard_output_flush(error)) &&
-      (!a->trace || trace_save(&trace, a->trace, error)) &&
-      (!a->timeline || trace_draw(&trace, a->timeline, error));
+  const bool good = (!a->trace || atomic_file_probe(a->trace, error)) &&
+                    (!a->timeline || atomic_file_probe(a->timeline, error)) &&
+                    (a->from ? trace_load(&trace, a->from, error)
+                             : trace_record(&trace, command, a->sources, error)) &&
+                    (trace_print(&trace, stdout), standard_output_flush(error)) &&
+                    (!a->trace || trace_save(&trace, a->trace, error)) &&
+                    (!a->timeline || trace_draw(&trace, a->timeline, error));
   trace_close(&trace);
   return good;
 }

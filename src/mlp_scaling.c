@@ -11,7 +11,7 @@
 #include "measure/chart.h"
 #include "measure/table.h"
 
-enum { COUNTS = 8, MOST_RANKS = 1 << 20 };
+enum { COUNTS = 8 };
 
 typedef struct {
   const char *heading, *batch, *beside, *axis; /* batch, beside: titles of columns */
@@ -28,42 +28,29 @@ typedef struct {
   const Kind *kind; /* that is shown */
   Record lines;
   Lines points;
-  int ranks[COUNTS], counts; /* numbers of ranks that there are, ascending */
+  double ranks[COUNTS]; /* numbers of ranks that there are, ascending */
+  int counts;
   const char *title;
 } Scaling;
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* A RecordCheck. */
-static bool check_line(const Record *record, json_t *line, Error *error) {
-  const double ranks = number_of(line, "ranks");
-  (void)record;
-  return isnan(ranks) || (ranks >= 1 && ranks <= MOST_RANKS && ranks == floor(ranks)) ||
-         error_set(error, "its \"ranks\" are not a whole number from 1 to %d", MOST_RANKS);
-}
-
-static void note_ranks(Scaling *s, int ranks) {
-  int at = 0;
-  while (at < s->counts && s->ranks[at] < ranks) at++;
-  if ((at < s->counts && s->ranks[at] == ranks) || s->counts == COUNTS) return;
-  memmove(&s->ranks[at + 1], &s->ranks[at], (size_t)(s->counts - at) * sizeof *s->ranks);
-  s->ranks[at] = ranks;
-  s->counts++;
+/* Returns the least number of ranks above `last`; not finite: there is none. */
+static double next_ranks(const Scaling *s, double last) {
+  double next = HUGE_VAL;
+  foreach_line (p, &s->points)
+    if (number_of(*p, "ranks") > last) next = fmin(next, number_of(*p, "ranks"));
+  return next;
 }
 
 static bool read_scaling(Scaling *s, const char *path, Error *error) {
-  size_t i;
-  const json_t *line;
-  if (!record_read(&s->lines, path, "scripts/scaling.sh", check_line, error)) return false;
-  s->points = lines_open(&s->lines);
-  s->title = "";
-  json_array_foreach(s->lines.lines, i, line) {
-    if (*text_of(line, "machine")) s->title = text_of(line, "machine");
-    if (!(number_of(line, "ms") > 0 && number_of(line, "ranks") > 0)) continue;
-    lines_add(&s->points, line);
-    note_ranks(s, (int)number_of(line, "ranks"));
-  }
-  return s->points.count > 0 || error_set(error, "%s holds no measurement", path);
+  if (!record_read(&s->lines, path, "scripts/scaling.sh", NULL, error)) return false;
+  s->points = lines_of(&s->lines, "");
+  for (double ranks = 0; s->counts < COUNTS && isfinite(ranks = next_ranks(s, ranks));)
+    s->ranks[s->counts++] = ranks;
+  if (s->counts == 0) return error_set(error, "%s holds no measurement", path);
+  s->title = text_of(s->points.of[0], "machine");
+  return true;
 }
 
 /* ---- what follows --------------------------------------------------------------------------- */
@@ -72,12 +59,10 @@ static bool read_scaling(Scaling *s, const char *path, Error *error) {
    for each rank; NAN: not measured. */
 static double ms_on(const Scaling *s, const json_t *p, double ranks) {
   const double batch = number_of(p, "batch") * (s->kind->weak ? ranks : 1);
-  for (int i = 0; i < s->points.count; i++) {
-    const json_t *q = s->points.of[i];
-    if (line_same(q, p, "who") && line_same(q, p, "network") && line_same(q, p, "precision") &&
-        number_of(q, "batch") == batch && number_of(q, "ranks") == ranks)
-      return number_of(q, "ms");
-  }
+  foreach_line (q, &s->points)
+    if (line_same(*q, p, "who") && line_same(*q, p, "network") && line_same(*q, p, "precision") &&
+        number_of(*q, "batch") == batch && number_of(*q, "ranks") == ranks)
+      return number_of(*q, "ms");
   return NAN;
 }
 
@@ -132,15 +117,15 @@ static void print_table(const Scaling *s, FILE *file) {
   int count = 4;
   for (int beside = 0; beside < 2; beside++)
     for (int c = beside; c < s->counts; c++, count++) {
-      const int n = s->ranks[c];
-      titles[count] = beside ? table_cell("%s %d", kind->beside, n)
-                             : table_cell("%d rank%s", n, n > 1 ? "s" : "");
+      const double n = s->ranks[c];
+      titles[count] = beside ? table_cell("%s %g", kind->beside, n)
+                             : table_cell("%g rank%s", n, n > 1 ? "s" : "");
       columns[count] =
           (TableColumn){titles[count].text, 10, .cell = measured, .at = beside ? -n : n};
     }
   if (!kind->weak) columns[count++] = (TableColumn){"serial share", 12, .cell = serial_share};
-  for (int i = 0; i < s->points.count; i++)
-    if (is_shown(s, s->points.of[i], !kind->weak)) lines_add(&rows, s->points.of[i]);
+  foreach_line (p, &s->points)
+    if (is_shown(s, *p, !kind->weak)) lines_add(&rows, *p);
   table_heading(file, true, kind->heading);
   table_print(&table, columns, count, &rows);
   free(rows.of);
@@ -176,10 +161,9 @@ static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
 
 static bool draw(Scaling *s, const char *path, Error *error) {
   static Curves all;
-  for (int i = 0; i < s->points.count; i++)
+  foreach_line (p, &s->points)
     for (s->kind = kinds; s->kind < kinds + KINDS; s->kind++)
-      if (text_is(s->points.of[i], "who", "mlp-train") && is_shown(s, s->points.of[i], false))
-        add_curve(&all, s, s->points.of[i]);
+      if (text_is(*p, "who", "mlp-train") && is_shown(s, *p, false)) add_curve(&all, s, *p);
   if (all.count == 0) return error_set(error, "nothing was measured on several ranks");
   return curves_draw(&all, "Scaling", s->title, path, error);
 }
@@ -213,10 +197,9 @@ int main(int argc, char **argv) {
     error_set(&error, "--from, --markdown and --plot are needed, all three");
     result = OPTIONS_USAGE;
   }
-  if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
-  const bool good = read_scaling(&scaling, arguments.from, &error) &&
-                    print_tables(&scaling, arguments.markdown, &error) &&
-                    draw(&scaling, arguments.plot, &error);
+  const bool good = result != OPTIONS_RUN || (read_scaling(&scaling, arguments.from, &error) &&
+                                              print_tables(&scaling, arguments.markdown, &error) &&
+                                              draw(&scaling, arguments.plot, &error));
   free(scaling.points.of);
   if (!record_close(&scaling.lines, good, &error)) result = OPTIONS_FAILURE;
   return option_table_end(&table, result, argv[0], &error);

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <math.h>
-#include <stdint.h>
 
 #include "base/random.h"
 

@@ -1,7 +1,8 @@
 #include "base/interrupt.h"
 
 #include <signal.h>
-#include <stddef.h>
+
+#include "base/sizes.h"
 
 static volatile sig_atomic_t caught, ends_at_once;
 static void (*_Atomic clean_up)(void);
@@ -22,13 +23,12 @@ void interrupt_catch(bool at_once) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
   sigemptyset(&action.sa_mask);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    sigaddset(&action.sa_mask, numbers[i]);
+  foreach (number, numbers) sigaddset(&action.sa_mask, *number);
   caught = 0;
   ends_at_once = at_once;
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-      sigaction(numbers[i], &action, NULL);
+  foreach (number, numbers)
+    if (sigaction(*number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(*number, &action, NULL);
 }
 
 int interrupt_pending(void) {

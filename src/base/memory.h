@@ -1,7 +1,6 @@
 /* The memory that this process may take. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -5,15 +5,16 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "base/text.h"
 
 /* What other programs call it, and our word. */
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 
-void nearest_start(Nearest *nearest, const char *given) {
-  for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
-    if (strcmp(given, synonyms[i][0]) == 0) given = synonyms[i][1];
-  *nearest = (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
+Nearest nearest_to(const char *given) {
+  foreach (words, synonyms)
+    if (strcmp(given, (*words)[0]) == 0) given = (*words)[1];
+  return (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
 }
 
 /* Fills the table of distances between the first i letters of a and j of b row by row; a swap looks
@@ -47,9 +48,7 @@ void nearest_try(Nearest *nearest, const char *known) {
 
 bool nearest_append(const Nearest *nearest, const char *before, Error *error) {
   if (!nearest->found || !error) return false;
-  const size_t used = strlen(error->text);
-  snprintf(error->text + used, sizeof error->text - used, ": did you mean '%s%s'?", before,
-           nearest->word);
+  text_append(error->text, sizeof error->text, ": did you mean '%s%s'?", before, nearest->word);
   return false;
 }
 
@@ -61,8 +60,7 @@ bool nearest_append_file(const char *path, Error *error) {
   snprintf(folder, sizeof folder, "%.*s", length, path);
   DIR *files = opendir(length ? folder : ".");
   if (!files) return false;
-  Nearest nearest;
-  nearest_start(&nearest, path + length);
+  Nearest nearest = nearest_to(path + length);
   for (const struct dirent *file; (file = readdir(files));)
     if (file->d_name[0] != '.') nearest_try(&nearest, file->d_name);
   closedir(files);

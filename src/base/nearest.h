@@ -1,7 +1,6 @@
 /* Finds the known word that is nearest to a mistyped one, for "did you mean". */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -15,8 +14,8 @@ typedef struct {
   size_t edits;                  /* of that word; until then the most that may be */
 } Nearest;
 
-/* Starts a search; `given` must live as long as *nearest. */
-void nearest_start(Nearest *nearest, const char *given);
+/* Starts a search; `given` must live as long as what is returned. */
+Nearest nearest_to(const char *given);
 
 /* Compares a known word. Edits are insertions, deletions, replacements and swaps of neighbours (the
    optimal string alignment distance: Damerau, 1964). A word is near if it takes at most two edits,

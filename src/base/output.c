@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -208,8 +209,8 @@ static bool name_temporary(const FileTarget *target, char *path, int salt) {
   const uint64_t number = time ^ (uint64_t)getpid() << 40 ^ (uint64_t)salt << 32;
   const char *slash = strrchr(target->path, '/');
   const int folder = slash ? (int)(slash + 1 - target->path) : 0;
-  const int length = snprintf(path, PATH_MAX, "%.*s%.100s.tmp.%016llx", folder, target->path,
-                              target->path + folder, (unsigned long long)number);
+  const int length = snprintf(path, PATH_MAX, "%.*s%.100s.tmp.%016" PRIx64, folder, target->path,
+                              target->path + folder, number);
   errno = ENAMETOOLONG;
   return length < PATH_MAX;
 }

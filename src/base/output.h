@@ -15,7 +15,6 @@
 #pragma once
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 

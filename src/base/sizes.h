@@ -1,5 +1,5 @@
 /* Division and rounding of sizes and counts, the same on the host and on the device; min and max of
-   integers, which the device has. */
+   integers, which the device has; arrays of a size. */
 #ifndef SIZES_H
 #define SIZES_H
 
@@ -30,7 +30,18 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #else
 
-#include <stddef.h>
+#include <stdlib.h>
+
+/* Returns an array of so many elements for `pointer`, all zeros, which the caller frees. NULL: no
+   memory. */
+#define make_array(pointer, count) calloc((size_t)(count), sizeof *(pointer))
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+/* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
+#define foreach(row, table)                                                                        \
+  for (const __typeof__(*(table)) *row = (table), *row##_end = row + LENGTH(table);                \
+       row < row##_end; row++)
 
 static inline size_t ceil_div(size_t count, size_t unit) {
   return (count + unit - 1) / unit;

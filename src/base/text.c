@@ -1,6 +1,6 @@
 #include "base/text.h"
 
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,11 +20,8 @@ int text_character(const char *text) {
 }
 
 bool text_is_utf8(const char *text) {
-  for (int length; *text; text += length) {
-    length = text_character(text);
-    if (length == 0) return false;
-  }
-  return true;
+  for (int length = 1; *text && length; text += length) length = text_character(text);
+  return !*text;
 }
 
 /* True for the controls of ASCII and for U+0080 to U+009F, which terminals obey too. */
@@ -54,17 +51,22 @@ size_t text_printable(char *target, size_t size, const char *text) {
   return length;
 }
 
+void text_append(char *target, size_t size, const char *format, ...) {
+  const size_t used = strlen(target);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(target + used, size - used, format, arguments);
+  va_end(arguments);
+}
+
 void text_shell_word(char *target, size_t size, const char *text) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "@%+=:,./_-";
-  if (*text && strspn(text, plain) == strlen(text)) {
-    snprintf(target, size, "%s", text);
-    return;
-  }
-  size_t used = (size_t)snprintf(target, size, "'");
-  for (; *text && used < size; text++)
-    used += (size_t)snprintf(target + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
-  if (used < size) snprintf(target + used, size - used, "'");
+  const bool is_plain = *text && strspn(text, plain) == strlen(text);
+  snprintf(target, size, "%s", is_plain ? text : "'");
+  if (is_plain) return;
+  for (; *text; text++) text_append(target, size, *text == '\'' ? "'\\''" : "%c", *text);
+  text_append(target, size, "'");
 }
 
 void json_text(const char *text, FILE *file) {
@@ -83,21 +85,23 @@ void json_text(const char *text, FILE *file) {
   putc('"', file);
 }
 
-void text_number(char *target, size_t size, double value, bool is_float) {
+NumberText number_text(double value, bool is_float) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
+  NumberText n;
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
-    snprintf(target, size, "%.*g", digits, value);
-    if (is_float ? strtof(target, NULL) == (float)value : strtod(target, NULL) == value) return;
+    snprintf(n.text, sizeof n.text, "%.*g", digits, value);
+    if (is_float ? strtof(n.text, NULL) == (float)value : strtod(n.text, NULL) == value) break;
   }
+  return n;
 }
 
 void text_command_line(char *target, size_t size, int count, char **words) {
-  size_t used = 0;
-  for (int i = 0; i < count && used < size; i++)
+  *target = '\0';
+  for (int i = 0; i < count; i++)
     if (strcmp(words[i], "--sources") == 0)
       i++;
     else
-      used += (size_t)snprintf(target + used, size - used, "%s%s", i ? " " : "", words[i]);
+      text_append(target, size, "%s%s", i ? " " : "", words[i]);
 }
 
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width) {

@@ -16,6 +16,10 @@ bool text_is_utf8(const char *text);
    snprintf does; `target` may be NULL if `size` is 0. What does not fit is left out. */
 size_t text_printable(char *target, size_t size, const char *text);
 
+/* Adds to the text in target[size] what printf would print. What does not fit is cut. */
+void text_append(char *target, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Copies the text as one word of a shell: as it is, or between single quotes. What does not fit is
    cut. */
 void text_shell_word(char *target, size_t size, const char *text);
@@ -24,8 +28,12 @@ void text_shell_word(char *target, size_t size, const char *text);
    script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
-/* Writes a number with as few digits as read back bit for bit, as float32 if it is one. */
-void text_number(char *target, size_t size, double value, bool is_float);
+typedef struct {
+  char text[32];
+} NumberText;
+
+/* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
+NumberText number_text(double value, bool is_float);
 
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */

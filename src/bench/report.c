@@ -72,12 +72,11 @@ static int compare_epochs(const void *a, const void *b) {
 /* The measured epochs of a kind, `epoch` or `wide`, in that order. */
 static Lines sorted_epochs(const Record *record, const char *kind) {
   Lines all = lines_of(record, kind);
-  int count = 0;
-  for (int i = 0; i < all.count; i++)
-    if (number_of(all.of[i], "ms_per_epoch") > 0) all.of[count++] = all.of[i];
-  all.count = count;
-  if (all.of) qsort(all.of, (size_t)count, sizeof *all.of, compare_epochs);
-  return all;
+  Lines timed = {all.of, 0};
+  foreach_line (e, &all)
+    if (number_of(*e, "ms_per_epoch") > 0) lines_add(&timed, *e);
+  if (timed.of) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
+  return timed;
 }
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -142,22 +141,22 @@ static TableCell kernel_cell(const TableColumn *column, const json_t *row, const
 enum { MAX_BATCHES = 8 };
 
 /* A row a kernel, a column a batch. */
-static void put_kernels(const Table *table, Lines *rows) {
+static void put_kernels(const Table *table, const Lines *rows) {
   TableColumn shown[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
   TableCell titles[MAX_BATCHES];
-  int count = 0, kernels = 0;
-  for (int i = 0; i < rows->count; i++) {
-    const double batch = number_of(rows->of[i], "batch");
+  Lines kernels = {rows->of, 0};
+  int count = 0;
+  foreach_line (line, rows) {
+    const double batch = number_of(*line, "batch");
     int k = 0;
     while (k < count && shown[1 + k].at != batch) k++;
     if (k == count && count < MAX_BATCHES) {
       titles[k] = table_cell("batch %g", batch);
       shown[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
     }
-    if (k == 0) rows->of[kernels++] = rows->of[i];
+    if (k == 0) lines_add(&kernels, *line);
   }
-  rows->count = kernels;
-  table_print(table, shown, 1 + count, rows);
+  table_print(table, shown, 1 + count, &kernels);
 }
 
 typedef struct {
@@ -196,12 +195,12 @@ static Lines rows_of(const Record *record, int section, json_t *total) {
   if (rows.count == 0 || strcmp(kind, "run") != 0) return rows;
   const Lines alone = lines_of(record, "alone");
   double sum = 0;
-  for (int i = 0; i < rows.count; i++) sum += number_of(rows.of[i], "value");
+  foreach_line (part, &rows) sum += number_of(*part, "value");
   record_text(total, "name", "the whole process");
   record_number(total, "value", sum);
   record_text(total, "share", "100%");
   lines_add(&rows, total);
-  for (int i = 0; i < alone.count; i++) lines_add(&rows, alone.of[i]);
+  foreach_line (part, &alone) lines_add(&rows, *part);
   free(alone.of);
   return rows;
 }
@@ -282,14 +281,14 @@ bool bench_plot(const Record *record, const char *path, Error *error) {
   }
   const json_t *line = all.of[0], *machine = record_first(record, "machine");
   DotChart dots = {.unit = "ms"};
-  for (int i = 0; i < all.count && line_same(all.of[i], all.of[0], "batch"); i++) {
-    const json_t *e = all.of[i];
-    const TableCell label = table_cell("%.90s, %s", name_of(e).text, text_of(e, "precision"));
-    dot_chart_add(&dots, label.text, number_of(e, "ms_per_epoch"),
-                  *text_of(e, "peer") ? OTHER
-                  : is_level(e)       ? OURS
-                                      : LIBRARY);
-    if (is_level(e)) line = e; /* ours, if there is one, tells the GPU and the epochs */
+  foreach_line (e, &all) {
+    if (!line_same(*e, *all.of, "batch")) break;
+    const TableCell label = table_cell("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));
+    dot_chart_add(&dots, label.text, number_of(*e, "ms_per_epoch"),
+                  *text_of(*e, "peer") ? OTHER
+                  : is_level(*e)       ? OURS
+                                       : LIBRARY);
+    if (is_level(*e)) line = *e; /* ours, if there is one, tells the GPU and the epochs */
   }
   free(all.of);
   const double floor = floor_for(record, line, "fp32");

@@ -78,7 +78,7 @@ static bool find_row(const Trace *trace, int level, Row *r, Error *error) {
              .lanes = 1};
   if (r->start < 0 || r->end <= r->start)
     return error_set(error, "the trace has no whole step %d of level %s", TRACE_SHOWN,
-                     trace->level[level].name);
+                     text_of(trace_level(trace, level), "name"));
   r->length = 1e-3 * (double)(r->end - r->start);
   const bool teams = trace_slices(trace, level, TRACE_TEAM, INT_MAX, TRACE_SHOWN) > 0;
   const int first = teams ? TRACE_TEAM : TRACE_GPU, end = teams ? first + TRACE_TEAMS : TRACE_TEAM;
@@ -108,16 +108,8 @@ static TableCell brief_of(const char *name) {
   return table_cell("%s", strncmp(name, "wait for ", 9) == 0 ? name + 9 : space + 1);
 }
 
-/* Writes a label in letters of LABEL to LEAST_LABEL pixels; false if it fits in none. */
-static bool draw_label(Canvas *p, const char *label, Colour on, double x, double width,
-                       double middle) {
-  if (canvas_text_width(LEAST_LABEL, label) > width - 4) return false;
-  page_text_within(p, CENTRED, x + width / 2, middle + LABEL / 2.0, LABEL, width - 4,
-                   page_ink_on(on), label);
-  return true;
-}
-
-/* Leaves a pixel between neighbours. The label that fits is written. */
+/* Leaves a pixel between neighbours. The label, or else a shorter one, is written in letters of
+   LABEL to LEAST_LABEL pixels if it fits. */
 static void draw_slice(const Row *r, int64_t start, int64_t end, int top, const char *label,
                        Colour colour) {
   const double first = 1e-3 * (double)(start - r->start), last = 1e-3 * (double)(end - r->start);
@@ -126,8 +118,12 @@ static void draw_slice(const Row *r, int64_t start, int64_t end, int top, const 
   const double width = fmax(round(to) - from - 1, 1);
   if (to <= from || end <= start) return;
   canvas_rectangle(r->page, from, top + 0.5 * (LANE - SLICE), width, SLICE, colour);
-  if (!draw_label(r->page, label, colour, from, width, top + 0.5 * LANE))
-    draw_label(r->page, brief_of(label).text, colour, from, width, top + 0.5 * LANE);
+  const TableCell brief = brief_of(label);
+  const double room = width - 4;
+  if (canvas_text_width(LEAST_LABEL, label) > room) label = brief.text;
+  if (canvas_text_width(LEAST_LABEL, label) <= room)
+    page_text_within(r->page, CENTRED, from + width / 2, top + (LANE + LABEL) / 2.0, LABEL, room,
+                     page_ink_on(colour), label);
 }
 
 static void draw_part(const Row *r) {
@@ -171,11 +167,11 @@ static void draw_break(Row *r) {
 
 /* Writes the row's names, and why the host's lane has no slices. */
 static void draw_words(const Row *r) {
-  const TraceLevel *level = &r->trace->level[r->level];
+  const json_t *level = trace_level(r->trace, r->level);
   const TableCell below[] = {
       table_cell(r->launches ? "%d launches a step" : "no launch", r->launches),
-      table_cell("%.3g us unrecorded", level->us)};
-  page_text(r->page, STARTS, MARGIN, r->top + 18, NAME, INK, level->name);
+      table_cell("%.3g us unrecorded", number_of(level, "us_per_step"))};
+  page_text(r->page, STARTS, MARGIN, r->top + 18, NAME, INK, text_of(level, "name"));
   for (int i = 0; i < 2; i++)
     page_text_within(r->page, STARTS, MARGIN, r->top + 38 + 19 * i, SMALL, LANE_NAMES - MARGIN,
                      PALE, below[i].text);
@@ -185,7 +181,7 @@ static void draw_words(const Row *r) {
   if (r->launches == 0)
     page_text_within(r->page, STARTS, LEFT + 8, r->top + 0.5 * LANE + LABEL / 2.0, LABEL,
                      r->right - LEFT - 16, PALE,
-                     table_cell("idle: %d steps are queued", level->range).text);
+                     table_cell("idle: %.0f steps are queued", number_of(level, "range")).text);
 }
 
 static void draw_row(Row *r) {
@@ -217,23 +213,25 @@ bool trace_draw(const Trace *trace, const char *path, Error *error) {
   Row rows[TRACE_LEVELS];
   Canvas page;
   double shortest = INFINITY;
-  if (trace->levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
-  for (int i = 0; i < trace->levels; i++) {
+  const int levels = trace_levels(trace);
+  if (levels < 1) return error_set(error, "the trace has no levels to draw in %s", path);
+  for (int i = 0; i < levels; i++) {
     if (!find_row(trace, i, &rows[i], error)) return false;
     rows[i].top = axis.near + ROW_GAP;
     axis.near = rows[i].bottom = rows[i].top + rows[i].lanes * LANE;
     shortest = fmin(shortest, rows[i].length);
   }
-  for (int i = 0; i < trace->levels; i++) /* as long as the longest row that has no break */
+  for (int i = 0; i < levels; i++) /* as long as the longest row that has no break */
     if (rows[i].length <= WIDEST * shortest) axis.high = fmax(axis.high, rows[i].length);
-  const TableCell subtitle = table_cell("%.50s, %s. Of level epoch: the teams of two blocks",
-                                        trace->machine.name, trace->network);
+  const TableCell subtitle =
+      table_cell("%.50s, %s. Of level epoch: the teams of two blocks", text_of(trace->head, "gpu"),
+                 text_of(trace->head, "network"));
   if (!page_open(&page, "One training step at each level of fusion", subtitle.text, CHART_WIDTH,
                  axis.near + FOOT, error))
     return false;
   page_legend(&page, RIGHT, 105, keys, sizeof keys / sizeof *keys);
   page_axis(&page, &axis);
-  for (Row *r = rows; r < rows + trace->levels; r++) {
+  for (Row *r = rows; r < rows + levels; r++) {
     r->page = &page;
     r->span = axis.high;
     draw_row(r);

@@ -28,6 +28,23 @@ TraceEvent *trace_add(Trace *trace, TraceEvent event, const char *name) {
   return added;
 }
 
+void trace_add_level(Trace *trace, const char *name, int range, double us_per_step,
+                     double recorded_us_per_step) {
+  if (!trace->head) trace->head = json_object();
+  if (!trace_levels(trace)) json_object_set_new(trace->head, "levels", json_array());
+  json_array_append_new(json_object_get(trace->head, "levels"),
+                        json_pack("{ss si sf sf}", "name", name, "range", range, "us_per_step",
+                                  us_per_step, "recorded_us_per_step", recorded_us_per_step));
+}
+
+json_t *trace_level(const Trace *trace, int level) {
+  return json_array_get(json_object_get(trace->head, "levels"), (size_t)level);
+}
+
+int trace_levels(const Trace *trace) {
+  return (int)json_array_size(json_object_get(trace->head, "levels"));
+}
+
 /* Tracks keep their order when events are sorted. */
 void trace_add_track(Trace *trace, int level, int track, const char *name) {
   const int64_t start = INT64_MIN + trace->count;
@@ -66,6 +83,7 @@ int trace_slices(const Trace *trace, int level, int from, int to, int step) {
 
 void trace_close(Trace *trace) {
   free(trace->events);
+  json_decref(trace->head);
   *trace = (Trace){0};
 }
 
@@ -73,17 +91,13 @@ void trace_close(Trace *trace) {
 
 void trace_kernel_name(const char *demangled, char *name, size_t size) {
   static const char hidden[] = "(anonymous namespace)::";
-  char text[1024], *at = text;
-  snprintf(text, sizeof text, "%s", demangled);
-  for (char *found; (found = strstr(text, hidden));)
-    memmove(found, found + strlen(hidden), strlen(found + strlen(hidden)) + 1);
-  text[strcspn(text, "<(")] = '\0';
-  for (char *c = text; *c; c++)
-    if (*c == ' ' || *c == ':') at = c + 1;
-  char *last = strrchr(at, '_');
-  if (last && last != at && strcmp(last, "_kernel") == 0) *last = '\0';
-  while ((last = strchr(at, '_'))) *last = ' ';
-  snprintf(name, size, "%s", at);
+  const char *at = demangled, *end = demangled;
+  for (; *end && *end != '<' && (*end != '(' || strncmp(end, hidden, strlen(hidden)) == 0); end++)
+    if (*end == ' ' || *end == ':') at = end + 1;
+  snprintf(name, size, "%.*s", (int)(end - at), at);
+  char *last = strrchr(name, '_');
+  if (last && last != name && strcmp(last, "_kernel") == 0) *last = '\0';
+  while ((last = strchr(name, '_'))) *last = ' ';
 }
 
 /* ---- saving --------------------------------------------------------------------------------- */
@@ -113,11 +127,17 @@ static json_t *us_of(int64_t ns) {
   return json_real((double)ns / 1e3);
 }
 
+/* A line that names a track or, track NULL, is of a whole level. */
+static json_t *name_line(int level, json_t *track, const char *what, const char *key,
+                         json_t *value) {
+  return json_pack("{ss si so* ss s{so}}", "ph", "M", "pid", level + 1, "tid", track, "name", what,
+                   "args", key, value);
+}
+
 static json_t *line_of_event(const TraceEvent *e) {
   const bool slice = e->phase == 'X';
   if (e->phase == 'M')
-    return json_pack("{ss si si ss s{ss}}", "ph", "M", "pid", e->level + 1, "tid", e->track, "name",
-                     "thread_name", "args", "name", e->name);
+    return name_line(e->level, json_integer(e->track), "thread_name", "name", json_string(e->name));
   return json_pack(
       "{ss# si si so so* ss* ss* so* ss so*}", "ph", &e->phase, 1, "pid", e->level + 1, "tid",
       e->track, "ts", us_of(e->start), "dur", slice ? us_of(e->end - e->start) : NULL, "bp",
@@ -126,54 +146,30 @@ static json_t *line_of_event(const TraceEvent *e) {
       "args", slice && e->step >= 0 ? json_pack("{si}", "step", e->step) : NULL);
 }
 
-/* The texts that describe a trace. */
-#define HEAD(key, member)                                                                          \
-  { key, offsetof(Trace, member), sizeof((Trace *)0)->member }
-static const struct {
-  const char *key;
-  size_t at, size;
-} heads[] = {HEAD("gpu", machine.name), HEAD("driver", machine.driver), HEAD("date", machine.date),
-             HEAD("network", network),  HEAD("command", command),       HEAD("sources", sources)};
-enum { HEADS = sizeof heads / sizeof *heads };
-
-/* The machine, the network and the levels of the record. */
-static json_t *describe(const Trace *trace) {
-  json_t *head = json_object(), *levels = json_array();
-  for (int i = 0; i < HEADS; i++)
-    record_text(head, heads[i].key, (const char *)trace + heads[i].at);
-  for (const TraceLevel *l = trace->level; l < trace->level + trace->levels; l++)
-    json_array_append_new(levels,
-                          json_pack("{ss si sf sf}", "name", l->name, "range", l->range,
-                                    "us_per_step", l->us, "recorded_us_per_step", l->recorded_us));
-  json_object_set_new(head, "levels", levels);
-  return head;
-}
-
-/* Writes a value, with so many digits, and what follows it. */
-static void put(json_t *value, size_t digits, const char *behind, FILE *file) {
-  json_dumpf(value, file, JSON_COMPACT | JSON_REAL_PRECISION(digits));
-  fputs(behind, file);
-  json_decref(value);
+/* Writes a line behind the one before. */
+static void put(json_t *line, const char **before, FILE *file) {
+  fputs(*before, file);
+  json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(15));
+  json_decref(line);
+  *before = ",\n";
 }
 
 bool trace_save(Trace *trace, const char *path, Error *error) {
   AtomicFile output;
+  const char *before = "\n";
   trace_sort(trace);
   if (!atomic_file_open(&output, path, error)) return false;
   FILE *file = output.file;
   fputs("{\"displayTimeUnit\":\"ns\",\n\"otherData\":", file);
-  put(describe(trace), 6, ",\n\"traceEvents\":[\n", file);
-  for (int i = 0; i < trace->levels; i++) { /* processes have names and an order */
-    put(json_pack("{ss si ss s{ss}}", "ph", "M", "pid", i + 1, "name", "process_name", "args",
-                  "name", trace->level[i].name),
-        0, ",\n", file);
-    put(json_pack("{ss si ss s{si}}", "ph", "M", "pid", i + 1, "name", "process_sort_index", "args",
-                  "sort_index", i + 1),
-        0, i + 1 < trace->levels || trace->count ? ",\n" : "\n", file);
+  json_dumpf(trace->head, file, JSON_COMPACT | JSON_REAL_PRECISION(6));
+  fputs(",\n\"traceEvents\":[", file);
+  for (int i = 0; i < trace_levels(trace); i++) { /* processes have names and an order */
+    json_t *name = json_object_get(trace_level(trace, i), "name");
+    put(name_line(i, NULL, "process_name", "name", json_incref(name)), &before, file);
+    put(name_line(i, NULL, "process_sort_index", "sort_index", json_integer(i + 1)), &before, file);
   }
-  for (int i = 0; i < trace->count; i++)
-    put(line_of_event(&trace->events[i]), 15, i + 1 < trace->count ? ",\n" : "\n", file);
-  fputs("]}\n", file);
+  foreach_event (e, trace) put(line_of_event(e), &before, file);
+  fputs("\n]}\n", file);
   return atomic_file_close(&output, true, error);
 }
 
@@ -189,19 +185,6 @@ static int count_of(const json_t *object, const char *key, int low) {
 static int64_t time_of(const json_t *object, const char *key) {
   const double us = number_of(object, key);
   return us >= 0 && us < 86400e6 ? llround(1e3 * us) : -1;
-}
-
-static bool load_level(Trace *trace, const json_t *from, Error *error) {
-  TraceLevel level = {.range = count_of(from, "range", 1),
-                      .us = number_of(from, "us_per_step"),
-                      .recorded_us = number_of(from, "recorded_us_per_step")};
-  snprintf(level.name, sizeof level.name, "%s", text_of(from, "name"));
-  if (level.range < 1 || !*level.name || !(level.us > 0) || !(level.recorded_us > 0))
-    return error_set(error, "level %d has no name, range or times", trace->levels + 1);
-  if (trace->levels == TRACE_LEVELS)
-    return error_set(error, "a trace has at most %d levels", TRACE_LEVELS);
-  trace->level[trace->levels++] = level;
-  return true;
 }
 
 /* A name of a track, a slice, or half of an arrow; what else a trace may hold is passed over. */
@@ -222,7 +205,7 @@ static bool load_event(Trace *trace, const json_t *from, size_t number, Error *e
   const int64_t duration = e.phase == 'X' ? time_of(from, "dur") : 0;
   e.arrow = e.phase == 'X' ? 0 : count_of(from, "id", 1);
   e.end = e.start + duration;
-  if (e.level < 0 || e.level >= trace->levels || e.track < 0 || e.start < 0 || duration < 0 ||
+  if (e.level < 0 || e.level >= trace_levels(trace) || e.track < 0 || e.start < 0 || duration < 0 ||
       e.arrow < 0)
     return error_set(error, "event %zu is on no track of a level, or at no time", number);
   trace_add(trace, e, name);
@@ -230,15 +213,17 @@ static bool load_event(Trace *trace, const json_t *from, size_t number, Error *e
 }
 
 static bool load(Trace *trace, const json_t *root, Error *error) {
-  const json_t *head = json_object_get(root, "otherData"), *levels, *events, *entry;
+  const json_t *events = json_object_get(root, "traceEvents"), *level, *entry;
   size_t i;
-  levels = json_object_get(head, "levels");
-  events = json_object_get(root, "traceEvents");
-  if (!json_array_size(levels) || !json_array_size(events))
+  trace->head = json_incref(json_object_get(root, "otherData"));
+  if (!trace_levels(trace) || !json_array_size(events))
     return error_set(error, "it is not a trace that mlp-bench --trace has written");
-  for (int h = 0; h < HEADS; h++)
-    snprintf((char *)trace + heads[h].at, heads[h].size, "%s", text_of(head, heads[h].key));
-  json_array_foreach(levels, i, entry) if (!load_level(trace, entry, error)) return false;
+  if (trace_levels(trace) > TRACE_LEVELS)
+    return error_set(error, "a trace has at most %d levels", TRACE_LEVELS);
+  for (int l = 0; (level = trace_level(trace, l)); l++)
+    if (!*text_of(level, "name") || count_of(level, "range", 1) < 0 ||
+        !(number_of(level, "us_per_step") > 0) || !(number_of(level, "recorded_us_per_step") > 0))
+      return error_set(error, "level %d has no name, range or times", l + 1);
   json_array_foreach(events, i, entry) if (!load_event(trace, entry, i + 1, error)) return false;
   return trace_whole(trace, error);
 }
@@ -266,9 +251,9 @@ bool trace_load(Trace *trace, const char *path, Error *error) {
 
 void trace_print(const Trace *trace, FILE *file) {
   static const TableColumn columns[] = {{"level", 7, true, .key = "name"},
-                                        {"us per step", 11, .key = "us"},
-                                        {"recorded", 9, .key = "recorded_us"},
-                                        {"cost", 7, .key = "cost"},
+                                        {"us per step", 11, .key = "us_per_step"},
+                                        {"recorded", 9, .key = "recorded_us_per_step"},
+                                        {"cost", 7, .key = "cost", .format = "%+.1f%%"},
                                         {"kernels", 8, .key = "kernels", .format = "%.0f"},
                                         {"launches", 9, .key = "launches", .format = "%.0f"}};
   const Table table = {.file = file};
@@ -276,16 +261,17 @@ void trace_print(const Trace *trace, FILE *file) {
   fprintf(file,
           "A step of %s on %s, driver %s.\n"
           "Recording has a price: CUPTI's at every level, and the stamps' in the epoch kernel.\n\n",
-          trace->network, trace->machine.name, trace->machine.driver);
-  for (int i = 0; i < trace->levels; i++) {
-    const TraceLevel *l = &trace->level[i];
-    const TableCell cost = table_cell("%+.1f%%", 100 * (l->recorded_us / l->us - 1));
-    json_array_append_new(
-        record.lines,
-        json_pack("{ss,ss,sf,sf,ss,si,si}", "case", "level", "name", l->name, "us", l->us,
-                  "recorded_us", l->recorded_us, "cost", cost.text, "kernels",
-                  trace_slices(trace, i, TRACE_GPU, TRACE_TEAM, TRACE_SHOWN), "launches",
-                  trace_slices(trace, i, TRACE_HOST, TRACE_GPU, TRACE_SHOWN)));
+          text_of(trace->head, "network"), text_of(trace->head, "gpu"),
+          text_of(trace->head, "driver"));
+  for (int i = 0; i < trace_levels(trace); i++) {
+    json_t *line = json_copy(trace_level(trace, i));
+    record_text(line, "case", "level");
+    record_number(
+        line, "cost",
+        100 * (number_of(line, "recorded_us_per_step") / number_of(line, "us_per_step") - 1));
+    record_number(line, "kernels", trace_slices(trace, i, TRACE_GPU, TRACE_TEAM, TRACE_SHOWN));
+    record_number(line, "launches", trace_slices(trace, i, TRACE_HOST, TRACE_GPU, TRACE_SHOWN));
+    json_array_append_new(record.lines, line);
   }
   const Lines rows = lines_of(&record, "level");
   table_print(&table, columns, sizeof columns / sizeof *columns, &rows);

@@ -28,25 +28,27 @@ typedef struct {
   char name[240];
 } TraceEvent;
 
-typedef struct {
-  char name[16];
-  int range;              /* steps that were queued at once */
-  double us, recorded_us; /* a step of such a range takes, as ever and while it is recorded */
-} TraceLevel;
-
-enum { TRACE_LEVELS = 4 };
+enum { TRACE_LEVELS = 4 }; /* at most */
 
 typedef struct {
   TraceEvent *events;
   int count, room, arrows;
-  bool no_memory; /* some event is missing: trace_whole says so */
-  TraceLevel level[TRACE_LEVELS];
-  int levels;
+  bool no_memory;    /* some event is missing: trace_whole says so */
+  json_t *head;      /* gpu, driver, date, network, command, sources; levels: see trace_add_level */
   int backwards;     /* arrows that are left out, for the clocks of two blocks disagree on them */
   char missing[320]; /* which levels do not run on this GPU, and why; "": all do */
-  GpuMachine machine;
-  char network[64], command[512], sources[80];
 } Trace;
+
+#define foreach_event(E, TRACE)                                                                    \
+  for (TraceEvent *E = (TRACE)->events; E < (TRACE)->events + (TRACE)->count; E++)
+
+/* Adds a level, whose ranges queue so many steps at once. us_per_step: as ever, and while it is
+   recorded. */
+void trace_add_level(Trace *trace, const char *name, int range, double us_per_step,
+                     double recorded_us_per_step);
+/* Its line, with keys of these names; NULL behind the last. And how many there are. */
+json_t *trace_level(const Trace *trace, int level);
+int trace_levels(const Trace *trace);
 
 /* Adds an event under that name. Returns it, or NULL if there is no memory. */
 TraceEvent *trace_add(Trace *trace, TraceEvent event, const char *name);
@@ -88,4 +90,4 @@ void trace_kernel_name(const char *demangled, char *name, size_t size);
 
 /* Records a range of 64 steps of 784-300-100-10 at batch 64, on random rows, at every level:
    cuda/record.c. */
-bool trace_record(Trace *trace, const char *command, Error *error);
+bool trace_record(Trace *trace, const char *command, const char *sources, Error *error);

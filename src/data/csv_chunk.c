@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/sizes.h"
+
 /* REPALL_NL: blank lines are reported, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
@@ -14,7 +16,7 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* Names of a label's column, the surest first. */
 static const char *const label_names[] = {"label", "class", "target", "digit", "y"};
-enum { LABEL_NAMES = sizeof label_names / sizeof *label_names };
+enum { LABEL_NAMES = LENGTH(label_names) };
 
 static void see_name(CsvFirstLine *first, const char *text, size_t length, const char *name,
                      int rank) {
@@ -54,9 +56,9 @@ static const struct {
 };
 
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
-  for (size_t i = 0; i < sizeof other_formats / sizeof *other_formats; i++)
-    if (length >= 3 && memcmp(line, other_formats[i].begins, 3) == 0)
-      return error_set(error, "%s is %s", name, other_formats[i].what);
+  foreach (format, other_formats)
+    if (length >= 3 && memcmp(line, format->begins, 3) == 0)
+      return error_set(error, "%s is %s", name, format->what);
   while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
   for (size_t i = 0; i < length; i++) {
     const unsigned char byte = (unsigned char)line[i];

@@ -3,13 +3,10 @@
    within it, since only whoever puts the chunks in order knows how many lines went before. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include <csv.h>
 
-#include "base/error.h"
 #include "data/split.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"

@@ -1,6 +1,7 @@
 #include "data/dataset.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,11 +201,12 @@ static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *
 }
 
 static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
-  const size_t columns = reader->columns.columns, inputs = (size_t)reader->config.inputs;
+  CsvColumns *c = &reader->columns;
+  const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
-  reader->columns.labelled = columns != inputs;
-  reader->columns.inputs = columns - reader->columns.labelled;
-  if (inputs > 0 && reader->columns.inputs != inputs) {
+  c->labelled = columns != inputs;
+  c->inputs = columns - c->labelled;
+  if (inputs > 0 && c->inputs != inputs) {
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label",
@@ -214,7 +216,7 @@ static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Err
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
                      reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1);
   }
-  return !reader->columns.labelled || find_label(reader, first, error);
+  return !c->labelled || find_label(reader, first, error);
 }
 
 static bool open_pictures(DatasetReader *reader, Error *error) {
@@ -320,7 +322,7 @@ static bool start(DatasetReader *reader, Error *error) {
   const DatasetConfig *c = &reader->config;
   if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
     return false;
-  size_t threads = (size_t)c->threads, useful = (size_t)(reader->source.size / CHUNK_BYTES + 1);
+  size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
   /* A row is at least a digit and a separator a column; one more may be begun and fail. */
   const bool pictures = reader->idx.rows > 0;
@@ -329,7 +331,7 @@ static bool start(DatasetReader *reader, Error *error) {
   /* Without a bound of rows half of the memory is the bound, and the other half is for where the
      rows go: a small archive may hold rows without end. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
-                                     : (size_t)(memory_available() / 2 / chunk_bytes(reader));
+                                     : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
@@ -477,8 +479,8 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       return reader->rows > 0 ||
              error_set(error, "%s holds a header, but no rows", reader->source.name);
     if (reader->blank_line != CSV_NONE && (chunk->rows > 0 || chunk_failed(chunk)))
-      return error_set(error, "%s, line %llu: " CSV_BLANK_LINE, reader->source.name,
-                       (unsigned long long)reader->blank_line);
+      return error_set(error, "%s, line %" PRIu64 ": " CSV_BLANK_LINE, reader->source.name,
+                       reader->blank_line);
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
                          rows - *filled);
     if (reader->taken < chunk->rows) continue;
@@ -486,9 +488,8 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       char column[32] = "";
       if (chunk->fault_column > 0)
         snprintf(column, sizeof column, ", column %zu", chunk->fault_column);
-      return error_set(error, "%s, line %llu%s: %s", reader->source.name,
-                       (unsigned long long)(reader->line + chunk->fault_line), column,
-                       chunk->fault.text);
+      return error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name,
+                       (reader->line + chunk->fault_line), column, chunk->fault.text);
     }
     if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
     recycle(reader, chunk);
@@ -499,7 +500,7 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
 bool dataset_check_labels(const DatasetReader *reader, Error *error) {
   return !reader->guessed || reader->varied || reader->config.wanted || reader->rows < 2 ||
          error_set(error,
-                   "%s: the first column is %u in all %llu rows: name the label's with "
+                   "%s: the first column is %u in all %" PRIu64 " rows: name the label's with "
                    "--label-column N, NAME or last",
-                   reader->source.name, reader->first_label, (unsigned long long)reader->rows);
+                   reader->source.name, reader->first_label, reader->rows);
 }

@@ -12,10 +12,6 @@
    header. Header or row, every row must have as many fields as the first line. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
 #include "data/source.h"
 #include "data/split.h"
 

@@ -1,7 +1,6 @@
 #include "data/digits.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -273,12 +272,12 @@ static int offset(int moment, int mass) {
 /* Copies the box to the page so that the centre of mass is in the middle. */
 static void centre(const Box *box, uint8_t *page) {
   int mass = 0, moment_x = 0, moment_y = 0;
-  for (int y = 0; y < DIGITS_BOX; y++)
-    for (int x = 0; x < DIGITS_BOX; x++) {
-      mass += box->pixel[y][x];
-      moment_x += box->pixel[y][x] * x;
-      moment_y += box->pixel[y][x] * y;
-    }
+  for (int i = 0; i < DIGITS_BOX * DIGITS_BOX; i++) {
+    const int x = i % DIGITS_BOX, y = i / DIGITS_BOX, dark = box->pixel[y][x];
+    mass += dark;
+    moment_x += dark * x;
+    moment_y += dark * y;
+  }
   memset(page, 0, DIGITS_PIXELS);
   page += offset(moment_y, mass) * DIGITS_SIDE + offset(moment_x, mass);
   for (int y = 0; y < DIGITS_BOX; y++) memcpy(page + y * DIGITS_SIDE, box->pixel[y], DIGITS_BOX);

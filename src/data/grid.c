@@ -31,7 +31,7 @@ static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t 
 }
 
 bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
-  uint8_t *scratch = malloc(2 * (size_t)max_int(width, height));
+  uint8_t *scratch = make_array(scratch, 2 * max_int(width, height));
   if (!scratch) return false;
   for (int y = 0; y < height; y++) dilate_line(grid + y * width, width, 1, radius, scratch);
   for (int x = 0; x < width; x++) dilate_line(grid + x, height, width, radius, scratch);
@@ -43,7 +43,7 @@ bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
 
 bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean) {
   const int line = width + 1;
-  int *sums = calloc((size_t)(line * (height + 1)), sizeof *sums); /* above and left of (y, x) */
+  int *sums = make_array(sums, line * (height + 1)); /* above and left of (y, x) */
   if (!sums) return false;
   for (int y = 0; y < height; y++) {
     int sum = 0, *above = sums + y * line, *here = above + line;
@@ -77,12 +77,12 @@ static int32_t join(int32_t *parent, int32_t a, int32_t b) {
   return parent[a] = b;
 }
 
-/* Gives (y, x) the label of its neighbours above and left, joined, or a new one, *next. */
-static void label_pixel(int32_t *labels, int width, int y, int x, int32_t *parent, int32_t *next) {
+/* Gives a pixel the label of its neighbours above and left, joined, or a new one, *next. */
+static void label_pixel(int32_t *labels, int width, int pixel, int32_t *parent, int32_t *next) {
   static const int neighbours[][2] = {{-1, -1}, {0, -1}, {1, -1}, {-1, 0}};
-  int32_t *label = &labels[y * width + x];
+  int32_t *label = &labels[pixel];
   for (int i = 0; i < 4; i++) {
-    const int nx = x + neighbours[i][0], ny = y + neighbours[i][1];
+    const int nx = pixel % width + neighbours[i][0], ny = pixel / width + neighbours[i][1];
     if (nx < 0 || nx >= width || ny < 0) continue;
     const int32_t other = labels[ny * width + nx];
     if (other) *label = *label ? join(parent, *label, other) : other;
@@ -96,12 +96,11 @@ bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int
   const int pixels = width * height;
   /* At most one pixel of a square of 2 x 2 begins a region. */
   const int most = (width + 1) / 2 * ((height + 1) / 2) + 1;
-  int32_t *parent = malloc((size_t)most * sizeof *parent), next = 1;
+  int32_t *parent = make_array(parent, most), next = 1;
   if (!parent) return false;
   memset(labels, 0, (size_t)pixels * sizeof *labels);
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++)
-      if (grid[y * width + x]) label_pixel(labels, width, y, x, parent, &next);
+  for (int i = 0; i < pixels; i++)
+    if (grid[i]) label_pixel(labels, width, i, parent, &next);
   /* Roots come before what is joined to them: they become numbers, others take their root's. */
   *count = 0;
   for (int32_t label = 1; label < next; label++)

@@ -1,5 +1,6 @@
 #include "data/idx.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,8 +49,8 @@ static bool open_labels(Idx *idx, const char *images, Error *error) {
   if (length < sizeof header || !idx_is(header, length) || header[2] != BYTES || header[3] != 1)
     return error_set(error, "%s is not an IDX file of labels", idx->name);
   return number(header, 1) == idx->rows ||
-         error_set(error, "%s has %llu pictures, but %s has %llu labels", images,
-                   (unsigned long long)idx->rows, idx->name, (unsigned long long)number(header, 1));
+         error_set(error, "%s has %" PRIu64 " pictures, but %s has %" PRIu64 " labels", images,
+                   idx->rows, idx->name, number(header, 1));
 }
 
 /* ---- both of them -------------------------------------------------------------------------- */
@@ -63,18 +64,17 @@ bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, 
   const uint64_t height = number(bytes, 2), width = number(bytes, 3);
   const uint64_t size = height <= most && width <= most ? height * width : 0;
   if (size < 1 || size > most || (inputs > 0 && size != inputs))
-    return error_set(error, "%s has pictures of %llu x %llu pixels, but %s%zu", name,
-                     (unsigned long long)height, (unsigned long long)width,
-                     inputs ? "the network takes " : "a row is 1 to ", inputs ? inputs : most);
+    return error_set(error, "%s has pictures of %" PRIu64 " x %" PRIu64 " pixels, but %s%zu", name,
+                     height, width, inputs ? "the network takes " : "a row is 1 to ",
+                     inputs ? inputs : most);
   idx->rows = number(bytes, 1);
   idx->inputs = size;
   idx->labelled = inputs == 0;
   if (idx->rows == 0) return error_set(error, "%s has no pictures", name);
   if (images->size > 0 && !images->packed && images->size != IDX_HEADER + idx->rows * size)
-    return error_set(error, "%s is damaged: %llu pictures take %llu bytes, but it has %llu", name,
-                     (unsigned long long)idx->rows,
-                     (unsigned long long)(IDX_HEADER + idx->rows * size),
-                     (unsigned long long)images->size);
+    return error_set(
+        error, "%s is damaged: %" PRIu64 " pictures take %" PRIu64 " bytes, but it has %" PRIu64,
+        name, idx->rows, IDX_HEADER + idx->rows * size, images->size);
   return !idx->labelled || open_labels(idx, name, error);
 }
 
@@ -88,8 +88,8 @@ static size_t read_labels(Idx *idx, uint16_t *labels, size_t rows, Error *error)
       return r;
     }
     if (label >= idx->classes) {
-      error_set(error, "%s: label %llu is %d, not from 0 to %d", idx->name,
-                (unsigned long long)(idx->read + r + 1), label, idx->classes - 1);
+      error_set(error, "%s: label %" PRIu64 " is %d, not from 0 to %d", idx->name,
+                idx->read + r + 1, label, idx->classes - 1);
       return r;
     }
     labels[r] = label;
@@ -106,12 +106,12 @@ size_t idx_read(Idx *idx, Source *images, uint8_t *pixels, size_t length, uint16
   const bool last = idx->read + count == idx->rows;
   if (!*images->error.text &&
       (last ? length != count * idx->inputs || source_read(images, &more, 1) : images->ended))
-    error_set(&images->error, "%s is damaged: it does not end behind picture %llu", images->name,
-              (unsigned long long)idx->rows);
+    error_set(&images->error, "%s is damaged: it does not end behind picture %" PRIu64,
+              images->name, idx->rows);
   const size_t good = read_labels(idx, labels, count, &images->error);
   if (last && good == count && idx->labelled && source_read(&idx->labels, &more, 1))
-    error_set(&images->error, "%s is damaged: it goes on behind label %llu", idx->name,
-              (unsigned long long)idx->rows);
+    error_set(&images->error, "%s is damaged: it goes on behind label %" PRIu64, idx->name,
+              idx->rows);
   idx->read += good;
   images->ended |= last || *images->error.text;
   return good;

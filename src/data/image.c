@@ -1,11 +1,11 @@
 #include "data/image.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/stream.h"
 #include "base/text.h"
 
@@ -190,21 +190,21 @@ static const struct {
     {0, "%PDF-", "a PDF file", "pdftoppm -png %s picture"},
 };
 
-/* True, with *error set, for a file of one of them. */
-static bool is_foreign(const char *path, const uint8_t *bytes, int length, Error *error) {
-  for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-    const char *signature = foreign[i].signature;
-    const size_t size = strlen(signature), at = (size_t)foreign[i].at;
-    if ((size_t)length < at + size || memcmp(bytes + at, signature, size) != 0) continue;
+/* Refuses a file of one of them, or with a table that stb takes amiss. */
+static bool check_bytes(const char *path, const uint8_t *bytes, int length, Error *error) {
+  foreach (row, foreign) {
+    const int size = (int)strlen(row->signature);
+    if (length < row->at + size || memcmp(bytes + row->at, row->signature, (size_t)size) != 0)
+      continue;
     char file[256], command[320];
     text_shell_word(file, sizeof file, path);
     // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
-    snprintf(command, sizeof command, foreign[i].command, file);
-    error_set(error, "%s is %s, which is not read here: convert it with %s", path, foreign[i].name,
-              command);
-    return true;
+    snprintf(command, sizeof command, row->command, file);
+    return error_set(error, "%s is %s, which is not read here: convert it with %s", path, row->name,
+                     command);
   }
-  return false;
+  return !has_vast_table(bytes, length) ||
+         error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
 }
 
 /* ---- the orientation ------------------------------------------------------------------------ */
@@ -254,7 +254,7 @@ int exif_orientation(const uint8_t *bytes, size_t length) {
       at++;
       continue;
     }
-    const size_t size = (size_t)bytes[at + 2] * 256 + bytes[at + 3]; /* these two included */
+    const size_t size = bytes[at + 2] * 256u + bytes[at + 3]; /* these two included */
     if (size < 2 || size > length - at - 2) break;
     if (bytes[at + 1] == APPLICATION_1 && size >= 2 + HEAD &&
         memcmp(bytes + at + 4, head, HEAD) == 0)
@@ -274,11 +274,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   size_t memory = memory_left = LEAST_MEMORY;
   errno = 0;
   memory_refused = false;
-  if (is_foreign(path, bytes, length, error)) return NULL;
-  if (has_vast_table(bytes, length)) {
-    error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
-    return NULL;
-  }
+  if (!check_bytes(path, bytes, length, error)) return NULL;
   if (stbi_info_from_memory(bytes, length, width, height, &channels)) {
     if (!check_header(path, bytes, length, grey, channels, error)) return NULL;
     memory_left = memory = memory_for(grey, length);
@@ -334,9 +330,9 @@ static bool settle(const Grey *grey, int orientation, Image *image) {
                    .file_width = across ? grey->height : grey->width,
                    .file_height = across ? grey->width : grey->height};
   if (!image->level) return false;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++)
-      image->level[upright(orientation, x, y, width, height)] = mean_level(grey, x, y, shrunk);
+  for (int i = 0; i < width * height; i++)
+    image->level[upright(orientation, i % width, i / width, width, height)] =
+        mean_level(grey, i % width, i / width, shrunk);
   return true;
 }
 

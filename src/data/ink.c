@@ -46,16 +46,15 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
   const int radius = ink->scale / 2, width = ink->width + 2 * radius,
             height = ink->height + 2 * radius;
   const int count = width * height;
-  uint8_t *ground = calloc((size_t)count, 1);
+  uint8_t *ground = make_array(ground, count);
   if (!ground) return false;
   bool good = grid_mean(level, ink->width, ink->height, ink->scale / GRAIN, level);
   pad(level, ink, radius, ground);
   good = good && grid_dilate(ground, width, height, radius);
   invert(ground, count);
   good = good && grid_dilate(ground, width, height, radius);
-  for (int y = 0; good && y < ink->height; y++)
-    for (int x = 0; x < ink->width; x++)
-      level[y * ink->width + x] = 255 - ground[(y + radius) * width + x + radius];
+  for (int i = 0; good && i < pixels_of(ink); i++)
+    level[i] = 255 - ground[(i / ink->width + radius) * width + i % ink->width + radius];
   free(ground);
   return good;
 }
@@ -65,7 +64,7 @@ static bool find_ground(uint8_t *level, const Ink *ink) {
    out by the share of the light that dark ink takes, or by what chalk adds to a board's black. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = pixels_of(ink);
-  uint8_t *ground = malloc((size_t)count);
+  uint8_t *ground = make_array(ground, count);
   int64_t skewness = 0;
   bool good = ground && grid_mean(image->level, ink->width, ink->height, ink->scale, ground);
   for (int i = 0; good && i < count; i++) {
@@ -96,12 +95,18 @@ static int value_of_rank(const int histogram[256], int rank) {
   return value;
 }
 
+/* Counts the pixels of each contrast. */
+static void count_values(const Ink *ink, int values[256]) {
+  memset(values, 0, 256 * sizeof *values);
+  for (int i = 0; i < pixels_of(ink); i++) values[ink->contrast[i]]++;
+}
+
 /* Measures the noise of the ground and subtracts the ground's median from all contrast. Most of a
    picture is ground. */
 static void find_noise(Ink *ink) {
-  int values[256] = {0}, deviations[256] = {0};
+  int values[256], deviations[256] = {0};
   const int count = pixels_of(ink);
-  for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
+  count_values(ink, values);
   const int median = value_of_rank(values, count / 2);
   for (int value = 0; value < 256; value++) deviations[abs(value - median)] += values[value];
   ink->noise = NOISE_DEVIATIONS * value_of_rank(deviations, count / 2);
@@ -110,9 +115,9 @@ static void find_noise(Ink *ink) {
 
 /* Returns the strongest contrast; one pixel in ten thousand is ignored as an outlier. */
 static int strongest(const Ink *ink) {
-  int values[256] = {0};
+  int values[256];
   const int count = pixels_of(ink);
-  for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
+  count_values(ink, values);
   return value_of_rank(values, count - 1 - count / 10000);
 }
 
@@ -206,8 +211,8 @@ static void vote(const Lines *l, const int *offset, int lowest, uint16_t *votes)
    the votes of a window are followed. */
 static bool find_lines(const Lines *l) {
   const int most = l->count_b + (int)(STEEPEST * l->count_a) + 1;
-  int *offset = malloc((size_t)l->count_a * sizeof *offset);
-  uint16_t *votes = malloc((size_t)most * sizeof *votes);
+  int *offset = make_array(offset, l->count_a);
+  uint16_t *votes = make_array(votes, most);
   const double step = 2.0 * l->tolerance / l->length;
   const int steps = (int)(STEEPEST / step), whole = BESIDE * (l->length / STRIDE); /* of votes */
   for (int slope = -steps; offset && votes && slope <= steps; slope++) {
@@ -261,7 +266,7 @@ static bool remove_lines(Ink *ink, bool down) {
       255, max_int(l.length / LINE_THINNESS, min_int(MIN_THICKNESS, l.length / LEAST_THINNESS)));
   l.tolerance = max_int(1, l.length / 150);
   if (l.thickest < 1) return true; /* too small a picture to tell */
-  l.run = calloc(3, (size_t)count);
+  l.run = make_array(l.run, 3 * count);
   if (!l.run) return false;
   l.line = l.run + count;
   l.support = l.line + count;
@@ -283,12 +288,12 @@ typedef struct {
 static bool remove_edges(Ink *ink, int floor) {
   const int w = ink->width, h = ink->height;
   const int count = w * h;
-  uint8_t *seen = malloc((size_t)count);
-  int32_t *labels = malloc((size_t)count * sizeof *labels);
+  uint8_t *seen = make_array(seen, count);
+  int32_t *labels = make_array(labels, count);
   int regions = 0;
   for (int i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
   const bool labelled = seen && labels && grid_label(seen, w, h, labels, &regions);
-  Contact *contacts = labelled ? calloc((size_t)regions + 1, sizeof *contacts) : NULL;
+  Contact *contacts = labelled ? make_array(contacts, regions + 1) : NULL;
   for (int i = 0; contacts && i < count; i++) {
     Contact *c = &contacts[labels[i]];
     c->top += i / w == 0, c->bottom += i / w == h - 1;
@@ -323,7 +328,7 @@ static int scale_of(int side) {
 bool ink_find(const Image *image, Ink *ink, bool *none) {
   const int side = min_int(image->width, image->height);
   *ink = (Ink){.width = image->width, .height = image->height, .scale = scale_of(side)};
-  ink->contrast = malloc((size_t)pixels_of(ink));
+  ink->contrast = make_array(ink->contrast, pixels_of(ink));
   *none = false;
   bool good = ink->contrast && find_contrast(image, ink);
   if (good) {

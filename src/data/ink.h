@@ -2,8 +2,6 @@
    the paper's rules and the desk beside it. */
 #pragma once
 
-#include <stdint.h>
-
 #include "data/image.h"
 
 typedef struct {

@@ -76,24 +76,23 @@ static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
 static void measure(Pieces *p) {
   const int w = p->ink->width, h = p->ink->height;
   for (int i = 0; i < p->count; i++) p->pieces[i] = (Piece){.box = {w, h, 0, 0}, .digit = i};
-  for (int y = 0; y < h; y++)
-    for (int x = 0; x < w; x++) {
-      const int32_t label = p->labels[y * w + x];
-      if (!label) continue;
-      Piece *piece = &p->pieces[label - 1];
-      piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
-      piece->ink++;
-      piece->at_border |= x == 0 || y == 0 || x == w - 1 || y == h - 1;
-    }
+  for (int i = 0; i < w * h; i++) {
+    const int x = i % w, y = i / w;
+    if (!p->labels[i]) continue;
+    Piece *piece = &p->pieces[p->labels[i] - 1];
+    piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
+    piece->ink++;
+    piece->at_border |= x == 0 || y == 0 || x == w - 1 || y == h - 1;
+  }
 }
 
 static bool find_pieces(const Ink *ink, Pieces *p) {
-  const size_t count = (size_t)ink->width * (size_t)ink->height;
-  uint8_t *mask = malloc(count);
-  *p = (Pieces){.ink = ink, .labels = malloc(count * sizeof *p->labels)};
+  const int count = ink->width * ink->height;
+  uint8_t *mask = make_array(mask, count);
+  *p = (Pieces){.ink = ink, .labels = make_array(p->labels, count)};
   const bool labelled = mask && p->labels && find_ink_pixels(ink, mask) &&
                         grid_label(mask, ink->width, ink->height, p->labels, &p->count);
-  p->pieces = labelled ? calloc((size_t)p->count + 1, sizeof *p->pieces) : NULL;
+  p->pieces = labelled ? make_array(p->pieces, p->count + 1) : NULL;
   free(mask);
   if (p->pieces) measure(p);
   return p->pieces != NULL;
@@ -288,7 +287,7 @@ static void put_in_order(Piece **digits, int count, double tilt, int *rows) {
 static bool grow(Pieces *p, int steps) {
   const Ink *ink = p->ink;
   const int w = ink->width, h = ink->height;
-  int *queue = malloc((size_t)(w * h) * sizeof *queue), end = 0;
+  int *queue = make_array(queue, w * h), end = 0;
   if (!queue) return false;
   for (int i = 0; i < w * h; i++)
     if (p->labels[i]) queue[end++] = i;
@@ -322,19 +321,17 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
   enum { FULL = 50 };
   uint32_t histogram[256] = {0}, count = 0;
   const Ink *ink = p->ink;
-  const int width = width_of(crop->box);
-  for (int y = crop->box.top; y < crop->box.bottom; y++)
-    for (int x = crop->box.left; x < crop->box.right; x++) {
-      const int i = y * ink->width + x;
-      const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
-      const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
-      crop->level[(y - crop->box.top) * width + x - crop->box.left] = (float)above;
-      if (above) histogram[above]++, count++;
-    }
+  const int width = width_of(crop->box), pixels = width * height_of(crop->box);
+  for (int c = 0; c < pixels; c++) {
+    const int i = (crop->box.top + c / width) * ink->width + crop->box.left + c % width;
+    const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
+    const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
+    crop->level[c] = (float)above;
+    if (above) histogram[above]++, count++;
+  }
   int full = 255;
   for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
-  for (int i = 0; i < width * height_of(crop->box); i++)
-    crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  for (int i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
 }
 
 /* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
@@ -351,15 +348,13 @@ static void trim(const float *sums, int lines, int *first, int *end) {
 /* Finds the extent of the ink within the crop. */
 static bool find_box(const Crop *crop, Box *box) {
   const int width = width_of(crop->box), height = height_of(crop->box);
-  float *columns = calloc((size_t)(width + height), sizeof *columns);
+  float *columns = make_array(columns, width + height);
   if (!columns) return false;
   float *rows = columns + width;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) {
-      const float level = crop->level[y * width + x];
-      columns[x] += level;
-      rows[y] += level;
-    }
+  for (int i = 0; i < width * height; i++) {
+    columns[i % width] += crop->level[i];
+    rows[i / width] += crop->level[i];
+  }
   trim(columns, width, &box->left, &box->right);
   trim(rows, height, &box->top, &box->bottom);
   free(columns);
@@ -387,7 +382,7 @@ static bool make_level(Crop *crop, double radians) {
   const int from_width = width_of(crop->box), from_height = height_of(crop->box);
   const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
             height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
-  float *level = calloc((size_t)(width * height), sizeof *level);
+  float *level = make_array(level, width * height);
   for (int i = 0; level && i < width * height; i++) {
     const int row = i / width;
     const double x = i % width + (1 - width) / 2.0, y = row + (1 - height) / 2.0;
@@ -407,37 +402,34 @@ static int offset(double centre, int box, int side) {
   return min_int(max_int(nearest, 0), most);
 }
 
-/* Scales the box of ink to (height, width) at the top left corner of the page. The strongest pixel
-   becomes 255: scaling has made a thin pen's lines grey, and MNIST has no pale digits. */
-static void scale(const Crop *crop, Box box, int width, int height, int side, double *page) {
+/* Scales the box of ink to digit (height, width). The strongest pixel becomes 255: scaling has made
+   a thin pen's lines grey, and MNIST has no pale digits. */
+static void scale(const Crop *crop, Box box, int width, int height, double *digit) {
   const double dx = (double)width_of(box) / width, dy = (double)height_of(box) / height;
   double strongest = 0;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) {
-      double *value = &page[y * side + x];
-      *value = mean_ink(crop, box.left + x * dx, box.left + (x + 1) * dx, box.top + y * dy,
+  for (int i = 0; i < width * height; i++) {
+    const int x = i % width, y = i / width;
+    digit[i] = mean_ink(crop, box.left + x * dx, box.left + (x + 1) * dx, box.top + y * dy,
                         box.top + (y + 1) * dy);
-      strongest = fmax(strongest, *value);
-    }
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) page[y * side + x] *= 255 / strongest;
+    strongest = fmax(strongest, digit[i]);
+  }
+  for (int i = 0; i < width * height; i++) digit[i] *= 255 / strongest;
 }
 
-/* Copies the digit from the page's corner to where its centre of mass is in the middle. */
-static void centre(const double *page, int width, int height, int side, uint8_t *pixels) {
+/* Copies the digit to where its centre of mass is in the middle of the page. */
+static void centre(const double *digit, int width, int height, int side, uint8_t *page) {
   double mass = 0, moment_x = 0, moment_y = 0;
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++) {
-      mass += page[y * side + x];
-      moment_x += page[y * side + x] * x;
-      moment_y += page[y * side + x] * y;
-    }
+  for (int i = 0; i < width * height; i++) {
+    const int x = i % width, y = i / width;
+    mass += digit[i];
+    moment_x += digit[i] * x;
+    moment_y += digit[i] * y;
+  }
   const int left = offset(moment_x / mass, width, side);
   const int top = offset(moment_y / mass, height, side);
-  memset(pixels, 0, (size_t)(side * side));
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++)
-      pixels[(top + y) * side + left + x] = (uint8_t)(page[y * side + x] + 0.5);
+  memset(page, 0, (size_t)(side * side));
+  for (int i = 0; i < width * height; i++)
+    page[(top + i / width) * side + left + i % width] = (uint8_t)(digit[i] + 0.5);
 }
 
 /* Sizes and centres the digit as MNIST's are. */
@@ -447,11 +439,11 @@ static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
                factor = longest / extent_of(box);
   const int width = max_int(1, (int)round(width_of(box) * factor));
   const int height = max_int(1, (int)round(height_of(box) * factor));
-  double *page = malloc((size_t)(side * side) * sizeof *page);
-  if (!page) return false;
-  scale(crop, box, width, height, side, page);
-  centre(page, width, height, side, pixels);
-  free(page);
+  double *digit = make_array(digit, width * height);
+  if (!digit) return false;
+  scale(crop, box, width, height, digit);
+  centre(digit, width, height, side, pixels);
+  free(digit);
   return true;
 }
 
@@ -472,7 +464,7 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
                      min_int(image->height, digit->box.bottom + steps)};
   Crop crop = {.box = grown};
   Box box;
-  crop.level = calloc((size_t)(width_of(grown) * height_of(grown)), sizeof *crop.level);
+  crop.level = make_array(crop.level, width_of(grown) * height_of(grown));
   if (!crop.level) return false;
   find_levels(p, (int)(digit - p->pieces), &crop);
   bool good = find_box(&crop, &box);
@@ -491,7 +483,7 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
 static Piece **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
   enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST, LEAST_TELLING = 3 };
   const Piece *largest = find_largest(p);
-  Piece **digits = malloc(MOST_PIECES * sizeof *digits);
+  Piece **digits = make_array(digits, MOST_PIECES);
   *count = 0;
   if (!digits) return NULL;
   sort_out(p, largest);
@@ -524,7 +516,7 @@ static bool read_digits(const Image *image, Pieces *p, int side, Photograph *pho
   const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
   Piece **digits = find_digits(p, &count, photograph->row, &tilt);
   photograph->count = count;
-  photograph->pixels = digits && count > 0 ? malloc((size_t)(count * size)) : NULL;
+  photograph->pixels = digits && count > 0 ? make_array(photograph->pixels, count * size) : NULL;
   bool good = photograph->pixels && grow(p, steps);
   for (int i = 0; good && i < count; i++) {
     photograph->doubtful[i] = is_doubtful(digits[i]);

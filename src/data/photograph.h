@@ -1,9 +1,6 @@
 /* The digits in a picture: found, put in order, sized and centred as MNIST's are. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/error.h"
 #include "data/image.h"
 
 enum { PHOTOGRAPH_MOST = 100 }; /* digits in a picture */

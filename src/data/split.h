@@ -9,7 +9,6 @@
    before. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -50,16 +50,20 @@ bool line_is(const json_t *line, const char *kind) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
+static bool failed(const char *what, const char *path, Error *error) {
+  return error_set(error, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
 bool file_create(const char *path, FILE **file, Error *error) {
   *file = path ? fopen(path, "w") : NULL;
-  return *file || !path || error_set(error, "cannot create %s: %s", path, strerror(errno));
+  return *file || !path || failed("create", path, error);
 }
 
 bool file_close(const char *path, FILE *file, bool good, Error *error) {
   if (!file) return good;
   const bool written = !ferror(file);
   if ((fclose(file) == 0 && written) || !good) return good;
-  return error_set(error, "cannot write %s: %s", path, strerror(errno));
+  return failed("write", path, error);
 }
 
 static bool write_line(const Record *record, json_t *line, Error *error) {
@@ -77,7 +81,7 @@ static bool write_line(const Record *record, json_t *line, Error *error) {
   }
   fputs("}\n", record->file);
   return (fflush(record->file) == 0 && !ferror(record->file)) ||
-         error_set(error, "cannot write %s: %s", record->path, strerror(errno));
+         failed("write", record->path, error);
 }
 
 bool record_create(Record *record, const char *path, Error *error) {
@@ -120,7 +124,7 @@ static bool read_line(Record *record, const char *text, RecordCheck *check, Erro
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error) {
   FILE *file = fopen(path, "r");
-  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  if (!file) return failed("open", path, error);
   static char text[1 << 16]; /* a line */
   Error inner;
   bool good = true;
@@ -131,7 +135,7 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
     if (!good)
       error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
   }
-  if (good && ferror(file)) good = error_set(error, "cannot read %s: %s", path, strerror(errno));
+  if (good && ferror(file)) good = failed("read", path, error);
   fclose(file);
   return good;
 }

@@ -87,6 +87,9 @@ typedef struct {
   int count;
 } Lines;
 
+#define foreach_line(LINE, LINES)                                                                  \
+  for (const json_t **LINE = (LINES)->of; LINE < (LINES)->of + (LINES)->count; LINE++)
+
 /* Room for all lines of the record, without one yet. Free `of`. */
 Lines lines_open(const Record *record);
 void lines_add(Lines *lines, const json_t *line);

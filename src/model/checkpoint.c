@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -47,10 +48,34 @@ void checkpoint_free(Checkpoint *checkpoint) {
   *checkpoint = (Checkpoint){0};
 }
 
-static bool all_finite(const char *name, const float *values, size_t count, Error *error) {
-  for (size_t i = 0; i < count; i++)
+/* A tensor of a file. */
+typedef struct {
+  const char *name;  /* in the header: a prefix, a number and ".weight" or ".bias" */
+  char saved_as[32]; /* where the name of one that is saved is */
+  size_t prefix;     /* its length */
+  int number;        /* of the layer */
+  bool bias;
+  int array;         /* a CheckpointArray */
+  int rows, columns; /* columns 1: a bias */
+  uint64_t begin;    /* in bytes of the data */
+} Tensor;
+
+static size_t tensor_count(const Tensor *tensor) {
+  return (size_t)tensor->rows * (size_t)tensor->columns;
+}
+
+/* Returns where the checkpoint has the values of a tensor whose layers count from 0. */
+static float *values_of(const Checkpoint *checkpoint, const Tensor *t) {
+  const Network *network = &checkpoint->network;
+  return checkpoint_array(checkpoint, (CheckpointArray)t->array) +
+         (t->bias ? network->bias : network->weight)[t->number];
+}
+
+static bool all_finite(const Checkpoint *checkpoint, const Tensor *tensor, Error *error) {
+  const float *values = values_of(checkpoint, tensor);
+  for (size_t i = 0; i < tensor_count(tensor); i++)
     if (!isfinite(values[i]))
-      return error_set(error, "tensor %.99s has a value that is NaN or infinite", name);
+      return error_set(error, "tensor %.99s has a value that is NaN or infinite", tensor->name);
   return true;
 }
 
@@ -62,31 +87,24 @@ static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *f
   if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
     snprintf(text, sizeof text, "%.17g", *(const double *)value);
   else
-    snprintf(text, sizeof text, "%llu",
-             field->kind == FIELD_INT ? (unsigned long long)*(const int *)value
-                                      : (unsigned long long)*(const uint64_t *)value);
+    snprintf(text, sizeof text, "%" PRIu64,
+             field->kind == FIELD_INT ? (uint64_t) * (const int *)value : *(const uint64_t *)value);
   return json_string(text);
 }
 
-typedef struct {
-  char name[32];
-  int rows, columns; /* columns 0: a bias */
-  const float *values;
-  size_t count;
-} Piece;
-
-/* Sets *piece to the t-th tensor of the file. False behind the last. */
-static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
+/* Sets *tensor to the t-th of a file that is saved. False behind the last. */
+static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   const Network *network = &checkpoint->network;
   const int a = t / (2 * network->layers), l = t / 2 % network->layers;
   const bool bias = t % 2;
   if (a == checkpoint->count) return false;
-  *piece = (Piece){.rows = network->size[l + 1],
-                   .columns = bias ? 0 : network->size[l],
-                   .values = checkpoint->parameters + (size_t)a * network->floats +
-                             (bias ? network->bias[l] : network->weight[l])};
-  piece->count = (size_t)piece->rows * (size_t)(bias ? 1 : piece->columns);
-  snprintf(piece->name, sizeof piece->name, "%s%d.%s", prefixes[checkpoint->kind[a]], l,
+  *tensor = (Tensor){.name = tensor->saved_as,
+                     .number = l,
+                     .bias = bias,
+                     .array = checkpoint->kind[a],
+                     .rows = network->size[l + 1],
+                     .columns = bias ? 1 : network->size[l]};
+  snprintf(tensor->saved_as, sizeof tensor->saved_as, "%s%d.%s", prefixes[tensor->array], l,
            bias ? "bias" : "weight");
   return true;
 }
@@ -94,7 +112,7 @@ static bool find_piece(const Checkpoint *checkpoint, int t, Piece *piece) {
 static json_t *describe_metadata(const Checkpoint *checkpoint) {
   json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = 0;
-  for (const CheckpointField *f = checkpoint_fields; f < checkpoint_fields + CHECKPOINT_FIELDS; f++)
+  foreach (f, checkpoint_fields)
     if (checkpoint->resident || f->offset != offsetof(Checkpoint, resident))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
@@ -120,10 +138,10 @@ static char *describe(const Checkpoint *checkpoint) {
   json_t *root = json_object();
   int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
   json_int_t begin = 0;
-  Piece p;
-  for (int t = 0; find_piece(checkpoint, t, &p); t++) {
-    const json_int_t end = begin + (json_int_t)(p.count * sizeof *p.values);
-    json_t *shape = p.columns ? json_pack("[i,i]", p.rows, p.columns) : json_pack("[i]", p.rows);
+  Tensor p;
+  for (int t = 0; find_tensor(checkpoint, t, &p); t++) {
+    const json_int_t end = begin + (json_int_t)(tensor_count(&p) * sizeof(float));
+    json_t *shape = json_pack(p.bias ? "[i]" : "[i,i]", p.rows, p.columns);
     failed |= json_object_set_new(root, p.name,
                                   json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
                                             "data_offsets", begin, end));
@@ -136,9 +154,9 @@ static char *describe(const Checkpoint *checkpoint) {
 
 /* Returns the header, to be freed, or NULL if the checkpoint cannot be saved. */
 static char *make_header(const Checkpoint *checkpoint, Error *error) {
-  Piece p;
-  for (int t = 0; find_piece(checkpoint, t, &p); t++)
-    if (!all_finite(p.name, p.values, p.count, error)) return NULL;
+  Tensor p;
+  for (int t = 0; find_tensor(checkpoint, t, &p); t++)
+    if (!all_finite(checkpoint, &p, error)) return NULL;
   char *text = NULL;
   if (!text_is_utf8(checkpoint->options))
     error_set(error, "the names of files in its options must be UTF-8");
@@ -166,11 +184,12 @@ static bool write_all(const AtomicFile *output, const Checkpoint *checkpoint, co
                       Error *error) {
   const size_t length = strlen(header);
   const uint64_t padded = round_up(length, 8);
-  Piece p;
+  Tensor p;
   bool good = fwrite(&padded, sizeof padded, 1, output->file) == 1 &&
               fprintf(output->file, "%s%*s", header, (int)(padded - length), "") >= 0;
-  for (int t = 0; good && find_piece(checkpoint, t, &p); t++)
-    good = fwrite(p.values, sizeof *p.values, p.count, output->file) == p.count;
+  for (int t = 0; good && find_tensor(checkpoint, t, &p); t++)
+    good = fwrite(values_of(checkpoint, &p), sizeof(float), tensor_count(&p), output->file) ==
+           tensor_count(&p);
   return good || atomic_file_failed(output, error);
 }
 
@@ -191,16 +210,6 @@ bool checkpoint_probe(const char *path, Error *error) {
 }
 
 /* ---- loading: the header ------------------------------------------------------------------- */
-
-typedef struct {
-  const char *name; /* in the header: a prefix, a number and ".weight" or ".bias" */
-  size_t prefix;    /* its length */
-  int number;       /* of the layer */
-  bool bias;
-  int array;         /* a CheckpointArray */
-  int rows, columns; /* columns 1: a bias */
-  uint64_t begin;    /* in bytes of the data */
-} Tensor;
 
 typedef struct {
   json_t *root;   /* an object */
@@ -260,27 +269,25 @@ static bool read_header(int file, Header *header, Error *error) {
     return error_set(error, "it is a PNG picture, not safetensors: --classify takes pictures");
   if (length > HEADER_MAX)
     return error_set(error,
-                     "it is not a safetensors file of a network: its header would have %llu bytes, "
+                     "it is not a safetensors file of a network: its header would have %" PRIu64
+                     " bytes, "
                      "at most %d are allowed",
-                     (unsigned long long)length, HEADER_MAX);
+                     length, HEADER_MAX);
   if (length > size - sizeof length)
-    return error_set(error, "it was cut off: its header has %llu bytes, the whole file %llu",
-                     (unsigned long long)length, (unsigned long long)size);
-  char *text = malloc((size_t)length + 1);
+    return error_set(error,
+                     "it was cut off: its header has %" PRIu64 " bytes, the whole file %" PRIu64,
+                     length, size);
+  char *text = malloc(length + 1);
   if (!text) return error_set(error, "no memory for its header");
   header->start = sizeof length + length;
   header->bytes = size - header->start;
-  const bool good = read_at(file, sizeof length, text, (size_t)length, error) &&
-                    parse_header(text, (size_t)length, header, error);
+  const bool good = read_at(file, sizeof length, text, length, error) &&
+                    parse_header(text, length, header, error);
   free(text);
   return good;
 }
 
 /* ---- loading: tensors ---------------------------------------------------------------------- */
-
-static uint64_t tensor_count(const Tensor *tensor) {
-  return (uint64_t)tensor->rows * (uint64_t)tensor->columns;
-}
 
 /* Takes tensor->name apart. */
 static bool parse_name(Tensor *tensor, Error *error) {
@@ -328,13 +335,14 @@ static bool parse_offsets(Tensor *tensor, json_t *offsets, uint64_t bytes, Error
                      tensor->name);
   if ((uint64_t)end > bytes)
     return error_set(error,
-                     "tensor %.99s ends at byte %lld of the data, of which there are only %llu: "
+                     "tensor %.99s ends at byte %lld of the data, of which there are only %" PRIu64
+                     ": "
                      "the file was cut off or damaged",
-                     tensor->name, (long long)end, (unsigned long long)bytes);
+                     tensor->name, (long long)end, bytes);
   const uint64_t wanted = tensor_count(tensor) * sizeof(float);
   if ((uint64_t)(end - begin) != wanted)
-    return error_set(error, "tensor %.99s has %lld bytes, its shape wants %llu", tensor->name,
-                     (long long)(end - begin), (unsigned long long)wanted);
+    return error_set(error, "tensor %.99s has %lld bytes, its shape wants %" PRIu64, tensor->name,
+                     (long long)(end - begin), wanted);
   tensor->begin = (uint64_t)begin;
   return true;
 }
@@ -449,7 +457,7 @@ static bool check_cover(Header *header, Error *error) {
     next += tensor_count(t) * sizeof(float);
   }
   return next == header->bytes ||
-         error_set(error, "byte %llu of its data belongs to no tensor", (unsigned long long)next);
+         error_set(error, "byte %" PRIu64 " of its data belongs to no tensor", next);
 }
 
 /* ---- loading: the rest --------------------------------------------------------------------- */
@@ -483,31 +491,28 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   json_t *metadata = json_object_get(header->root, "__metadata__");
   if (metadata && !is_map_of_strings(metadata))
     return error_set(error, "its __metadata__ must be a map of strings");
-  const char *format = json_string_value(json_object_get(metadata, "format"));
-  const bool ours = format && strcmp(format, FORMAT) == 0;
+  const char *format = "", *version = "unknown", *options = NULL, *names = NULL;
+  json_unpack(metadata, "{s?s, s?s, s?s, s?s}", "format", &format, "version", &version, "options",
+              &options, "names", &names);
+  const bool ours = strcmp(format, FORMAT) == 0;
   checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
-  if (ours) {
-    const char *version = json_string_value(json_object_get(metadata, "version"));
-    if (!version || strcmp(version, VERSION) != 0)
-      return error_set(error, "it is of another version of mlp-train: format %.32s, not %s",
-                       version ? version : "unknown", VERSION);
-  }
-  for (const CheckpointField *f = checkpoint_fields;
-       ours && f < checkpoint_fields + CHECKPOINT_FIELDS; f++) {
+  if (ours && strcmp(version, VERSION) != 0)
+    return error_set(error, "it is of another version of mlp-train: format %.32s, not %s", version,
+                     VERSION);
+  foreach (f, checkpoint_fields) {
     const char *text = json_string_value(json_object_get(metadata, f->name));
-    if (!text && f->may_be_left) continue;
+    if (!ours || (!text && f->may_be_left)) continue;
     if (!text || !parse_field(checkpoint, f, text))
       return error_set(error, "its metadata has no valid %s", f->name);
   }
-  const char *options = ours ? json_string_value(json_object_get(metadata, "options")) : "";
-  const char *names = ours ? json_string_value(json_object_get(metadata, "names")) : NULL;
-  if (!options) return error_set(error, "its metadata has no valid options");
-  checkpoint->options = strdup(options);
+  if (ours && !options) return error_set(error, "its metadata has no valid options");
+  checkpoint->options = strdup(ours ? options : "");
   if (!checkpoint->options) return error_set(error, "no memory for its options");
-  if (names && !(checkpoint->names = strdup(names)))
+  if (ours && names && !(checkpoint->names = strdup(names)))
     return error_set(error, "no memory for its names");
-  return !names || class_names_settle(checkpoint->names, network_classes(&checkpoint->network),
-                                      "its names", error);
+  return !checkpoint->names ||
+         class_names_settle(checkpoint->names, network_classes(&checkpoint->network), "its names",
+                            error);
 }
 
 static bool load_described(Checkpoint *checkpoint, int file, Header *header, Error *error) {
@@ -519,11 +524,9 @@ static bool load_described(Checkpoint *checkpoint, int file, Header *header, Err
   if (!checkpoint->parameters)
     return error_set(error, "no memory for its %zu parameters", network->parameters);
   for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
-    const size_t count = (size_t)tensor_count(t);
-    float *to = checkpoint_array(checkpoint, (CheckpointArray)t->array) +
-                (t->bias ? network->bias : network->weight)[t->number];
-    if (!read_at(file, header->start + t->begin, to, count * sizeof *to, error) ||
-        !all_finite(t->name, to, count, error))
+    if (!read_at(file, header->start + t->begin, values_of(checkpoint, t),
+                 tensor_count(t) * sizeof(float), error) ||
+        !all_finite(checkpoint, t, error))
       return false;
   }
   return true;

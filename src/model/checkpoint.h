@@ -14,10 +14,6 @@
    fc1, fc2, ... can be loaded; ReLU between them is taken for granted. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
 #include "model/class_names.h"
 #include "model/network.h"
 

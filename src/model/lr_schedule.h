@@ -21,20 +21,10 @@ typedef struct {
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
-  double factor = 1.0;
-  switch (schedule->kind) {
-  case SCHEDULE_STEP:
-    factor = pow((double)schedule->decay, epoch);
-    break;
-  case SCHEDULE_CONSTANT:
-    break;
-  case SCHEDULE_COSINE:
-    factor = 0.5 * (1.0 + cos(half_turn * done));
-    break;
-  case SCHEDULE_LINEAR:
-    factor = 1.0 - done;
-    break;
-  }
+  double factor = schedule->kind == SCHEDULE_STEP     ? pow((double)schedule->decay, epoch)
+                  : schedule->kind == SCHEDULE_COSINE ? 0.5 * (1.0 + cos(half_turn * done))
+                  : schedule->kind == SCHEDULE_LINEAR ? 1.0 - done
+                                                      : 1.0;
   if (epoch < schedule->warmup) factor *= (double)(epoch + 1) / (schedule->warmup + 1);
   return (double)schedule->rate * factor;
 }

@@ -32,7 +32,7 @@ int metrics_add(Metrics *metrics, const float *logits, int label) {
   double sum = 0;
   for (int c = 0; c < classes; c++) sum += exp(logits[c] - largest);
   metrics->loss += log(sum) + largest - logits[label];
-  metrics->counts[(size_t)label * (size_t)classes + (size_t)answer]++;
+  metrics->counts[label * classes + answer]++;
   metrics->rows++;
   metrics->correct += answer == label;
   return answer;
@@ -48,7 +48,7 @@ void softmax(const float *logits, int classes, double *probabilities) {
 /* ---- printing ----------------------------------------------------------------------------- */
 
 static uint64_t count(const Metrics *s, int truth, int answer) {
-  return s->counts[(size_t)truth * (size_t)s->classes + (size_t)answer];
+  return s->counts[truth * s->classes + answer];
 }
 
 static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <stdint.h>
-#include <stdio.h>
 
-#include "base/error.h"
 #include "model/class_names.h"
 
 /* The rows that a network is judged by after every epoch. */

@@ -1,11 +1,11 @@
 #include "model/network.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "base/sizes.h"
+#include "base/text.h"
 
 static bool in_range(const char *what, int value, int low, int high, Error *error) {
   if (value >= low && value <= high) return true;
@@ -36,11 +36,11 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
   return true;
 }
 
-void network_describe(const Network *network, char text[NETWORK_TEXT]) {
-  size_t used = 0;
-  for (int i = 0; i <= network->layers && used < NETWORK_TEXT; i++)
-    used +=
-        (size_t)snprintf(text + used, NETWORK_TEXT - used, "%s%d", i ? "-" : "", network->size[i]);
+NetworkText network_text(const Network *network) {
+  NetworkText sizes = {""};
+  for (int i = 0; i <= network->layers; i++)
+    text_append(sizes.text, sizeof sizes.text, "%s%d", i ? "-" : "", network->size[i]);
+  return sizes;
 }
 
 void network_initialise(const Network *network, uint64_t seed, float *parameters) {

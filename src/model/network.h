@@ -41,10 +41,12 @@ typedef struct {
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 
-enum { NETWORK_TEXT = 64 };
+typedef struct {
+  char text[64];
+} NetworkText;
 
-/* Writes the sizes, such as "784-300-100-10". */
-void network_describe(const Network *network, char text[NETWORK_TEXT]);
+/* Returns the sizes, such as "784-300-100-10". */
+NetworkText network_text(const Network *network);
 
 /* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
    "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,

@@ -104,7 +104,7 @@ static void cover_line(Canvas *p, Point from, Point to, double thickness) {
       const double along = way != 0 ? fmin(fmax(creal(here / way), 0), 1) : 0;
       const double inside = thickness / 2 + 0.5 - cabs(here - along * way);
       const int part = clamp(255 * inside + 0.5, 255);
-      uint8_t *coverage = &p->coverage[(size_t)y * (size_t)p->width + (size_t)x];
+      uint8_t *coverage = &p->coverage[y * p->width + x];
       if (part > *coverage) *coverage = (uint8_t)part;
     }
 }
@@ -113,7 +113,7 @@ static void cover_line(Canvas *p, Point from, Point to, double thickness) {
 static void paint(Canvas *p, Box box, Colour colour) {
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
-      uint8_t *coverage = &p->coverage[(size_t)y * (size_t)p->width + (size_t)x];
+      uint8_t *coverage = &p->coverage[y * p->width + x];
       blend(p, x, y, colour, *coverage);
       *coverage = 0;
     }

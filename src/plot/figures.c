@@ -2,11 +2,11 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sizes.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "plot/line_chart.h"
 #include "plot/page.h"
 
@@ -34,99 +34,81 @@ static bool make_panel(int measure, const Curve *curves, int count, int best, Cu
   return y.low <= y.high;
 }
 
-/* Returns the epoch of the best test accuracy, the first of equal ones; 0: none is known. */
-static int title_curves(const EpochResult *results, int count, char *text, size_t size) {
-  const EpochResult *last = &results[count - 1], *best = last;
-  for (int i = count - 1; i >= 0; i--)
-    if (results[i].test_accuracy >= best->test_accuracy || isnan(best->test_accuracy))
-      best = &results[i];
-  if (isnan(best->test_accuracy)) {
-    snprintf(text, size, "%d epochs", count);
-    return 0;
+/* Writes the title; percent: test accuracies. Returns the epoch of the best one, the first of equal
+   ones; 0: none is known. */
+static int title_curves(const EpochResult *results, const double *percent, int count, char *text) {
+  const int last = count - 1;
+  int best = last;
+  for (int i = last; i >= 0; i--)
+    if (percent[i] >= percent[best] || isnan(percent[best])) best = i;
+  const bool known = !isnan(percent[best]);
+  if (!known)
+    snprintf(text, WORDS, "%d epochs", count);
+  else
+    snprintf(text, WORDS, "%s accuracy %.2f%% after epoch %d",
+             results->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test", percent[last],
+             results[last].epoch);
+  if (known && percent[best] != percent[last])
+    text_append(text, WORDS, ", best %.2f%% after epoch %d", percent[best], results[best].epoch);
+  return known ? results[best].epoch : 0;
+}
+
+/* Sets column `column` of the numbers to draw, of which the first are the epochs: the mean of all
+   runs, then each run with a gap behind it. */
+static void set_column(const EpochResult *results, int runs, int count, int column, double *y) {
+  for (int i = 0; i < count; i++) {
+    double sum = 0;
+    for (int run = 0; run < runs; run++) {
+      const EpochResult *r = &results[run * count + i];
+      const double row[] = {r->epoch, r->train_loss, r->test_loss, 100 * r->train_accuracy,
+                            100 * r->test_accuracy};
+      double *of_run = y + count + run * (count + 1);
+      sum += of_run[i] = row[column];
+      of_run[count] = NAN;
+    }
+    y[i] = sum / runs;
   }
-  const int used = snprintf(text, size, "%s accuracy %.2f%% after epoch %d",
-                            last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test",
-                            100 * last->test_accuracy, last->epoch);
-  if (best->test_accuracy != last->test_accuracy)
-    snprintf(text + used, size - (size_t)used, ", best %.2f%% after epoch %d",
-             100 * best->test_accuracy, best->epoch);
-  return best->epoch;
 }
 
-enum { COLUMNS = 1 + MEASURES * KINDS }; /* of the numbers to draw, the epochs first */
-
-/* Sets number `at` of each column; the columns are `length` apart. NULL: a gap. */
-static void set_row(double *numbers, size_t length, size_t at, const EpochResult *r) {
-  const double row[COLUMNS] = {r ? (double)r->epoch : NAN, r ? r->train_loss : NAN,
-                               r ? r->test_loss : NAN, r ? 100 * r->train_accuracy : NAN,
-                               r ? 100 * r->test_accuracy : NAN};
-  for (size_t c = 0; c < COLUMNS; c++) numbers[c * length + at] = row[c];
-}
-
-/* Returns the mean over the runs, which are `count` epochs apart, of an epoch. */
-static EpochResult mean_of(const EpochResult *epoch, int runs, int count) {
-  EpochResult mean = *epoch;
-  mean.train_loss = mean.train_accuracy = mean.test_loss = mean.test_accuracy = 0;
-  for (int run = 0; run < runs; run++, epoch += count) {
-    mean.train_loss += epoch->train_loss / runs;
-    mean.train_accuracy += epoch->train_accuracy / runs;
-    mean.test_loss += epoch->test_loss / runs;
-    mean.test_accuracy += epoch->test_accuracy / runs;
-  }
-  return mean;
-}
-
-static bool draw_curves(const EpochResult *mean, const double *numbers, int runs, int count,
-                        const char *path, Error *error) {
-  const EpochResult *last = &mean[count - 1];
+bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error) {
+  enum { COLUMNS = 1 + MEASURES * KINDS };
+  if (count < 1)
+    return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
+  const EpochResult *last = &results[count - 1];
   const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
   const int kinds = last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, each = runs * (count + 1);
   Curve curves[MEASURES][2 * KINDS];
   CurvePanel panels[MEASURES];
-  char title[WORDS], subtitle[WORDS];
-  const int best = title_curves(mean, count, title, sizeof title);
+  char title[WORDS], subtitle[WORDS] = "";
+  double *numbers = make_array(numbers, COLUMNS * (count + each)), *y = numbers;
+  if (!numbers) return error_set(error, "no memory to draw %d epochs", count);
+  for (int c = 0; c < COLUMNS; c++, y += count + each) set_column(results, runs, count, c, y);
+  const int best = title_curves(results, y - count - each, count, title);
   int drawn = 0;
   for (int m = 0; m < MEASURES; m++) {
     for (int k = 0; k < kinds; k++) {
-      const double *y = numbers + (1 + m * KINDS + k) * (count + each);
+      y = numbers + (1 + m * KINDS + k) * (count + each);
       curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers, y, count};
       curves[m][kinds + k] = (Curve){NULL, numbers + count, y + count, each};
     }
     drawn += make_panel(m, curves[m], runs > 1 ? 2 * kinds : kinds, best, &panels[drawn]);
   }
-  int used = 0;
-  if (runs > 1) used = snprintf(subtitle, sizeof subtitle, "mean of %d runs, and each; ", runs);
-  used += snprintf(subtitle + used, sizeof subtitle - (size_t)used,
-                   "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
+  if (runs > 1) snprintf(subtitle, WORDS, "mean of %d runs, and each; ", runs);
+  text_append(subtitle, WORDS, "%" PRIu64 " training rows, each judged as it is trained on",
+              last->train_rows);
   if (last->judged_by != JUDGED_BY_NONE)
-    snprintf(subtitle + used, sizeof subtitle - (size_t)used,
-             "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
-  return drawn ? line_chart_draw(&(LineChart){title, subtitle, panels, drawn}, path, error)
-               : error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
-}
-
-bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error) {
-  if (count < 1)
-    return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
-  const size_t epochs = (size_t)count, row = epochs + 1, length = epochs + (size_t)runs * row;
-  double *numbers = malloc(COLUMNS * length * sizeof *numbers); /* of the mean, then of each run */
-  EpochResult *mean = malloc(epochs * sizeof *mean);
-  bool good = (numbers && mean) || error_set(error, "no memory to draw %d epochs", count);
-  for (size_t i = 0; good && i < epochs; i++) {
-    mean[i] = mean_of(&results[i], runs, count);
-    set_row(numbers, length, i, &mean[i]);
-  }
-  for (size_t i = 0; good && i < length - epochs; i++)
-    set_row(numbers, length, epochs + i,
-            i % row < epochs ? &results[i / row * epochs + i % row] : NULL);
-  good = good && draw_curves(mean, numbers, runs, count, path, error);
+    text_append(subtitle, WORDS, "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows,
+                judge);
+  const LineChart chart = {title, subtitle, panels, drawn};
+  const bool good =
+      drawn ? line_chart_draw(&chart, path, error)
+            : error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
   free(numbers);
-  free(mean);
   return good;
 }
 
 bool plot_rates(const RateTest *c, const char *path, Error *error) {
-  double *shown = malloc(2 * (size_t)c->count * sizeof *shown);
+  double *shown = make_array(shown, 2 * c->count);
   if (!shown) return error_set(error, "no memory to draw %d learning rates", c->count);
   const double most = 1.2 * c->loss[0];
   for (int i = 0; i < c->count; i++) {
@@ -177,7 +159,7 @@ static int even_columns(int count, int ideal) {
 /* Sets *scale to the size of a weight that is drawn white, or black if it is negative; few are
    larger. 0: all weights are 0. Returns false if there is no memory. */
 static bool weights_scale(const float *weights, int count, double *scale) {
-  double *sizes = malloc((size_t)count * sizeof *sizes);
+  double *sizes = make_array(sizes, count);
   if (!sizes) return false;
   int finite = 0;
   for (int i = 0; i < count; i++)
@@ -347,7 +329,7 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
            metrics->rows);
   Canvas page;
   if (!page_open(&page, title, subtitle, width, TOP + side + FOOT, error)) return false;
-  page_legend(&page, width - MARGIN, HEAD + SMALL, keys, sizeof keys / sizeof *keys);
+  page_legend(&page, width - MARGIN, HEAD + SMALL, keys, LENGTH(keys));
   page_axis(&page, &prediction);
   page_axis(&page, &truth);
   if (named) draw_names(&page, metrics, &grid);

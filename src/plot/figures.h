@@ -4,9 +4,6 @@
    written. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/error.h"
 #include "model/metrics.h"
 #include "model/network.h"
 

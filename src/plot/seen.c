@@ -1,6 +1,5 @@
 #include "plot/seen.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sizes.h"
@@ -38,8 +37,7 @@ static uint8_t view_level(const Image *p, double step, int x, int y) {
   const int bottom = min_int(max_int((int)((y + 1) * step), top + 1), p->height);
   unsigned sum = 0;
   for (int row = top; row < bottom; row++)
-    for (int column = left; column < right; column++)
-      sum += p->level[(size_t)row * (size_t)p->width + (size_t)column];
+    for (int column = left; column < right; column++) sum += p->level[row * p->width + column];
   return (uint8_t)(sum / (unsigned)((right - left) * (bottom - top)));
 }
 
@@ -65,7 +63,7 @@ static void draw_digit(const Seen *seen, Canvas *c, const Grid *grid, const Phot
            class_name(seen->names, d->best).text);
   snprintf(percent, sizeof percent, "%.1f%%%s", 100 * d->probabilities[d->best],
            d->sure ? "" : " unsure");
-  page_tile(c, grid, i, p->pixels + (size_t)i * (size_t)side * (size_t)side, side,
+  page_tile(c, grid, i, p->pixels + i * side * side, side,
             (const Key[]){{INK, answer}, {colour, percent}}, 2);
 }
 
@@ -84,9 +82,10 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
   seen->shown++;
   seen->height += c->height;
   seen->width = max_int(seen->width, LEFT + min_int(p->count, COLUMNS) * DIGIT);
-  for (int y = 0; y < height; y++)
-    for (int x = 0; x < width; x++)
-      canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
+  for (int i = 0; i < width * height; i++) {
+    const int x = i % width, y = i / width;
+    canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
+  }
   text_printable(name, sizeof name, path);
   page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE, name);
   for (int i = 0; i < p->count; i++) draw_digit(seen, c, &grid, p, answers, i, image->shrunk, step);

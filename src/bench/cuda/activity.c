@@ -28,14 +28,9 @@ static bool done(CUptiResult result, const char *what, Error *error) {
 static void watch(const char *function, bool after) {
   uint64_t now = 0;
   cuptiGetTimestamp(&now);
-  if (after) {
-    if (launch) launch->end = (int64_t)now;
-    launch = NULL;
-    return;
-  }
-  launch =
-      trace_add(&launches, (TraceEvent){.phase = 'X', .track = TRACE_HOST, .start = (int64_t)now},
-                function + strspn(function, "_"));
+  if (launch) launch->end = (int64_t)now;
+  const TraceEvent event = {.phase = 'X', .track = TRACE_HOST, .start = (int64_t)now};
+  launch = after ? NULL : trace_add(&launches, event, function + strspn(function, "_"));
 }
 
 static void CUPTIAPI buffer_wanted(uint8_t **buffer, size_t *size, size_t *records) {
@@ -93,17 +88,14 @@ bool activity_take(Trace *taken, Error *error) {
             error))
     return false;
   taken->count = 0;
-  for (int i = 0; i < launches.count; i++)
-    trace_add(taken, launches.events[i], launches.events[i].name);
-  for (int i = 0; i < kernels.count; i++)
-    trace_add(taken, kernels.events[i], kernels.events[i].name);
+  foreach_event (e, &launches) trace_add(taken, *e, e->name);
+  foreach_event (e, &kernels) trace_add(taken, *e, e->name);
   if (taken->count) qsort(taken->events, (size_t)taken->count, sizeof *taken->events, by_number);
   number_launches(taken, launches.count);
   trace_sort(taken);
   launches.count = kernels.count = 0;
-  const bool whole = !taken->no_memory && !launches.no_memory && !kernels.no_memory;
-  taken->no_memory = launches.no_memory = kernels.no_memory = false;
-  return whole || error_set(error, "no memory for what CUPTI recorded");
+  const bool lost = taken->no_memory || launches.no_memory || kernels.no_memory;
+  return !lost || error_set(error, "no memory for what CUPTI recorded");
 }
 
 #endif

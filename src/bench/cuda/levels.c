@@ -106,8 +106,8 @@ Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNe
   EngineConfig config;
   Engine *engine;
   GpuLimits gpu;
-  if ((tf32 && !gpu_limits_read(&gpu, error)) ||
-      (tf32 && gpu.capability < 80 && !error_set(error, "tf32 needs compute capability 8.0")) ||
+  if ((tf32 && (!gpu_limits_read(&gpu, error) ||
+                (gpu.capability < 80 && !error_set(error, "tf32 needs compute capability 8.0")))) ||
       !config_of(rows, network, batch, level->level, &config, error))
     return NULL;
   if (tf32) config.training.precision = PRECISION_TF32;
@@ -167,22 +167,27 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
   return true;
 }
 
-/* A level that does not run is a line with its reason. */
-static bool add_level(Record *record, const BenchLevel *level, const BenchRows *rows,
-                      const BenchNetwork *network, int batch, int epochs, Fusion chosen,
-                      Error *error) {
-  json_t *line =
-      json_pack("{ss ss ss* si ss}", "case", network->name ? "wide" : "epoch", "fusion",
-                level->name, "name", network->name, "batch", batch, "precision", level->precision);
-  Error reason;
-  if (level->level == (int)chosen) record_number(line, "chosen", 1);
-  fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", text_of(line, "name"),
-          network->name ? ", " : "", batch, level->name, level->precision);
-  Engine *engine = bench_open(level, rows, network, batch, &reason);
-  if (!engine || !time_level(engine, level, rows, epochs, line, &reason))
-    record_text(line, "reason", reason.text);
-  if (engine) engine->call->close(engine);
-  return record_add(record, line, true, error);
+/* Adds every level, or the one that auto takes for wide networks. A level that does not run is a
+   line with its reason. */
+static bool add_levels(Record *record, const BenchRows *rows, const BenchNetwork *network,
+                       int batch, int epochs, Fusion chosen, Error *error) {
+  const char *name = network->name;
+  for (const BenchLevel *level = bench_levels; level < bench_levels + LEVELS; level++) {
+    Error reason;
+    if (name && level->level != FUSION_STEP) continue;
+    json_t *line =
+        json_pack("{ss ss ss* si ss}", "case", name ? "wide" : "epoch", "fusion", level->name,
+                  "name", name, "batch", batch, "precision", level->precision);
+    if (level->level == (int)chosen) record_number(line, "chosen", 1);
+    fprintf(stderr, "mlp-bench: %s%sbatch %d, %s, %s\n", text_of(line, "name"), name ? ", " : "",
+            batch, level->name, level->precision);
+    Engine *engine = bench_open(level, rows, network, batch, &reason);
+    if (!engine || !time_level(engine, level, rows, epochs, line, &reason))
+      record_text(line, "reason", reason.text);
+    if (engine) engine->call->close(engine);
+    if (!record_add(record, line, true, error)) return false;
+  }
+  return true;
 }
 
 static double ceiling_of(const Record *record, Ceiling which) {
@@ -225,24 +230,17 @@ static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows
   Engine *engine = bench_open(&any, rows, &bench_usual, batch, NULL);
   const Fusion chosen = engine ? engine->config.training.fusion : FUSION_AUTO;
   if (engine) engine->call->close(engine);
-  for (int i = 0; i < LEVELS; i++)
-    if (!add_level(record, &bench_levels[i], rows, &bench_usual, batch, plan->epochs, chosen,
-                   error))
-      return false;
-  return true;
+  return add_levels(record, rows, &bench_usual, batch, plan->epochs, chosen, error);
 }
 
-/* Wide networks, at the level that auto takes for them. */
 static bool measure_wide(Record *record, const BenchPlan *plan, const BenchRows *rows,
                          Error *error) {
   const int networks = plan->wide_epochs > 0 ? sizeof wide / sizeof *wide : 0;
   for (int n = 0; n < networks; n++)
     for (size_t b = 0; b < sizeof wide_batches / sizeof *wide_batches; b++)
-      for (int i = 0; i < LEVELS; i++)
-        if (bench_levels[i].level == FUSION_STEP &&
-            !add_level(record, &bench_levels[i], rows, &wide[n], wide_batches[b], plan->wide_epochs,
-                       FUSION_STEP, error))
-          return false;
+      if (!add_levels(record, rows, &wide[n], wide_batches[b], plan->wide_epochs, FUSION_STEP,
+                      error))
+        return false;
   return true;
 }
 

@@ -13,7 +13,6 @@ typedef struct {
   int level;          /* of the trace */
   bool one_kernel;    /* for all steps */
   bool overlap;       /* some kernel starts before the one before it ends */
-  int64_t zero;       /* on CUPTI's clock: the first launch */
   int64_t first, end; /* the start of the first step to keep, and of the step after the last */
   RangeFacts facts;
 } Range;
@@ -38,24 +37,22 @@ static bool is_of_a_range(const TraceEvent *kernel) {
 }
 
 static TraceEvent *launch_of(const Range *range, const TraceEvent *kernel) {
-  for (int i = 0; i < range->list->count; i++) {
-    TraceEvent *e = &range->list->events[i];
+  foreach_event (e, range->list)
     if (is_launch(e) && e->arrow == kernel->arrow) return e;
-  }
   return NULL;
 }
 
-/* The range begins with the last launch of the kernel that begins one. */
+/* The range begins with the last launch of the kernel that begins one: at 0 from now on. */
 static bool find_start(Range *range, Error *error) {
-  for (int i = range->list->count - 1; i >= 0; i--) {
-    const TraceEvent *e = &range->list->events[i];
-    if (is_launch(e) || strcmp(name_of(e).text, "begin") != 0) continue;
-    const TraceEvent *launch = launch_of(range, e);
-    if (!launch) break;
-    range->zero = launch->start;
-    return true;
+  const TraceEvent *launch = NULL;
+  foreach_event (e, range->list)
+    if (!is_launch(e) && strcmp(name_of(e).text, "begin") == 0) launch = launch_of(range, e);
+  const int64_t zero = launch ? launch->start : 0;
+  foreach_event (e, range->list) {
+    e->start -= zero;
+    e->end -= zero;
   }
-  return error_set(error, "CUPTI has not recorded the kernels that the host launched");
+  return launch || error_set(error, "CUPTI has not recorded the kernels that the host launched");
 }
 
 /* A step begins where its first kernel comes again. */
@@ -64,11 +61,10 @@ static void find_steps(Range *range) {
   int step = -1;
   int64_t ended = 0, shown = 0;
   range->first = range->end = INT64_MAX;
-  for (int i = 0; i < range->list->count; i++) {
-    TraceEvent *e = &range->list->events[i];
+  foreach_event (e, range->list) {
     e->step = -1;
-    if (is_launch(e) || e->start < range->zero || is_of_a_range(e)) continue;
-    if (range->facts.begin < 0) range->facts.begin = e->start - range->zero;
+    if (is_launch(e) || e->start < 0 || is_of_a_range(e)) continue;
+    if (range->facts.begin < 0) range->facts.begin = e->start;
     if (range->one_kernel) continue;
     if (!first) first = e->name;
     if (strcmp(e->name, first) == 0) {
@@ -87,13 +83,11 @@ static void find_steps(Range *range) {
 
 /* A launch belongs to the step of its kernel, if it has but one. */
 static void find_launched(Range *range) {
-  for (int i = 0; i < range->list->count; i++) {
-    TraceEvent *launch = &range->list->events[i];
+  foreach_event (launch, range->list) {
     int kernels = 0;
-    for (int k = 0; is_launch(launch) && k < range->list->count && kernels < 2; k++) {
-      const TraceEvent *e = &range->list->events[k];
+    if (!is_launch(launch)) continue;
+    foreach_event (e, range->list)
       if (!is_launch(e) && e->arrow == launch->arrow) launch->step = kernels++ == 0 ? e->step : -1;
-    }
   }
 }
 
@@ -101,11 +95,10 @@ static void find_launched(Range *range) {
    that name alone. */
 static int kernels_beside(const Range *range, const TraceEvent *kernel, const char *name,
                           bool before) {
-  const TraceEvent *end = before ? kernel : range->list->events + range->list->count;
   int count = 0;
-  for (const TraceEvent *e = range->list->events; kernel->step >= 0 && e < end; e++)
-    count +=
-        !is_launch(e) && e->step == kernel->step && (!name || strcmp(name_of(e).text, name) == 0);
+  foreach_event (e, range->list)
+    count += !is_launch(e) && e->step >= 0 && e->step == kernel->step && (!before || e < kernel) &&
+             (!name || strcmp(name_of(e).text, name) == 0);
   return count;
 }
 
@@ -115,25 +108,23 @@ static int kernels_beside(const Range *range, const TraceEvent *kernel, const ch
 static void add_kernel(Range *range, const TraceEvent *kernel, int64_t busy[PARALLEL]) {
   const int lane = range->overlap ? kernels_beside(range, kernel, NULL, true) % PARALLEL : 0,
             track = TRACE_GPU + lane;
-  int64_t start = kernel->start - range->zero;
-  const int64_t end = kernel->end - range->zero;
-  if (start < busy[lane]) start = busy[lane];
-  if (end <= start) return;
-  busy[lane] = end;
+  const int64_t start = kernel->start < busy[lane] ? busy[lane] : kernel->start;
+  if (kernel->end <= start) return;
+  busy[lane] = kernel->end;
   TableCell name = name_of(kernel);
   if (kernels_beside(range, kernel, name.text, false) > 1)
     name = table_cell("%.30s %d", name.text, kernels_beside(range, kernel, name.text, true) + 1);
-  trace_add_slice(range->trace, range->level, track, kernel->step, start, end, name.text);
+  trace_add_slice(range->trace, range->level, track, kernel->step, start, kernel->end, name.text);
   TraceEvent *launch = launch_of(range, kernel);
   if (!launch) return;
-  trace_add_arrow(range->trace, range->level, TRACE_HOST, launch->start - range->zero, track,
-                  kernel->start - range->zero, "launch");
+  trace_add_arrow(range->trace, range->level, TRACE_HOST, launch->start, track, kernel->start,
+                  "launch");
   launch->arrow = 0;
 }
 
 /* Launches of other steps are kept if the host makes them meanwhile. */
 static bool is_kept(const Range *range, const TraceEvent *e) {
-  if (e->start < range->zero) return false;
+  if (e->start < 0) return false;
   if (e->step < 0) return e->start < range->end;
   return (e->step >= TRACE_FIRST && e->step < TRACE_END) ||
          (is_launch(e) && e->start >= range->first && e->start < range->end);
@@ -149,12 +140,10 @@ bool range_add(Trace *trace, int level, Trace *list, bool one_kernel, RangeFacts
   find_launched(&range);
   *facts = range.facts;
   if (facts->begin < 0) return error_set(error, "CUPTI has recorded no kernel of a step");
-  for (int i = 0; i < list->count; i++) {
-    const TraceEvent *e = &list->events[i];
+  foreach_event (e, list) {
     if (!is_kept(&range, e)) continue;
     if (is_launch(e))
-      trace_add_slice(trace, level, TRACE_HOST, e->step, e->start - range.zero, e->end - range.zero,
-                      e->name);
+      trace_add_slice(trace, level, TRACE_HOST, e->step, e->start, e->end, e->name);
     else
       add_kernel(&range, e, busy);
   }

@@ -10,6 +10,7 @@
 #include "bench/cuda/recording.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
+#include "measure/table.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
@@ -29,8 +30,8 @@ cudaError_t __wrap_launch_epoch(const EpochPlan *plan, const EpochJob *job, cuda
 
 #ifndef HAVE_CUPTI
 
-bool trace_record(Trace *trace, const char *command, Error *error) {
-  (void)trace, (void)command;
+bool trace_record(Trace *trace, const char *command, const char *sources, Error *error) {
+  (void)trace, (void)command, (void)sources;
   return error_set(error, "--trace and --timeline need CUPTI, which the CUDA Toolkit did not have "
                           "when this program was built: install libcupti-dev or, of NVIDIA's "
                           "packages, cuda-cupti-dev-13-0 (your release), then `make clean all`");
@@ -85,7 +86,7 @@ static bool add_stages(Trace *trace, const EpochPlan *plan, RangeFacts *facts, E
   const size_t anchors = (size_t)blocks * sizeof(EpochAnchor);
   uint64_t *clock = malloc(clock_bytes(blocks));
   EpochAnchor *anchor = malloc(anchors);
-  const Stages stages = {trace, trace->levels, plan, clock, anchor, LONG_RANGE, facts->begin};
+  const Stages stages = {trace, trace_levels(trace), plan, clock, anchor, LONG_RANGE, facts->begin};
   const bool good =
       ((clock && anchor) || error_set(error, "no memory for the stamps of %d blocks", blocks)) &&
       cuda_done(cudaMemcpy(clock, stamps.d_clock, clock_bytes(blocks), cudaMemcpyDeviceToHost),
@@ -128,13 +129,9 @@ static bool record_level(Trace *trace, const BenchLevel *of, double us, Trace *l
   RangeFacts facts;
   const bool good = engine && (!plan || open_stamps(plan->blocks, error)) &&
                     record_range(engine, list, error) &&
-                    range_add(trace, trace->levels, list, plan != NULL, &facts, error) &&
+                    range_add(trace, trace_levels(trace), list, plan != NULL, &facts, error) &&
                     (!plan || add_stages(trace, plan, &facts, error));
-  if (good) {
-    TraceLevel *level = &trace->level[trace->levels++];
-    *level = (TraceLevel){.range = RANGE, .us = us, .recorded_us = facts.us};
-    snprintf(level->name, sizeof level->name, "%s", of->name);
-  }
+  if (good) trace_add_level(trace, of->name, RANGE, us, facts.us);
   cudaFree(stamps.d_clock);
   cudaFree(stamps.d_anchor);
   stamps = (EpochStamps){0};
@@ -143,12 +140,21 @@ static bool record_level(Trace *trace, const BenchLevel *of, double us, Trace *l
 }
 
 /* Without CUPTI first: once it looks, it does to the end. */
-bool trace_record(Trace *trace, const char *command, Error *error) {
+bool trace_record(Trace *trace, const char *command, const char *sources, Error *error) {
   double us[TRACE_LEVELS];
   Trace list = {0};
-  if (!gpu_machine(&trace->machine, error)) return false;
-  snprintf(trace->network, sizeof trace->network, "784-300-100-10, batch %d", BATCH);
-  text_printable(trace->command, sizeof trace->command, command);
+  GpuMachine machine;
+  if (!gpu_machine(&machine, error)) return false;
+  const TableCell network = table_cell("784-300-100-10, batch %d", BATCH);
+  const char *const head[][2] = {{"gpu", machine.name},  {"driver", machine.driver},
+                                 {"date", machine.date}, {"network", network.text},
+                                 {"command", command},   {"sources", sources ? sources : ""}};
+  trace->head = json_object();
+  for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+    char text[512];
+    text_printable(text, sizeof text, head[i][1]);
+    record_text(trace->head, head[i][0], text);
+  }
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
