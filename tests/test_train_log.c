@@ -237,20 +237,24 @@ IN_FOLDER(test_validation) {
                               .test_seconds = 1,
                               .train_rows = 90,
                               .test_rows = 10};
-  EpochResult none = judged;
+  EpochResult none = judged, tested = judged;
   none.judged_by = JUDGED_BY_NONE;
+  tested.judged_by = JUDGED_BY_TEST;
+  tested.train_loss = tested.train_accuracy = tested.learning_rate = NAN;
+  tested.train_seconds = tested.test_seconds = NAN;
+  tested.train_rows = 0;
   TrainLog *log = open_log("v.csv", false);
   header(log, NULL, 0);
   epoch(log, &judged);
   epoch(log, &none);
-  assert_true(train_log_test(log, &judged, &error)); /* judged_by does not matter here */
+  epoch(log, &tested);
   end(log);
   assert_int_equal(read_lines(), 4);
   assert_string_equal(lines[1], "3,4,0.5,0.75,,,0.05,2,,90,,0.25,0.875,1,10");
   assert_string_equal(lines[2], "3,4,0.5,0.75,,,0.05,2,,90,,,,,");
   assert_string_equal(lines[3], "3,4,,,0.25,0.875,,,,,10,,,,");
   log = open_log("v.jsonl", false);
-  assert_true(train_log_test(log, &judged, &error));
+  epoch(log, &tested);
   end(log);
   read_lines();
   assert_in(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, ");

@@ -179,11 +179,16 @@ static void say_test(Run *run, const Metrics *metrics) {
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
                               .epochs = run->options->training.epochs,
+                              .train_loss = NAN,
+                              .train_accuracy = NAN,
+                              .learning_rate = NAN,
+                              .train_seconds = NAN,
+                              .test_seconds = NAN,
                               .test_loss = metrics->loss / rows,
                               .test_accuracy = (double)metrics->correct / rows,
                               .test_rows = metrics->rows};
   Error error;
-  if (run->log) logged(run, train_log_test(run->log, &result, &error), &error);
+  if (run->log) logged(run, train_log_epoch(run->log, &result, &error), &error);
   report_test(run->report, &result);
 }
 

@@ -161,12 +161,12 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
   return end_line(log, error);
 }
 
-static bool write_line(TrainLog *log, const char *kind, const EpochResult *result, Error *error) {
+bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
   double values[COLUMNS];
   const char *name = columns;
   list_values(result, values);
   if (!open_regular(log, error)) return false;
-  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", kind);
+  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", result->train_rows > 0 ? "epoch" : "test");
   for (int i = 0; i < COLUMNS; i++) {
     const int length = (int)strcspn(name, ",");
     if (!log->csv)
@@ -180,17 +180,4 @@ static bool write_line(TrainLog *log, const char *kind, const EpochResult *resul
     name += length + 1;
   }
   return end_line(log, error);
-}
-
-bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
-  return write_line(log, "epoch", result, error);
-}
-
-bool train_log_test(TrainLog *log, const EpochResult *result, Error *error) {
-  EpochResult line = *result;
-  line.judged_by = JUDGED_BY_TEST;
-  line.train_loss = line.train_accuracy = line.learning_rate = NAN;
-  line.train_seconds = line.test_seconds = NAN;
-  line.train_rows = 0;
-  return write_line(log, "test", &line, error);
 }

@@ -36,12 +36,9 @@ typedef struct {
    earlier ones of the same number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
+/* Writes the line of an epoch. A result without training rows is the test after result->epoch of a
+   run that validation rows judged: {"kind": "test", ...} in JSON. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
-
-/* Writes the test loss and accuracy after result->epoch of a run that validation rows judged: a
-   line with test_loss, test_accuracy and test_rows, {"kind": "test", ...} in JSON. Ignores the rest
-   of *result. */
-bool train_log_test(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Frees the log even if it fails. NULL is allowed. */
 bool train_log_close(TrainLog *log, Error *error);
