@@ -70,16 +70,15 @@ TEST(another_run_may_have_the_rows_that_are_there) {
   const TrainerEvents events = {.epoch = on_epoch, .patience = 1, .context = &run};
   TrainerEvents of_other = events;
   of_other.context = &again;
-  RunTotals totals;
   assert_false(trainer_serves(trainer, &other)); /* nothing was read yet */
-  assert_int_equal(trainer_run(trainer, &events, &totals, &error), TRAINER_DONE);
+  assert_int_equal(trainer_run(trainer, &events, &error), TRAINER_DONE);
   unlink(train_path);
   unlink(test_path);
   config.training.batch = 4;
   assert_false(trainer_serves(trainer, &config));
   assert_true(trainer_serves(trainer, &other));
   OK(trainer_start_again(trainer, &other, &error));
-  assert_int_equal(trainer_run(trainer, &of_other, &totals, &error), TRAINER_DONE);
+  assert_int_equal(trainer_run(trainer, &of_other, &error), TRAINER_DONE);
   OK(trainer_checkpoint(trainer, &again.saved, &error));
   trainer_close(trainer);
   assert_same_weights(&alone, &again);

@@ -22,9 +22,9 @@ typedef struct {
   Report *report;
   int count; /* of networks */
   int epochs;
-  EpochResult *epoch;  /* (count, epochs): 0 of other ranks' */
-  TrainLog *log;       /* of --seeds, NULL: none */
-  double (*result)[2]; /* (count): accuracy and loss of the test rows; 0 of other ranks' */
+  EpochResult *epoch; /* (count, epochs): 0 of other ranks'. The last one of a network of --ensemble
+                         is judged by the committee's rows in the end */
+  TrainLog *log;      /* of --seeds, NULL: none */
   int classes;
   uint64_t rows, room; /* test rows seen; that there is room for */
   double *chances;     /* (room, classes): sums of this rank's networks' probabilities */
@@ -33,6 +33,10 @@ typedef struct {
 
 static uint64_t seed_of(const Ensemble *e, int network) {
   return e->options->training.seed + (uint64_t)network;
+}
+
+static EpochResult *last_epoch(const Ensemble *e, int network) {
+  return &e->epoch[(network + 1) * e->epochs - 1];
 }
 
 /* What judges the networks: --seeds goes by what judges their epochs. */
@@ -81,8 +85,8 @@ static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   config.context = e;
   Metrics metrics;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
-  e->result[network][0] = (double)metrics.correct / (double)metrics.rows;
-  e->result[network][1] = metrics.loss / (double)metrics.rows;
+  last_epoch(e, network)->test_accuracy = (double)metrics.correct / (double)metrics.rows;
+  last_epoch(e, network)->test_loss = metrics.loss / (double)metrics.rows;
   metrics_close(&metrics);
   return true;
 }
@@ -91,8 +95,8 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
   report_note(e->report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
-              seed_of(e, network), judge_of(e), e->result[network][1], judge_of(e),
-              100 * e->result[network][0], *path ? "  wrote " : "", path);
+              seed_of(e, network), judge_of(e), last_epoch(e, network)->test_loss, judge_of(e),
+              100 * last_epoch(e, network)->test_accuracy, *path ? "  wrote " : "", path);
   return report_good(e->report, error);
 }
 
@@ -120,8 +124,7 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
                                 .stop = stop_on_signal,
                                 .patience = 1,
                                 .context = &e->epoch[network * e->epochs]};
-  RunTotals totals;
-  const TrainerResult result = trainer_run(trainer, &events, &totals, error);
+  const TrainerResult result = trainer_run(trainer, &events, error);
   if (result == TRAINER_STOPPED)
     error_set(error, e->options->seeds ? "interrupted: what earlier seeds gave is above"
                                        : "interrupted: networks of earlier seeds are saved, if "
@@ -134,26 +137,22 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
   Ensemble *e = context;
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
-  const EpochResult *last = &e->epoch[(network + 1) * e->epochs - 1];
-  e->result[network][0] = last->test_accuracy;
-  e->result[network][1] = last->test_loss;
-  for (const EpochResult *r = last - e->epochs + 1; e->log && r <= last; r++) {
-    if (r == last - e->epochs + 1 && !run_log_header(e->log, trainer->engine, o, error))
-      return false;
+  const EpochResult *last = last_epoch(e, network);
+  if (e->log && !run_log_header(e->log, trainer->engine, o, error)) return false;
+  for (const EpochResult *r = last - e->epochs + 1; e->log && r <= last; r++)
     if (!train_log_epoch(e->log, r, error)) return false;
-  }
   return (e->options->seeds || judge(e, trainer->engine, network, error)) &&
          (!*path || run_files_save(trainer, o, "", path, error)) && say_network(e, network, error);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Returns what all networks have: of an epoch, from 0, or of their results. */
+/* Returns what all networks have in an epoch, from 0. */
 static Stats stats_over(const Ensemble *e, int epoch, bool loss) {
   double values[ENSEMBLE_MAX];
   for (int n = 0; n < e->count; n++) {
     const EpochResult *r = &e->epoch[n * e->epochs + epoch];
-    values[n] = e->options->ensemble ? e->result[n][loss] : loss ? r->test_loss : r->test_accuracy;
+    values[n] = loss ? r->test_loss : r->test_accuracy;
   }
   return stats_of(values, e->count);
 }
@@ -188,7 +187,7 @@ static bool say_all(const Ensemble *e, Error *error) {
       if (chances[c] > chances[best]) best = c;
     correct += best == e->labels[r];
   }
-  const Stats accuracy = stats_over(e, 0, false);
+  const Stats accuracy = stats_over(e, e->epochs - 1, false);
   report_result(e->report,
                 "ensemble of %d: %s-acc mean %.2f%%, standard deviation %.3f; committee %.2f%%",
                 e->count, judge_of(e), 100 * accuracy.mean, 100 * accuracy.deviation,
@@ -210,15 +209,13 @@ static bool gather_epochs(Ensemble *e, Error *error) {
 }
 
 static bool train_all(Ensemble *e, Error *error) {
-  const size_t count = (size_t)e->count;
   const int first = ranks_number(e->ranks), step = ranks_count(e->ranks);
   const char *word = e->options->seeds ? "seeds" : "ensemble", *log = e->options->log;
   if (e->count < step)
     return error_set(error, "--%s %d leaves some of %d ranks without a network", word, e->count,
                      step);
-  e->result = calloc(count, sizeof *e->result);
-  e->epoch = calloc(count * (size_t)e->epochs, sizeof *e->epoch);
-  if (!e->result || !e->epoch) return error_set(error, "out of memory");
+  e->epoch = make_array(e->epoch, e->count * e->epochs);
+  if (!e->epoch) return error_set(error, "out of memory");
   if (*log && !(e->log = train_log_open(log, false, error))) return false;
   if (e->options->device != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
@@ -235,7 +232,7 @@ static bool train_all(Ensemble *e, Error *error) {
                    .train = train_network,
                    .keep = keep_network,
                    .context = e};
-  return many_runs(&runs, error) && ranks_sum_doubles(e->ranks, *e->result, 2 * count, error) &&
+  return many_runs(&runs, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          gather_epochs(e, error) && say_all(e, error);
 }
@@ -249,7 +246,6 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .classes = options->training.classes};
   bool good = run_files_can_be_written(options, error) && train_all(&e, error);
   good = train_log_close(e.log, good ? error : NULL) && good;
-  free(e.result);
   free(e.epoch);
   free(e.chances);
   free(e.labels);

@@ -253,12 +253,11 @@ static bool train(Run *run, Error *error) {
                                 .stop = on_stop,
                                 .patience = 1,
                                 .context = run};
-  RunTotals totals;
   report_start(run->report, run->trainer, run->device.reason.text);
   if (!is_wanted(run, error)) return false;
   if (run->log)
     logged(run, run_log_header(run->log, run->trainer->engine, run->options, error), error);
-  const TrainerResult result = trainer_run(run->trainer, &events, &totals, error);
+  const TrainerResult result = trainer_run(run->trainer, &events, error);
   if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
     const Error why = *error;
     error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
@@ -294,7 +293,7 @@ static bool train(Run *run, Error *error) {
   if (run->trainer->engine->replays > 0)
     report_note(run->report, "again    %d times by level layer: numbers were too large for fp16",
                 run->trainer->engine->replays);
-  report_totals(run->report, &totals, seconds_now() - run->began);
+  report_totals(run->report, &run->trainer->totals, seconds_now() - run->began);
   return is_wanted(run, error);
 }
 

@@ -49,6 +49,7 @@ typedef struct {
   Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those
                           of the rows to judge by, NAN before the first epoch's end, and without
                           such rows */
+  RunTotals totals;    /* of the run so far */
   bool diverged;       /* the run failed because a loss is not a finite number */
 } Trainer;
 
@@ -103,8 +104,7 @@ struct TrainerEvents {
    event fails, or a loss is no longer a finite number: the last two are failures. The training loss
    is looked at about every `patience` seconds, and the error names the steps. To be called once for
    each time that the trainer was opened or starts again. */
-TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, RunTotals *totals,
-                          Error *error);
+TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);

@@ -281,9 +281,9 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 /* ---- all epochs --------------------------------------------------------------------------- */
 
 /* Leaves *epoch alone if the run was stopped. */
-static bool run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, RunTotals *totals,
-                      Error *error) {
+static bool run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, Error *error) {
   Trainer *t = e->trainer;
+  RunTotals *totals = &t->totals;
   const Checkpoint *train = &t->position;
   EngineSums test = {0};
   const bool first = totals->load == 0;
@@ -332,12 +332,11 @@ static void advance(Checkpoint *position, const EpochResult *result) {
   position->best_epoch = result->epoch;
 }
 
-TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *totals,
-                          Error *error) {
+TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   const TrainerConfig *c = &t->config;
   Checkpoint *position = &t->position;
   double before = position->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
-  *totals = (RunTotals){0};
+  t->totals = (RunTotals){0};
   while (position->epoch < c->training.epochs) {
     Epoch e = {.trainer = t,
                .events = events,
@@ -347,7 +346,7 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, RunTotals *to
     EpochResult epoch;
     bool in_parts = (events->progress || events->stop) && before > events->patience;
     if (!ranks_broadcast(c->ranks, &in_parts, sizeof in_parts, error)) return TRAINER_FAILED;
-    if (!run_epoch(&e, in_parts, &epoch, totals, error)) return result_of(&e, false);
+    if (!run_epoch(&e, in_parts, &epoch, error)) return result_of(&e, false);
     advance(position, &epoch);
     if (events->epoch && !events->epoch(events->context, &epoch, error)) return TRAINER_FAILED;
     if (c->training.early_stop && position->epoch - position->best_epoch >= c->training.early_stop)

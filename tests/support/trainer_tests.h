@@ -200,10 +200,12 @@ static inline bool run_trainer(const TrainerConfig *config, Run *run) {
                                 .stop = run->stop ? on_stop : NULL,
                                 .patience = run->patience,
                                 .context = run};
-  RunTotals totals;
-  const TrainerResult result = trainer_run(trainer, &events, &totals, &run->error);
+  const TrainerResult result = trainer_run(trainer, &events, &run->error);
   const bool trained = result != TRAINER_FAILED;
-  if (trained && run->epochs) assert_true(totals.load > 0 && totals.train > 0 && totals.test > 0);
+  if (trained && run->epochs) {
+    const RunTotals *totals = &trainer->totals;
+    assert_true(totals->load > 0 && totals->train > 0 && totals->test > 0);
+  }
   run->resident = trainer->resident;
   assert_ptr_equal(trainer->engine, spy.engine);
   assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));

@@ -59,7 +59,6 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 static void run_trainer(Child *child) {
   BenchRun *run = &child->run;
   const TrainerEvents events = {.epoch = on_epoch, .context = run};
-  RunTotals totals;
   Device device = {.choice = DEVICE_CUDA};
   const TrainerConfig config = {.train = child->train,
                                 .test = child->test,
@@ -73,7 +72,7 @@ static void run_trainer(Child *child) {
   const double start = seconds_now();
   Trainer *trainer = trainer_open(&config, device_open, &device, &child->error);
   const double opened = seconds_now();
-  child->good = trainer && trainer_run(trainer, &events, &totals, &child->error) == TRAINER_DONE;
+  child->good = trainer && trainer_run(trainer, &events, &child->error) == TRAINER_DONE;
   const double done = seconds_now();
   trainer_close(trainer);
   run->open = opened - start;
