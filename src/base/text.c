@@ -85,11 +85,20 @@ void json_text(const char *text, FILE *file) {
   putc('"', file);
 }
 
-NumberText number_text(double value, bool is_float) {
+ShortText text_format(const char *format, ...) {
+  ShortText t;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(t.text, sizeof t.text, format, arguments);
+  va_end(arguments);
+  return t;
+}
+
+ShortText number_text(double value, bool is_float) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
-  NumberText n;
+  ShortText n;
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
-    snprintf(n.text, sizeof n.text, "%.*g", digits, value);
+    n = text_format("%.*g", digits, value);
     if (is_float ? strtof(n.text, NULL) == (float)value : strtod(n.text, NULL) == value) break;
   }
   return n;

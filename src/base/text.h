@@ -28,12 +28,16 @@ void text_shell_word(char *target, size_t size, const char *text);
    script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
+/* A few words. What does not fit is cut. */
 typedef struct {
-  char text[32];
-} NumberText;
+  char text[160];
+} ShortText;
+
+/* Returns what printf would print. */
+ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
-NumberText number_text(double value, bool is_float);
+ShortText number_text(double value, bool is_float);
 
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */

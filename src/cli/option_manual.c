@@ -27,15 +27,14 @@ static void print_program(FILE *file, const OptionTable *table) {
 /* Prints the program and what for: the first sentence below "Usage: ...", in one line and without
    its capital. */
 static void print_name(FILE *file, const OptionTable *table) {
-  char purpose[256];
   const char *text = table->usage;
   while (*text == 'U' || *text == ' ') text = strchr(text, '\n') + 1;
-  snprintf(purpose, sizeof purpose, "%.*s", (int)strcspn(text, ".:"), text);
-  *purpose = (char)tolower((unsigned char)*purpose);
-  for (char *c = purpose; (c = strchr(c, '\n'));) *c = ' ';
+  ShortText purpose = text_format("%.*s", (int)strcspn(text, ".:"), text);
+  *purpose.text = (char)tolower((unsigned char)*purpose.text);
+  for (char *c = purpose.text; (c = strchr(c, '\n'));) *c = ' ';
   print_roff(file, table->program);
   fputs(" \\- ", file);
-  print_roff(file, purpose);
+  print_roff(file, purpose.text);
 }
 
 /* Prints the lines above the options and below them. */

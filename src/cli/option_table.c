@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
-#include "base/text.h"
 
 /* Refuses a stack that is too small for a program or, as OpenMP takes the same limit, its threads.
    Runs before main, whose frame alone might not fit. */
@@ -62,10 +61,9 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
     error_set(error, "unknown option '-%c'", optopt);
   else {
     error_set(error, "unknown option '%s'", given);
-    char word[NEAREST_LENGTH + 1];
     const char *name = given + strspn(given, "-");
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
-    Nearest nearest = nearest_to(word);
+    const ShortText word = text_format("%.*s", (int)strcspn(name, "="), name);
+    Nearest nearest = nearest_to(word.text);
     foreach_row (known, table) nearest_try(&nearest, known->name);
     nearest_append(&nearest, "--", error);
   }
@@ -126,24 +124,24 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
 
 enum { COLUMNS = 80, HELP_COLUMN = 26 };
 
-OptionChoices option_choices(const OptionRow *row, const char *between) {
-  OptionChoices choices = {""};
+ShortText option_choices(const OptionRow *row, const char *between) {
+  ShortText choices = {""};
   for (int i = 0; row->choices && row->choices[i]; i++)
     text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
   return choices;
 }
 
 static void print_row(FILE *file, const OptionRow *row) {
-  char left[64], text[512];
-  snprintf(left, sizeof left, "%c%c%c --%s %s", row->letter ? '-' : ' ',
-           row->letter ? row->letter : ' ', row->letter ? ',' : ' ', row->name,
-           row->argument ? row->argument : "");
+  char text[512];
+  const ShortText left =
+      text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+                  row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
   const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
   const bool has_default = row->argument && row->initial && *row->initial;
   snprintf(text, sizeof text, "%s%s%s%s%s%s", option_choices(row, between).text,
            row->choices ? ": " : "", row->help, has_default ? " [" : "",
            has_default ? row->initial : "", has_default ? "]" : "");
-  text_print_wrapped(file, text, fprintf(file, "  %-23s ", left), HELP_COLUMN, COLUMNS);
+  text_print_wrapped(file, text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 
 void option_table_help(const OptionTable *table, FILE *file) {

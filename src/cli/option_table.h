@@ -24,6 +24,7 @@
 #include <stddef.h>
 
 #include "base/output.h"
+#include "base/text.h"
 
 typedef struct OptionRow OptionRow;
 
@@ -124,12 +125,8 @@ void option_table_help(const OptionTable *table, FILE *file);
    with what the table says in place of its marks. option_manual.c */
 void option_table_fill(const OptionTable *table, FILE *template, FILE *file);
 
-typedef struct {
-  char text[128];
-} OptionChoices;
-
 /* Returns the values of a choice or a list with `between` between them; "": it has none. */
-OptionChoices option_choices(const OptionRow *row, const char *between);
+ShortText option_choices(const OptionRow *row, const char *between);
 
 enum { OPTION_FILES = 64 }; /* that a table can name, at most */
 

@@ -31,14 +31,14 @@ static void add_fact(Fact **fact, const char *name, const char *value) {
 }
 
 static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
-  char value[OPTIONS_PATH] = "";
+  char value[OPTIONS_PATH];
   add_fact(&fact, "version", MLP_TRAIN_VERSION);
-  snprintf(value, sizeof value, "%d", o->ensemble + o->seeds);
-  add_fact(&fact, o->seeds ? "seeds" : "ensemble", value);
+  add_fact(&fact, o->seeds ? "seeds" : "ensemble", text_format("%d", o->ensemble + o->seeds).text);
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
-  snprintf(value, sizeof value, "a run after epoch %d, step %" PRIu64 " (CRC-32 %08x)", from->epoch,
-           from->step, (unsigned)crc32_z(0, (const void *)from->parameters, size));
-  add_fact(&fact, "resume", *o->resume || *o->init ? value : "");
+  const ShortText run =
+      text_format("a run after epoch %d, step %" PRIu64 " (CRC-32 %08x)", from->epoch, from->step,
+                  (unsigned)crc32_z(0, (const void *)from->parameters, size));
+  add_fact(&fact, "resume", *o->resume || *o->init ? run.text : "");
   foreach_row (row, &options_table) {
     const bool may_differ = /* the same network comes of other values */
         strcmp(row->name, "threads") == 0 || strcmp(row->name, "device-memory") == 0;

@@ -213,13 +213,11 @@ static void test_and_draw(Run *run) {
    before. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
-  char last[64] = "", best[64];
-  if (*run->best)
-    snprintf(last, sizeof last, ": the network after epoch %d, for --resume", at->epoch);
-  snprintf(best, sizeof best, ": that after epoch %d, the best, %.2f%%", at->best_epoch,
-           100 * at->best_accuracy);
-  run_files_say_wrote(run->report, run->save, last);
-  if (run->best_saved) run_files_say_wrote(run->report, run->best, best);
+  const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),
+                  best = text_format(": that after epoch %d, the best, %.2f%%", at->best_epoch,
+                                     100 * at->best_accuracy);
+  run_files_say_wrote(run->report, run->save, *run->best ? last.text : "");
+  if (run->best_saved) run_files_say_wrote(run->report, run->best, best.text);
   if (run->log) run_files_say_wrote(run->report, run->options->log, "");
 }
 
@@ -227,24 +225,23 @@ static void say_what_was_written(const Run *run) {
 static void say_interrupted(const Run *run, bool tests, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   const char *test = options_test_file(run->options);
-  char when[32] = "after the last epoch", rank[32] = "", command[OPTIONS_PATH],
-       network[OPTIONS_PATH], file[OPTIONS_PATH];
+  char command[OPTIONS_PATH], network[OPTIONS_PATH], file[OPTIONS_PATH];
+  ShortText when = {"after the last epoch"}, rank = {""};
   if (!tests)
-    snprintf(when, sizeof when, "%s epoch %d", at->step > 0 ? "in" : "after",
-             at->epoch + (at->step > 0));
-  if (!tests && run->config.ranks) snprintf(rank, sizeof rank, "rank %d was ", run->signalled);
+    when = text_format("%s epoch %d", at->step > 0 ? "in" : "after", at->epoch + (at->step > 0));
+  if (!tests && run->config.ranks) rank = text_format("rank %d was ", run->signalled);
   text_shell_word(command, sizeof command, run->options->words[0]);
   text_shell_word(network, sizeof network, run->save);
   text_shell_word(file, sizeof file, test ? test : "FILE");
   if (!*run->save)
-    error_set(error, "%sinterrupted %s: the network is lost, --save FILE would have saved it", rank,
-              when);
+    error_set(error, "%sinterrupted %s: the network is lost, --save FILE would have saved it",
+              rank.text, when.text);
   else if (tests)
-    error_set(error, "interrupted %s: %s --load %s --evaluate --test %s tests it", when, command,
-              network, file);
+    error_set(error, "interrupted %s: %s --load %s --evaluate --test %s tests it", when.text,
+              command, network, file);
   else
-    error_set(error, "%sinterrupted %s: continue with %s --resume %s", rank, when, command,
-              network);
+    error_set(error, "%sinterrupted %s: continue with %s --resume %s", rank.text, when.text,
+              command, network);
 }
 
 static bool train(Run *run, Error *error) {

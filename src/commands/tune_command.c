@@ -33,16 +33,14 @@ static double lowest_good_rate(const RateTest *t) {
 }
 
 /* Trains a new, resident trainer's network in shuffled order at rates from LOW to HIGH, up to where
-   the loss diverges. Fails if a file or the engine does, if a signal ends it, or if there are too
-   few steps to find a rate by. */
+   the loss diverges. Fails if a file or the engine does, if a signal ends it, which main tells, or
+   if there are too few steps to find a rate by. */
 static bool test_rates(Trainer *trainer, RateTest *test, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   Engine *engine = trainer->engine;
   const Training *training = &engine->config.training;
   *test = (RateTest){0};
-  const TrainerResult loaded = trainer_load(trainer, &events, error);
-  if (loaded == TRAINER_STOPPED) return error_set(error, "interrupted");
-  if (loaded == TRAINER_FAILED) return false;
+  if (trainer_load(trainer, &events, error) != TRAINER_DONE) return false;
   const uint64_t rows = trainer->train_rows, steps = ceil_div(rows, (uint64_t)training->batch);
   const int rates = steps < RATES_MOST ? (int)steps : RATES_MOST;
   if (rates < FEWEST)
@@ -54,7 +52,7 @@ static bool test_rates(Trainer *trainer, RateTest *test, Error *error) {
   double lowest = INFINITY;
   for (int i = 0; i < rates && !test->diverged; i++) {
     EngineSums sums;
-    if (interrupt_pending()) return error_set(error, "interrupted");
+    if (interrupt_pending()) return false;
     const double rate = LOW * pow(HIGH / LOW, (double)i / (rates - 1));
     range.learning_rate = (float)rate;
     range.first_step = range.updates = test->steps;
@@ -87,9 +85,7 @@ void command_without(const Options *o, const char *names, char *command, size_t 
   for (int i = 0; i < o->word_count; i++) {
     const char *word = o->words[i];
     const int length = (int)strcspn(word, "=");
-    char name[64];
-    snprintf(name, sizeof name, " %.*s ", length, word);
-    if (strstr(names, name)) {
+    if (strstr(names, text_format(" %.*s ", length, word).text)) {
       i += !word[length];
       continue;
     }
@@ -99,8 +95,8 @@ void command_without(const Options *o, const char *names, char *command, size_t 
 }
 
 static void say(const Options *o, const RateTest *test, Report *report) {
-  char command[4 * OPTIONS_PATH], rate[32];
-  snprintf(rate, sizeof rate, "%.2g", test->best);
+  char command[4 * OPTIONS_PATH];
+  const ShortText rate = text_format("%.2g", test->best);
   command_without(o, " --tune --lr -l ", command, sizeof command);
   report_note(report, "tune     %" PRIu64 " steps at %d rates from %.2g to %.2g%s", test->steps,
               test->count, test->rate[0], test->rate[test->count - 1],
@@ -108,9 +104,9 @@ static void say(const Options *o, const RateTest *test, Report *report) {
   report_note(report,
               "tune     from a rate of %s on the loss falls no further; up to four times that may "
               "be better still",
-              rate);
+              rate.text);
   run_files_say_wrote(report, o->tune, "");
-  report_note(report, "try      %s --lr %s", command, rate);
+  report_note(report, "try      %s --lr %s", command, rate.text);
 }
 
 bool tune_command(const Options *options, Report *report, Error *error) {

@@ -2,7 +2,6 @@
    together and add their sums. */
 #include "engine/engine.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,9 +64,8 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);
-  const size_t used = min_size(strlen(engine->device), 80), size = sizeof engine->device - used;
-  char where[32] = "";
-  if (hosts > 1) snprintf(where, sizeof where, " on %d hosts", hosts);
-  snprintf(engine->device + used, size, ", %d ranks%s", ranks_count(ranks), where);
+  engine->device[80] = '\0'; /* room for what follows */
+  text_append(engine->device, sizeof engine->device, ", %d ranks%s", ranks_count(ranks),
+              hosts > 1 ? text_format(" on %d hosts", hosts).text : "");
   return engine;
 }

@@ -276,11 +276,10 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = gemm_kernels(0);
   const int threads = config->training.threads, cores = omp_get_num_procs();
-  char of[32] = "";
-  if (threads > cores) snprintf(of, sizeof of, " on %d core%s", cores, cores == 1 ? "" : "s");
-  snprintf(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
-           threads == 1 ? "" : "s", of, cpu->kernels->name);
-  snprintf(engine->reason, sizeof engine->reason, "the CPU engine has no other");
+  const ShortText of = text_format(" on %d core%s", cores, cores == 1 ? "" : "s");
+  text_append(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
+              threads == 1 ? "" : "s", threads > cores ? of.text : "", cpu->kernels->name);
+  strcpy(engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
   const uint64_t batch = (uint64_t)engine_rows(config);
@@ -306,12 +305,11 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
     network_initialise(&config->network, config->training.seed, parameters);
     cpu_write(&cpu->engine, parameters, 1, error);
   } else {
-    char what[256];
-    snprintf(what, sizeof what, "a network of %s, batches of %d and %llu rows on the CPU",
-             network_text(&config->network).text, config->training.batch,
-             (unsigned long long)config->dataset_rows);
-    if (!cpu || memory_allows(cpu->bytes, cpu->most, what, error))
-      error_set(error, "out of memory for %s", what);
+    const ShortText what = text_format("a network of %s, batches of %d and %llu rows on the CPU",
+                                       network_text(&config->network).text, config->training.batch,
+                                       (unsigned long long)config->dataset_rows);
+    if (!cpu || memory_allows(cpu->bytes, cpu->most, what.text, error))
+      error_set(error, "out of memory for %s", what.text);
     if (cpu) cpu_close(&cpu->engine);
   }
   free(parameters);

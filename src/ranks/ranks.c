@@ -178,12 +178,11 @@ static bool is_neighbour(const Ranks *ranks, int r) {
    its launcher asks for its status; T for one that is stopped. The state follows the name, which is
    in brackets and may have any bytes. */
 static char state_of(const Ranks *ranks, int r) {
-  char path[32], text[256];
+  char text[256];
   const int process = (int)ranks->peers[r].process;
   if (!is_neighbour(ranks, r)) return '\0';
   if (kill(process, 0) != 0 && errno == ESRCH) return 'X';
-  snprintf(path, sizeof path, "/proc/%d/stat", process);
-  FILE *file = fopen(path, "r");
+  FILE *file = fopen(text_format("/proc/%d/stat", process).text, "r");
   const size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
   if (file) fclose(file);
   text[size] = '\0';
@@ -214,7 +213,6 @@ static void look_who_is_gone(Ranks *ranks) {
 
 /* The first rank of its host that is not stopped names one that is, once. */
 static void name_who_is_stopped(Ranks *ranks) {
-  char sentence[160];
   int stopped = -1, left_before = 0;
   for (int r = 0; r < ranks->place.count; r++) {
     if (!is_neighbour(ranks, r)) continue;
@@ -224,10 +222,10 @@ static void name_who_is_stopped(Ranks *ranks) {
       stopped = r;
   }
   if (stopped < 0) return;
-  snprintf(sentence, sizeof sentence,
-           "rank %d, process %d on %s, is stopped: the others wait until it goes on (kill -CONT)",
-           stopped, (int)ranks->peers[stopped].process, ranks->peers[stopped].host);
-  if (left_before == 0) ranks->say(sentence);
+  const ShortText sentence = text_format(
+      "rank %d, process %d on %s, is stopped: the others wait until it goes on (kill -CONT)",
+      stopped, (int)ranks->peers[stopped].process, ranks->peers[stopped].host);
+  if (left_before == 0) ranks->say(sentence.text);
   ranks->say = NULL;
 }
 

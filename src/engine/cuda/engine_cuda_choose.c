@@ -2,7 +2,6 @@
    calls CUDA. */
 #include "engine/cuda/cuda_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The rows of a batch, and parameters times rows, from which on the kernels for wide layers are
@@ -50,11 +49,10 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const bool has_terms = fusion == FUSION_LAYER || fusion == FUSION_STEP;
   const bool has_bf16 = limits->capability >= 80;
   if (!has_terms || !has_bf16) engine->config.training.precision = PRECISION_FP32;
-  const size_t used = strlen(engine->reason);
-  snprintf(engine->reason + used, sizeof engine->reason - used, ", at %s",
-           !has_terms  ? "fp32"
-           : !has_bf16 ? "fp32: no bf16 tensor cores"
-                       : "tf32");
+  text_append(engine->reason, sizeof engine->reason, ", at %s",
+              !has_terms  ? "fp32"
+              : !has_bf16 ? "fp32: no bf16 tensor cores"
+                          : "tf32");
 }
 
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
@@ -72,10 +70,10 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     return error_set(error, "level exercise takes one rank, the optimizer sgd, no label smoothing, "
                             "no dropout and no average of weights");
   if (asked != FUSION_AUTO) {
-    snprintf(engine->reason, sizeof engine->reason, "as asked");
+    strcpy(engine->reason, "as asked");
   } else if (!why_not) {
     engine->config.training.fusion = FUSION_EPOCH;
-    snprintf(engine->reason, sizeof engine->reason, "the fastest level");
+    strcpy(engine->reason, "the fastest level");
   } else {
     engine->config.training.fusion = FUSION_STEP;
     const EngineConfig *c = &engine->config;
@@ -97,7 +95,6 @@ void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
                  training_pixel_factor(&c->training).is_default &&
                  (limits->wide == WIDE_WHERE_POSSIBLE || faster);
   if (!engine->wide) return;
-  const size_t used = strlen(engine->reason);
-  snprintf(engine->reason + used, sizeof engine->reason - used, ", wide layers by %s",
-           limits->wide_by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
+  text_append(engine->reason, sizeof engine->reason, ", wide layers by %s",
+              limits->wide_by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
 }
