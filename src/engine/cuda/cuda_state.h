@@ -59,10 +59,19 @@ typedef struct {
   ResultSums *d_sums; /* sums */
 } Replay;
 
+/* A graph of steps. */
+typedef struct {
+  cudaGraphExec_t graph; /* NULL: not made yet */
+  uint64_t steps;        /* whole ones */
+  int rest;              /* rows of one more, 0: there is none */
+} StepGraph;
+
 /* The sums of gradients over ranks. */
 typedef struct {
-  struct ncclComm *comm;        /* NULL: one process trains, or the others are gone */
-  bool allocates, shares;       /* NCCL has allocated d_gradient; all ranks may read and write it */
+  struct ncclComm *comm; /* NULL: one process trains, or the others are gone */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* by NCCL; NULL: by CUDA */
+  cudaError_t (*release)(void *pointer);
+  bool shares;                  /* all ranks may read and write d_gradient */
   cudaStream_t stream, updates; /* of the sums, and of the updates by them */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* of the layers of a bucket that begins there */
@@ -120,13 +129,11 @@ struct CudaEngine {
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;
 
-  cudaGraphExec_t many_steps, one_step, last_steps; /* level step */
-  uint32_t positions_before;                        /* of the range before this one */
-  uint64_t steps_of_last;                           /* whole steps */
-  int rows_of_last;                                 /* of one more, 0: there is none */
-  const uint8_t *d_captured;                        /* the d_train_on that they read */
-  EpochPlan plan;                                   /* level epoch */
-  float *d_gram;                                    /* its products of pixels */
+  StepGraph many_steps, one_step, last_steps; /* level step */
+  uint32_t positions_before;                  /* of the range before this one */
+  const uint8_t *d_captured;                  /* the d_train_on that they read */
+  EpochPlan plan;                             /* level epoch */
+  float *d_gram;                              /* its products of pixels */
   void *d_mail;
   void *d_work; /* of the gradient updates */
   uint32_t stamp;

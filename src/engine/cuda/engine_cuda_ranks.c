@@ -49,6 +49,12 @@ bool engine_cuda_take(Ranks *ranks, Error *error) {
   return good;
 }
 
+/* Makes work queued on `stream` from now on wait for all that `other` has queued. */
+static cudaError_t follow(cudaStream_t stream, cudaStream_t other, cudaEvent_t event) {
+  TRY(cudaEventRecord(event, other));
+  return cudaStreamWaitEvent(stream, event, 0);
+}
+
 #ifdef HAVE_NCCL
 
 #include <dlfcn.h>
@@ -114,6 +120,14 @@ static bool nccl_done(ncclResult_t result, const char *what, Error *error) {
   return false;
 }
 
+static cudaError_t allocate_by_nccl(void **pointer, size_t bytes) {
+  return nccl.mem_alloc(pointer, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+static cudaError_t free_by_nccl(void *pointer) {
+  return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
+}
+
 /* The blocks of a sum. NCCL would take as many as fill NVLink when nothing runs beside them, 7 on
    an H200; beside the kernels of products each moves a fifth of that, and a sum that is late holds
    multiprocessors that the next kernel counts on. */
@@ -137,6 +151,11 @@ bool sums_open(CudaEngine *e, Error *error) {
           "meeting the other ranks", error))
     return false;
   s->comm = comm;
+  /* Ranks of a host can share what NCCL has allocated: see share_gradient. */
+  if (nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register) {
+    s->allocate = allocate_by_nccl;
+    s->release = free_by_nccl;
+  }
   bool good = cuda_done(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                         "asking for priorities", error) &&
               cuda_stream(e, &s->stream, highest, error) &&
@@ -144,23 +163,6 @@ bool sums_open(CudaEngine *e, Error *error) {
               cuda_event(e, &s->summed, error);
   for (int l = 0; good && l < NETWORK_MAX_LAYERS; l++) good = cuda_event(e, &s->updated[l], error);
   return good;
-}
-
-static cudaError_t allocate_by_nccl(void **pointer, size_t bytes) {
-  return nccl.mem_alloc(pointer, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-
-static cudaError_t free_by_nccl(void *pointer) {
-  return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
-}
-
-/* Ranks of a host can share what NCCL has allocated: see share_gradient. */
-static bool take_gradient(CudaEngine *e, Error *error) {
-  const size_t count = e->engine.config.network.floats;
-  e->sums.allocates = e->sums.comm && nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register;
-  return e->sums.allocates ? cuda_array_by(e, allocate_by_nccl, free_by_nccl, &e->d_gradient, count,
-                                           sizeof(float), error)
-                           : cuda_array(e, &e->d_gradient, count, sizeof(float), error);
 }
 
 /* Gives the ranks of a host a window to each other's gradients. NCCL then adds by kernels that read
@@ -186,15 +188,13 @@ static void sums_break(CudaEngine *e) {
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
   RankSums *s = &e->sums;
   float *d = e->d_gradient + first;
-  TRY(cudaEventRecord(s->ready, e->compute));
-  TRY(cudaStreamWaitEvent(s->stream, s->ready, 0));
+  TRY(follow(s->stream, e->compute, s->ready));
   ncclResult_t result = s->comm ? ncclSuccess : ncclInvalidUsage;
-  if (result == ncclSuccess && s->allocates && !s->shares) result = share_gradient(e);
+  if (result == ncclSuccess && s->allocate && !s->shares) result = share_gradient(e);
   if (result == ncclSuccess)
     result = nccl.all_reduce(d, d, count, ncclFloat32, ncclSum, s->comm, s->stream);
   if (result != ncclSuccess) return cudaErrorUnknown;
-  TRY(cudaEventRecord(s->summed, s->stream));
-  return cudaStreamWaitEvent(s->updates, s->summed, 0);
+  return follow(s->updates, s->stream, s->summed);
 }
 
 #else
@@ -203,10 +203,6 @@ bool sums_open(CudaEngine *e, Error *error) {
   return !e->engine.config.ranks ||
          error_set(error, "ranks on GPUs need NCCL, but this program was built without it: build "
                           "with NCCL_HOME=, the folder above its include/, or use --device cpu");
-}
-
-static bool take_gradient(CudaEngine *e, Error *error) {
-  return cuda_array(e, &e->d_gradient, e->engine.config.network.floats, sizeof(float), error);
 }
 
 void sums_close(CudaEngine *e) {
@@ -227,14 +223,15 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
 #endif
 
 bool sums_array(CudaEngine *e, Error *error) {
-  const size_t bytes = e->engine.config.network.floats * sizeof(float);
-  return take_gradient(e, error) &&
+  const size_t count = e->engine.config.network.floats, bytes = count * sizeof(float);
+  return (e->sums.allocate ? cuda_array_by(e, e->sums.allocate, e->sums.release, &e->d_gradient,
+                                           count, sizeof(float), error)
+                           : cuda_array(e, &e->d_gradient, count, sizeof(float), error)) &&
          cuda_done(cudaMemsetAsync(e->d_gradient, 0, bytes, e->compute), "clearing", error);
 }
 
 cudaError_t sums_follow(CudaEngine *e) {
-  TRY(cudaEventRecord(e->sums.ready, e->compute));
-  return cudaStreamWaitEvent(e->sums.updates, e->sums.ready, 0);
+  return follow(e->sums.updates, e->compute, e->sums.ready);
 }
 
 cudaError_t sums_updated(CudaEngine *e, int first, int end) {

@@ -116,10 +116,11 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* Queues the steps of `count` batches, the first at d_state's position, of each of which this
-   process has `rows` rows at most, and one more of `rest`, 0: none. */
-static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int rest) {
+/* Queues the steps of `count` batches, the first at d_state's position, and one more in which this
+   process has `rest` rows, 0: none. */
+static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
+  const int rows = engine_rows(config);
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
   view.smoothing = config->training.label_smoothing;
@@ -140,23 +141,23 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rows, int 
 
 /* Makes a graph of steps as above. Then the state moves on, so that the same graph launched again
    trains on the next steps. */
-static cudaError_t capture_steps(CudaEngine *e, uint64_t count, int rows, int rest,
-                                 cudaGraphExec_t *out) {
+static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
-  const uint64_t positions = (count + (rest > 0)) * (uint64_t)e->engine.config.training.batch;
-  cudaError_t status = steps_by_kernel(e, count, rows, rest);
+  const uint64_t positions =
+      (of->steps + (of->rest > 0)) * (uint64_t)e->engine.config.training.batch;
+  cudaError_t status = steps_by_kernel(e, of->steps, of->rest);
   if (status == cudaSuccess) status = launch_advance(e->d_state, (uint32_t)positions, e->compute);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
   if (status == cudaSuccess) status = captured;
-  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
+  if (status == cudaSuccess) status = cudaGraphInstantiate(&of->graph, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   return status;
 }
 
-static void forget_graph(cudaGraphExec_t *graph) {
-  if (*graph) cudaGraphExecDestroy(*graph);
-  *graph = NULL;
+static void forget_graph(StepGraph *of) {
+  if (of->graph) cudaGraphExecDestroy(of->graph);
+  of->graph = NULL;
 }
 
 void steps_forget(CudaEngine *e) {
@@ -165,16 +166,14 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues whole steps by replaying graphs. */
-static cudaError_t whole_steps_by_graph(CudaEngine *e, uint64_t steps) {
-  const int rows = engine_rows(&e->engine.config);
-  if (steps >= GRAPH_STEPS && !e->many_steps)
-    TRY(capture_steps(e, GRAPH_STEPS, rows, 0, &e->many_steps));
-  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
-    TRY(cudaGraphLaunch(e->many_steps, e->compute));
-  if (steps > 0 && !e->one_step) TRY(capture_steps(e, 1, rows, 0, &e->one_step));
-  for (; steps > 0; steps--) TRY(cudaGraphLaunch(e->one_step, e->compute));
-  return cudaSuccess;
+/* Queues so many steps by a graph, which is made anew if it has others. */
+static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
+  if (steps == 0 && rest == 0) return cudaSuccess;
+  if (by->steps != steps || by->rest != rest) forget_graph(by);
+  by->steps = steps;
+  by->rest = rest;
+  if (!by->graph) TRY(capture_steps(e, by));
+  return cudaGraphLaunch(by->graph, e->compute);
 }
 
 /* The steps of a range; the last may be short. That has a graph of its own: kernels for all rows of
@@ -185,20 +184,16 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
                  positions = state.end - state.position;
-  const uint64_t steps = positions / batch;
   const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
+  uint64_t steps = positions / batch;
   const uint64_t last = ranks && positions == e->positions_before ? steps % GRAPH_STEPS : 0;
   e->positions_before = positions;
   if (e->d_captured != e->d_train_on) steps_forget(e);
   e->d_captured = e->d_train_on;
-  TRY(whole_steps_by_graph(e, steps - last));
-  if (last == 0 && rest == 0) return cudaSuccess;
-  if (e->steps_of_last != last || e->rows_of_last != rest) forget_graph(&e->last_steps);
-  e->steps_of_last = last;
-  e->rows_of_last = rest;
-  if (!e->last_steps)
-    TRY(capture_steps(e, last, engine_rows(&e->engine.config), rest, &e->last_steps));
-  return cudaGraphLaunch(e->last_steps, e->compute);
+  for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
+    TRY(launch_steps(e, &e->many_steps, GRAPH_STEPS, 0));
+  for (; steps > last; steps--) TRY(launch_steps(e, &e->one_step, 1, 0));
+  return launch_steps(e, &e->last_steps, last, rest);
 }
 
 /* ---- level epoch -------------------------------------------------------------------------- */
@@ -246,16 +241,16 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_STEP:
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
        NCCL too, may load its kernels in it, which a capture might refuse. */
-    if ((e->library || e->engine.config.ranks) && !e->many_steps && !e->one_step &&
-        !e->last_steps) {
+    if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
+        !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
-      TRY(steps_by_kernel(e, 1, engine_rows(&e->engine.config), 0));
+      TRY(steps_by_kernel(e, 1, 0));
       TRY(cudaStreamSynchronize(e->compute));
       TRY(launch_begin(e->d_state, state, e->compute));
     }
     return steps_by_graph(e, state);
   default:
-    return steps_by_kernel(e, steps, engine_rows(&e->engine.config), 0);
+    return steps_by_kernel(e, steps, 0);
   }
 }
 
