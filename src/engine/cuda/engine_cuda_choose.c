@@ -16,29 +16,30 @@ static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
    1.45 instead of 1.73. */
 static const double RANKS_FROM = 3e8;
 
-/* Sets *why_not to why level epoch cannot serve this engine, or to NULL; fills *plan. */
-static void plan_engine(const EngineConfig *c, const GpuLimits *limits, EpochPlan *plan,
-                        const char **why_not) {
-  const int *size = c->network.size;
+/* Kernels that do not take every network. */
+enum { OF_WIDE = 1, OF_EPOCH = 1 << FUSION_EPOCH, OF_EXERCISE = 1 << FUSION_EXERCISE };
+
+/* Returns what these kernels take where the engine has something else, NULL: they take all of it.
+ */
+static const char *unsuited(const EngineConfig *c, int kernels) {
+  const Training *t = &c->training;
   const struct {
-    bool holds;
-    const char *why_not;
-  } reasons[] = {
-      {c->training.rule.kind != OPTIMIZER_SGD, "level epoch takes the optimizer sgd"},
-      {c->training.label_smoothing > 0, "level epoch takes no label smoothing"},
-      {training_drops(&c->training), "level epoch takes no dropout"},
-      {c->training.ema > 0, "level epoch takes no average of weights"},
-      {!training_pixel_factor(&c->training).is_default, "level epoch takes pixels over 255 alone"},
-      {c->ranks, "level epoch takes one rank"},
-      {c->network.layers != 3, "level epoch takes two hidden layers"},
+    bool is_other;
+    int kernels;
+    const char *taken;
+  } rules[] = {
+      {t->rule.kind != OPTIMIZER_SGD, OF_EPOCH | OF_EXERCISE, "the optimizer sgd"},
+      {t->label_smoothing > 0, OF_EPOCH | OF_EXERCISE, "no label smoothing"},
+      {training_drops(t), OF_EPOCH | OF_EXERCISE | OF_WIDE, "no dropout"},
+      {t->ema > 0, OF_EPOCH | OF_EXERCISE | OF_WIDE, "no average of weights"},
+      {!training_pixel_factor(t).is_default, OF_EPOCH | OF_WIDE, "pixels over 255 alone"},
+      {c->ranks, OF_EPOCH | OF_EXERCISE, "one rank"},
+      {c->network.layers != 3, OF_EPOCH, "two hidden layers"},
+      {c->network.layers == 1, OF_WIDE, "hidden layers"},
   };
-  for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-    if (reasons[i].holds) {
-      *why_not = reasons[i].why_not;
-      return;
-    }
-  plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->training.batch}, limits, plan,
-             why_not);
+  foreach (rule, rules)
+    if (rule->is_other && rule->kernels & kernels) return rule->taken;
+  return NULL;
 }
 
 /* Only the products of levels layer and step have a cheaper form, and only with bf16 tensor cores.
@@ -56,19 +57,21 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
 }
 
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
-  const Fusion asked = engine->config.training.fusion;
-  const char *why_not = NULL;
-  if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
-    plan_engine(&engine->config, limits, plan, &why_not);
-  if (asked == FUSION_EPOCH && why_not)
-    return error_set(error, "--fusion epoch cannot run this network here: %s; use --fusion auto",
-                     why_not);
-  if (asked == FUSION_EXERCISE &&
-      (engine->config.training.rule.kind != OPTIMIZER_SGD ||
-       engine->config.training.label_smoothing > 0 || training_drops(&engine->config.training) ||
-       engine->config.training.ema > 0 || engine->config.ranks))
-    return error_set(error, "level exercise takes one rank, the optimizer sgd, no label smoothing, "
-                            "no dropout and no average of weights");
+  const EngineConfig *c = &engine->config;
+  const int *size = c->network.size;
+  const Fusion asked = c->training.fusion;
+  const Fusion level = asked == FUSION_EXERCISE ? asked : FUSION_EPOCH;
+  const char *why_not = unsuited(c, 1 << level);
+  const ShortText takes =
+      text_format("level %s takes %s", training_fusions[level], why_not ? why_not : "");
+  if (why_not)
+    why_not = takes.text;
+  else if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
+    plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->training.batch}, limits, plan,
+               &why_not);
+  if (asked == level && why_not)
+    return error_set(error, "--fusion %s cannot run this network here: %s; use --fusion auto",
+                     training_fusions[level], why_not);
   if (asked != FUSION_AUTO) {
     strcpy(engine->reason, "as asked");
   } else if (!why_not) {
@@ -76,10 +79,10 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan
     strcpy(engine->reason, "the fastest level");
   } else {
     engine->config.training.fusion = FUSION_STEP;
-    const EngineConfig *c = &engine->config;
     const bool waits = c->ranks && (double)c->network.parameters * engine_rows(c) < RANKS_FROM;
-    snprintf(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not,
-             waits ? "; with so little to do, one alone is faster" : "");
+    *engine->reason = '\0';
+    text_append(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not,
+                waits ? "; with so little to do, one alone is faster" : "");
   }
   choose_precision(engine, limits);
   return true;
@@ -90,9 +93,7 @@ void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   const bool has_products = c->training.fusion == FUSION_LAYER || c->training.fusion == FUSION_STEP;
   const double parameters = (double)c->network.parameters, rows = engine_rows(c);
   const bool faster = rows >= WIDE_FROM_ROWS && parameters * rows >= WIDE_FROM;
-  engine->wide = limits->wide != WIDE_NEVER && has_products && c->network.layers > 1 &&
-                 !training_drops(&c->training) && c->training.ema == 0 &&
-                 training_pixel_factor(&c->training).is_default &&
+  engine->wide = limits->wide != WIDE_NEVER && has_products && !unsuited(c, OF_WIDE) &&
                  (limits->wide == WIDE_WHERE_POSSIBLE || faster);
   if (!engine->wide) return;
   text_append(engine->reason, sizeof engine->reason, ", wide layers by %s",
