@@ -19,10 +19,12 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
   OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .takers = (TAKERS),       \
              .resume = (RESUME))
 
-/* Rows whose field has the option's name; an option without argument, and a file that is written,
-   which one run has. */
-#define ROW(FIELD, ARGUMENT, INITIAL, KIND, TAKERS, RESUME, ...)                                   \
-  NAMED(#FIELD, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, __VA_ARGS__)
+/* Rows whose field has the option's name: a setting of training; any other option; one without
+   argument, and a file that is written, which one run has. */
+#define SETTING(FIELD, ARGUMENT, INITIAL, KIND, ...)                                               \
+  NAMED(#FIELD, ARGUMENT, INITIAL, KIND, training.FIELD, __VA_ARGS__)
+#define ROW(FIELD, ARGUMENT, INITIAL, KIND, ...)                                                   \
+  NAMED(#FIELD, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__)
 #define FLAG(FIELD, TAKERS, ...) ROW(FIELD, NULL, NULL, option_yes_no, TAKERS, ONE_RUN, __VA_ARGS__)
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
@@ -61,20 +63,20 @@ enum {
 
 /* clang-format off */
 static const OptionRow table[] = {
-  NAMED("hidden", "SIZES", "300,100", option_sizes, training.hidden, TRAINING, RESUME_FREE,
+  SETTING(hidden, "SIZES", "300,100", option_sizes, TRAINING, RESUME_FREE,
       "sizes of the hidden layers, or none",
       GROUP("network")),
-  NAMED("classes", "N", "10", option_whole, training.classes, TRAINING, RESUME_FREE,
+  SETTING(classes, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
   ROW(names, "FILE", "", option_list_or_path, ALL & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
       READS("txt")),
 
-  NAMED("epochs", "N", "10", option_whole, training.epochs, TRAINING, RESUME_FREE,
+  SETTING(epochs, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "passes over the training file",
       RANGE(1, 1000000), SHORT('e'), GROUP("training")),
-  NAMED("batch", "ROWS", "64", option_whole, training.batch, TRAINING, RESUME_EPOCH,
+  SETTING(batch, "ROWS", "64", option_whole, TRAINING, RESUME_EPOCH,
       "rows per training step",
       RANGE(1, 65536), SHORT('b')),
   NAMED("lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
@@ -101,11 +103,11 @@ static const OptionRow table[] = {
   NAMED("label-smoothing", "E", "0", option_number, training.label_smoothing, NO_PLAIN_STEP, RESUME_FREE,
       "share of a training row's target that all classes have equally",
       RANGE(0, 0.9)),
-  NAMED("dropout", "P", "0", option_shares, training.dropout, NO_PLAIN_STEP, RESUME_FREE,
+  SETTING(dropout, "P", "0", option_shares, NO_PLAIN_STEP, RESUME_FREE,
       "share of a hidden layer's activations that a training step drops; or a share for each of "
       "these layers",
       RANGE(0, 0.95)),
-  NAMED("ema", "D", "0", option_number, training.ema, NO_PLAIN_STEP, RESUME_FREE,
+  SETTING(ema, "D", "0", option_number, NO_PLAIN_STEP, RESUME_FREE,
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
   NAMED("lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
@@ -120,10 +122,10 @@ static const OptionRow table[] = {
   NAMED("early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN | FOR_TUNE | LEVELS, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
-  NAMED("augment", "LIST", "none", option_strengths, training.augment, TRAINING, RESUME_EPOCH,
+  SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S: up to strength S",
       CHOICES(augmentations)),
-  NAMED("seed", "N", "1", option_whole64, training.seed, TRAINING, RESUME_ROWS,
+  SETTING(seed, "N", "1", option_whole64, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
   ROW(ensemble, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
@@ -160,23 +162,23 @@ static const OptionRow table[] = {
   NAMED("std", "S", "1", option_number, training.pixels.std, ALL & ~AT_EPOCH, RESUME_SAME,
       "divisor of each pixel after that",
       RANGE(1e-6, 1e6)),
-  NAMED("resident", "WHEN", "auto", option_choice, training.resident, TRAINING, RESUME_EPOCH,
+  SETTING(resident, "WHEN", "auto", option_choice, TRAINING, RESUME_EPOCH,
       "whether all rows stay on the device; else they are streamed every epoch",
       CHOICES(residencies)),
 
   ROW(device, "NAME", "auto", option_choice, ALL, RESUME_FREE,
       "where to train; auto: a CUDA GPU if one works, else the CPU",
       CHOICES(devices), SHORT('d'), GROUP("device")),
-  NAMED("device-memory", "MB", "0", option_megabytes, training.device_memory, ALL, RESUME_FREE,
+  NAMED("device-memory", "MB", "0", option_megabytes, training.device_memory, ALL, RANKS_FREE,
       "GPU memory to use at most; 0: no limit",
       RANGE(0, 1000000000)),
-  NAMED("fusion", "LEVEL", "auto", option_choice, training.fusion, ALL, RESUME_FREE,
+  SETTING(fusion, "LEVEL", "auto", option_choice, ALL, RESUME_FREE,
       "level of kernel fusion on a GPU; auto: the fastest",
       CHOICES(training_fusions), SHORT('f')),
-  NAMED("precision", "P", "fp32", option_choice, training.precision, ALL, RESUME_FREE,
+  SETTING(precision, "P", "fp32", option_choice, ALL, RESUME_FREE,
       "precision of matrix products at fusion levels layer and step",
       CHOICES(precisions)),
-  NAMED("threads", "N", "0", option_whole, training.threads, ALL, RESUME_FREE,
+  SETTING(threads, "N", "0", option_whole, ALL, RANKS_FREE,
       "CPU threads; 0: one per core",
       RANGE(0, 1024), SHORT('t')),
 

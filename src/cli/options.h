@@ -50,6 +50,7 @@ extern const char *const options_optimizers[]; /* names in the order of optimize
 /* A rule says if a run that --resume continues may have another value than the saved one. */
 typedef enum {
   ONE_RUN = 1,  /* not saved: it says what one run prints, draws, writes or loads */
+  RANKS_FREE,   /* saved, and may change, from rank to rank too */
   RESUME_FREE,  /* saved, and may change */
   RESUME_EPOCH, /* may not change in the middle of an epoch */
   RESUME_ROWS,  /* nor, if rows are held out, at all: which rows were trained on depends on it */
