@@ -71,25 +71,22 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Makes numbers below 1e-38 count as 0 in this thread until restore_denormals. The momentum of a
-   weight that is no longer trained fades to such numbers, which slow some processors down a
-   hundredfold. */
-static unsigned flush_denormals(void) {
+/* Makes numbers below 1e-38 count as 0 in this thread, or count again. The momentum of a weight
+   that is no longer trained fades to such numbers, which slow some processors down a hundredfold.
+ */
+static void flush_denormals(bool flush) {
 #ifdef __SSE2__
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040); /* flush to zero, denormals are zero */
-  return before;
+  const unsigned both = 0x8040; /* flush to zero, denormals are zero */
+  _mm_setcsr(flush ? _mm_getcsr() | both : _mm_getcsr() & ~both);
 #else
-  return 0;
+  (void)flush;
 #endif
 }
 
-static void restore_denormals(unsigned before) {
-#ifdef __SSE2__
-  _mm_setcsr(before);
-#else
-  (void)before;
-#endif
+/* Makes the calling thread one of a parallel region's team, until flush_denormals(false). */
+static Team join_team(void) {
+  flush_denormals(true);
+  return (Team){(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
 }
 
 static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
@@ -99,11 +96,10 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   cpu->failed = false;
 #pragma omp parallel num_threads(engine->config.training.threads)
   {
-    const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
-    const unsigned before = flush_denormals();
+    const Team team = join_team();
     uint64_t s = 0;
     while (s < range->steps && cpu_train_step(cpu, range, range->first_step + s, team)) s++;
-    restore_denormals(before);
+    flush_denormals(false);
   }
   return !cpu->failed || error_set(error, "%s", cpu->failure.text);
 }
@@ -118,8 +114,7 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
   const size_t classes = last->outputs;
 #pragma omp parallel num_threads(engine->config.training.threads)
   {
-    const Team team = {(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
-    const unsigned before = flush_denormals();
+    const Team team = join_team();
     for (uint64_t first = 0; first < rows; first += cpu->capacity) {
       const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
       cpu_forward_rows(cpu, &range, first, count, team);
@@ -127,7 +122,7 @@ static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float
       OWN_ROWS (r, logits ? count : 0, team)
         memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
     }
-    restore_denormals(before);
+    flush_denormals(false);
   }
   return true;
 }
