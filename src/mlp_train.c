@@ -141,9 +141,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
     return OPTIONS_USAGE;
   }
   if (options->dry_run) return OPTIONS_RUN;
-  run_files_leave(options, ranks);
-  run_files_settle(options);
-  if (!run_files_are_right(options, error))
+  if (!run_files_settle(options, ranks, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
   if (options->load.count == 0 && /* whose networks say how many classes they have */
       !class_names_read(options->names, options->training.classes, &from->names, error))

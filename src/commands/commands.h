@@ -73,24 +73,19 @@ bool predict_command(const Options *options, Report *report, Error *error);
    them fail, with the same sentence. NULL for `ranks`: true. agreement.c */
 bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error);
 
-/* Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch puts it. A run on
-   another file than MNIST's that validation rows judge does without MNIST's default test file.
-   A page of a saved network does without that file, too. run_files.c
- */
-void run_files_settle(Options *options);
+/* Settles what the run reads and writes, before anything is opened. Looks for MNIST in data/, then
+   in the user's cache, where mlp-train-fetch puts it. A run on another file than MNIST's that
+   validation rows judge does without MNIST's default test file. A page of a saved network does
+   without that file, too. Leaves printing and all files that are written to the first rank, if this
+   is another; but the networks of an ensemble to those who train them. False if an output of the
+   run is another of its files, its name promises another format, or the run has no rows for it.
+   run_files.c */
+bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
 /* Saves the trainer's network with these options in `path`, and before that in `best` unless that
    is "". run_files.c */
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
-
-/* Leaves printing and all files that are written to the first rank, if this is another; but the
-   networks of an ensemble to those who train them. */
-void run_files_leave(Options *options, const Ranks *ranks);
-
-/* False if an output of the run is another of its files, its name promises another format, or the
-   run has no rows for it: before anything is opened. run_files.c */
-bool run_files_are_right(const Options *options, Error *error);
 
 /* The option that asks what the network makes of the rows to judge by, NULL: none. run_files.c */
 const char *run_files_judged(const Options *options);

@@ -132,9 +132,8 @@ static bool run(const Options *options, Device *device, Report *report, Error *e
 
 /* True if predictions can begin again: none was printed, and the rows are still there. */
 static bool can_repeat(const Options *o) {
-  if (o->classify || (*o->predict && !*o->output)) return false;
-  const char *rows = *o->predict ? o->predict : options_test_file(o);
-  return !rows || source_can_repeat(rows);
+  return !o->classify && (!*o->predict || *o->output) &&
+         source_can_repeat(*o->predict ? o->predict : options_test_file(o));
 }
 
 bool predict_command(const Options *o, Report *report, Error *error) {

@@ -51,7 +51,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   return good;
 }
 
-void run_files_leave(Options *o, const Ranks *ranks) {
+static void leave_to_first(Options *o, const Ranks *ranks) {
   if (ranks_number(ranks) == 0) return;
   o->quiet = true;
   foreach_row (row, &options_table) {
@@ -117,7 +117,7 @@ static void find_in_cache(char *path, const char *initial) {
   if (length < (int)sizeof cached && access(cached, F_OK) == 0) strcpy(path, cached);
 }
 
-void run_files_settle(Options *o) {
+static void find_mnist(Options *o) {
   Options initial;
   options_default(&initial);
   if (o->load.count == 0 && options_validates(o) && strcmp(o->test, initial.test) == 0 &&
@@ -197,7 +197,9 @@ static bool no_file_is_lost(const Options *o, Error *error) {
   return good;
 }
 
-bool run_files_are_right(const Options *o, Error *error) {
+bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
+  leave_to_first(o, ranks);
+  find_mnist(o);
   if (!no_file_is_lost(o, error)) return false;
   foreach_row (row, &options_table)
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;

@@ -299,8 +299,7 @@ static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
   if (open_trainer(run, error) && train(run, error)) return true;
   const bool able = !c->ranks && source_can_repeat(c->train) && /* training can begin again */
-                    (!c->test || source_can_repeat(c->test)) &&
-                    (!c->validation || source_can_repeat(c->validation));
+                    source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
   const Checkpoint *from = run->from; /* or where the run was saved last, if it was */
   const bool saved_since = run->saved && (!from || run->saved != from->epoch);

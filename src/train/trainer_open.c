@@ -55,7 +55,7 @@ static bool open_readers(Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
   const bool train_is_file = source_can_repeat(c->train);
   /* Every rank reads the files itself: a pipe would give each of them some of its rows. */
-  if (c->ranks && !(train_is_file && (!t->judge || source_can_repeat(t->judge))))
+  if (c->ranks && !(train_is_file && source_can_repeat(t->judge)))
     return error_set(error, "--%s is not a file, but %d ranks read it: give it a file",
                      train_is_file ? trainer_judge_option(t) : "train", ranks_count(c->ranks));
   trainer_close_reader(&t->train);
