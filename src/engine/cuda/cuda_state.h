@@ -39,13 +39,16 @@ typedef struct {
   uint64_t first_row, rows; /* where the staging buffer's rows went last */
 } Staging;
 
-/* The layers of a wide network as planes of fp16 terms: the weights of layer l, its input, and the
-   gradient of that input. */
+/* The layers of a wide network as planes of fp16 terms. Of layer l, from 0, planes are: */
+enum {
+  WIDE_X,                           /* + l: its input (forward_rows, size[l]); of layer 0 pixels */
+  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d NULL: of a head */
+  WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* + l: the gradient of its output (batch, size[l + 1]) */
+  WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
+};
 typedef struct {
-  Planes w[NETWORK_MAX_LAYERS];      /* (size[l + 1], size[l]); d NULL: of a head */
-  Planes x[NETWORK_MAX_LAYERS];      /* (forward_rows, size[l]); of layer 0 pixels */
-  Planes dz[NETWORK_MAX_LAYERS + 1]; /* (batch, size[l]), from 1 on; of the logits too */
-  float *d_scales;                   /* one of each; the first is that of pixels */
+  Planes planes[WIDE_PLANES];
+  float *d_scales; /* one of each; the first is that of pixels */
   uint32_t *d_largest;
 } WideNetwork;
 

@@ -41,7 +41,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   for (int l = first; l < end; l++) {
     p.weight[l - first] = n->weight[l] - start;
     p.bias[l - first] = n->bias[l] - start;
-    p.planes[l - first] = e->wide.w[l];
+    p.planes[l - first] = e->wide.planes[WIDE_W + l];
   }
   return launch_optimizer(batch, config->training.rule, &p, stream);
 }

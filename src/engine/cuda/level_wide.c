@@ -3,19 +3,12 @@
    launch_head takes reads the last hidden activation as floats and leaves planes of gradients. */
 #include "engine/cuda/cuda_state.h"
 
-/* Where the scales stand: of layer l's input, weights and, from 1 on, its input's gradient. */
-enum {
-  X,
-  W = NETWORK_MAX_LAYERS,
-  DZ = 2 * NETWORK_MAX_LAYERS,
-  SCALES = 3 * NETWORK_MAX_LAYERS + 1
-};
-
-static bool allocate_planes(CudaEngine *e, Planes *planes, int scale, int terms, size_t rows,
-                            int columns, Error *error) {
+static bool allocate_planes(CudaEngine *e, int at, int terms, size_t rows, int columns,
+                            Error *error) {
+  Planes *planes = &e->wide.planes[at];
   const size_t plane = rows * planes_pitch(columns), values = (size_t)terms * plane;
   *planes = (Planes){
-      NULL, plane, terms, (int)rows, columns, e->wide.d_scales + scale, &e->d_sums->overflowed};
+      NULL, plane, terms, (int)rows, columns, e->wide.d_scales + at, &e->d_sums->overflowed};
   return cuda_zeros(e, &planes->d, values, sizeof *planes->d, error);
 }
 
@@ -24,22 +17,20 @@ bool wide_allocate(CudaEngine *e, Error *error) {
   const int *size = n->size, terms = bf16_terms(e) - 1, multiplied = n->layers - has_head(e);
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(&e->engine.config);
   const float of_pixels = 255;
-  if (!cuda_array(e, &e->wide.d_scales, SCALES, sizeof(float), error) ||
-      !cuda_array(e, &e->wide.d_largest, SCALES, sizeof(uint32_t), error) ||
+  if (!cuda_array(e, &e->wide.d_scales, WIDE_PLANES, sizeof(float), error) ||
+      !cuda_array(e, &e->wide.d_largest, WIDE_PLANES, sizeof(uint32_t), error) ||
       !cuda_done(cudaMemcpyAsync(e->wide.d_scales, &of_pixels, sizeof of_pixels,
                                  cudaMemcpyHostToDevice, e->compute),
-                 "the first copy", error) ||
-      !allocate_planes(e, &e->wide.x[0], X, 1, rows, size[0], error))
+                 "the first copy", error))
     return false;
-  for (int l = 1; l < n->layers; l++)
-    if (!allocate_planes(e, &e->wide.x[l], X + l, terms, rows, size[l], error) ||
-        !cuda_done(launch_ones(e->wide.x[l], e->compute), "the first launch", error))
-      return false;
   for (int l = 0; l < n->layers; l++) {
-    e->wide.w[l] = (Planes){.terms = terms, .rows = size[l + 1], .columns = size[l]};
-    if ((l < multiplied &&
-         !allocate_planes(e, &e->wide.w[l], W + l, terms, (size_t)size[l + 1], size[l], error)) ||
-        !allocate_planes(e, &e->wide.dz[l + 1], DZ + l, terms, batch, size[l + 1], error))
+    e->wide.planes[WIDE_W + l] = (Planes){.terms = terms, .rows = size[l + 1], .columns = size[l]};
+    if (!allocate_planes(e, WIDE_X + l, l > 0 ? terms : 1, rows, size[l], error) ||
+        (l > 0 && !cuda_done(launch_ones(e->wide.planes[WIDE_X + l], e->compute),
+                             "the first launch", error)) ||
+        (l < multiplied &&
+         !allocate_planes(e, WIDE_W + l, terms, (size_t)size[l + 1], size[l], error)) ||
+        !allocate_planes(e, WIDE_DZ + l, terms, batch, size[l + 1], error))
       return false;
   }
   return true;
@@ -48,37 +39,33 @@ bool wide_allocate(CudaEngine *e, Error *error) {
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound) {
   const Network *n = &e->engine.config.network;
   const size_t r = (size_t)rows;
-  ScaledArray arrays[SCALES];
+  float *d_scales = e->wide.d_scales;
+  ScaledArray arrays[WIDE_PLANES];
   int count = 0;
   for (int l = 0; l < n->layers; l++) {
     const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
-    arrays[count++] = (ScaledArray){layer_at(e, l).d_w, in * out, e->wide.d_scales + W + l, false};
+    arrays[count++] = (ScaledArray){layer_at(e, l).d_w, in * out, d_scales + WIDE_W + l, false};
     if (l > 0)
-      arrays[count++] = (ScaledArray){e->d_activation[l], r * in, e->wide.d_scales + X + l, false};
+      arrays[count++] = (ScaledArray){e->d_activation[l], r * in, d_scales + WIDE_X + l, false};
+    if (trains)
+      arrays[count++] = (ScaledArray){e->d_delta[l + 1], r * out, d_scales + WIDE_DZ + l, true};
   }
-  for (int l = 1; trains && l <= n->layers; l++)
-    arrays[count++] =
-        (ScaledArray){e->d_delta[l], r * (size_t)n->size[l], e->wide.d_scales + DZ + l - 1, true};
   TRY(launch_scales(arrays, count, bound, e->wide.d_largest, e->compute));
   for (int l = 0; l < n->layers; l++)
-    if (e->wide.w[l].d) TRY(launch_split(layer_at(e, l).d_w, e->wide.w[l], e->compute));
+    if (e->wide.planes[WIDE_W + l].d)
+      TRY(launch_split(layer_at(e, l).d_w, e->wide.planes[WIDE_W + l], e->compute));
   return cudaSuccess;
 }
 
-/* Return the batch's rows of layer l's input, and of the gradient of that input. */
-static Planes x_of(const CudaEngine *e, BatchView batch, int l) {
-  Planes x = e->wide.x[l];
-  x.rows = batch.rows;
-  return x;
-}
-static Planes dz_of(const CudaEngine *e, BatchView batch, int l) {
-  Planes dz = e->wide.dz[l];
-  dz.rows = batch.rows;
-  return dz;
+/* Returns the batch's rows of planes. */
+static Planes planes_of(const CudaEngine *e, BatchView batch, int at) {
+  Planes planes = e->wide.planes[at];
+  planes.rows = batch.rows;
+  return planes;
 }
 
 static cudaError_t input(CudaEngine *e, BatchView batch) {
-  return launch_pixel_planes(batch, x_of(e, batch, 0), e->compute);
+  return launch_pixel_planes(batch, planes_of(e, batch, WIDE_X), e->compute);
 }
 
 static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
@@ -86,9 +73,10 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == e->engine.config.network.layers - 1;
   if (last && has_head(e)) return cudaSuccess; /* part of the loss */
-  const Planes y = last ? (Planes){.rows = batch.rows, .columns = at.out} : x_of(e, batch, l + 1);
+  const Planes y =
+      last ? (Planes){.rows = batch.rows, .columns = at.out} : planes_of(e, batch, WIDE_X + l + 1);
   const bool wanted = last || (l == e->engine.config.network.layers - 2 && has_head(e));
-  return launch_wide_forward(x_of(e, batch, l), e->wide.w[l], at.d_b, y,
+  return launch_wide_forward(planes_of(e, batch, WIDE_X + l), e->wide.planes[WIDE_W + l], at.d_b, y,
                              wanted ? e->d_activation[l + 1] : NULL, !last, e->compute);
 }
 
@@ -96,24 +84,25 @@ static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
   const int last = e->engine.config.network.layers - 1;
   const LayerUpdate at = layer_at(e, last);
   if (!trains || !has_head(e)) return level_layer.loss(e, batch, trains);
-  return launch_wide_head(batch, at.d_x, at.d_w, at.d_b, dz_of(e, batch, last + 1),
-                          dz_of(e, batch, last), e->results, e->compute);
+  return launch_wide_head(batch, at.d_x, at.d_w, at.d_b, planes_of(e, batch, WIDE_DZ + last),
+                          planes_of(e, batch, WIDE_DZ + last - 1), e->results, e->compute);
 }
 
 static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   const int last = e->engine.config.network.layers - 1;
-  const Planes above = dz_of(e, batch, l + 1);
+  const Planes above = planes_of(e, batch, WIDE_DZ + l);
   if (l == 0 || (l == last && has_head(e))) return cudaSuccess;
   if (l == last) TRY(launch_split(e->d_delta[last + 1], above, e->compute));
-  return launch_wide_backward(above, e->wide.w[l], x_of(e, batch, l), dz_of(e, batch, l),
-                              e->compute);
+  return launch_wide_backward(above, e->wide.planes[WIDE_W + l], planes_of(e, batch, WIDE_X + l),
+                              planes_of(e, batch, WIDE_DZ + l - 1), e->compute);
 }
 
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   WideUpdate updates[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++)
     updates[l - first] =
-        (WideUpdate){x_of(e, batch, l), dz_of(e, batch, l + 1), e->wide.w[l], layer_at(e, l)};
+        (WideUpdate){planes_of(e, batch, WIDE_X + l), planes_of(e, batch, WIDE_DZ + l),
+                     e->wide.planes[WIDE_W + l], layer_at(e, l)};
   return launch_wide_updates(batch, update_rule(e), updates, end - first, e->compute);
 }
 
