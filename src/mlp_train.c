@@ -46,7 +46,7 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
     return error_set(error,
                      "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
                      "--early-stop goes on, or 0, which never stops",
-                     now->resume, from->best_epoch, waited, waited == 1 ? "" : "s");
+                     now->resume, from->best_epoch, waited, plural(waited));
   if (now->training.pixels.max == OPTIONS_AUTO)
     now->training.pixels.max = saved->training.pixels.max;
   other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);

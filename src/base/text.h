@@ -36,6 +36,11 @@ typedef struct {
 /* Returns what printf would print. */
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns the ending of a noun that is counted. */
+static inline const char *plural(int count) {
+  return count == 1 ? "" : "s";
+}
+
 /* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
 ShortText number_text(double value, bool is_float);
 

@@ -296,7 +296,7 @@ const char *options_validation_file(const Options *options) {
 }
 
 bool options_validates(const Options *options) {
-  return options_hold_out(options) > 0 || options_validation_file(options);
+  return option_share(options->validation) != 0; /* NAN of a file */
 }
 
 const char *options_test_file(const Options *options) {
@@ -369,7 +369,7 @@ static bool check_dropout(const Options *o, Error *error) {
   const int shares = o->training.dropout.count, layers = o->training.hidden.count;
   if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
   return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
-                   shares == 1 ? "" : "s", layers, layers == 1 ? "" : "s");
+                   plural(shares), layers, plural(layers));
 }
 
 static bool check_level(const Options *o, Error *error) {

@@ -25,6 +25,7 @@ typedef struct {
   Value value[VALUES_MOST];
   int count;
   bool ranges, logarithmic;
+  double low, high; /* where it ranges */
 } Searched;
 
 typedef struct {
@@ -72,8 +73,10 @@ static bool add_value(Searched *to, char *text, Error *error) {
   if (rest) *rest = '\0';
   if (high) *high++ = '\0';
   if (!keep_value(to, text, error) || (high && !keep_value(to, high, error))) return false;
-  const double low = strtod(text, NULL), top = high ? strtod(high, NULL) : 0;
-  return !high || (low < top && (low > 0 || !rest)) ||
+  if (!high) return true;
+  to->low = strtod(text, NULL);
+  to->high = strtod(high, NULL);
+  return (to->low < to->high && (to->low > 0 || !rest)) ||
          error_set(error, "--sweep: the range of --%s must begin below its end%s", to->row->name,
                    rest ? ", and above 0" : "");
 }
@@ -118,9 +121,8 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
       at /= (uint64_t)from->count;
       continue;
     }
-    const double low = strtod(from->value[0].text, NULL), high = strtod(from->value[1].text, NULL);
-    const double value =
-        from->logarithmic ? low * pow(high / low, part) : low + part * (high - low);
+    const double value = from->logarithmic ? from->low * pow(from->high / from->low, part)
+                                           : from->low + part * (from->high - from->low);
     snprintf(t->value[i].text, sizeof(Value), from->row->kind == &option_whole ? "%.0f" : "%.3g",
              value);
   }
@@ -231,8 +233,7 @@ static bool halve(Sweep *s, Report *report, Error *error) {
     if (!many_runs(&runs, error)) return false;
     qsort(s->trials, (size_t)runs.count, sizeof *s->trials, compare_trials);
     report_note(report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs.count,
-                runs.count == 1 ? "" : "s", s->epochs, s->epochs == 1 ? "" : "s",
-                100 * s->trials[0].accuracy);
+                plural(runs.count), s->epochs, plural(s->epochs), 100 * s->trials[0].accuracy);
     if (!report_good(report, error)) return false;
   }
   return true;

@@ -25,7 +25,6 @@ typedef struct {
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* of results */
   bool mute;               /* standard output cannot be written */
-  bool unread;             /* because its reader closed the pipe */
   bool lacks_output;       /* that was asked for */
   double began;            /* when the process started */
   int *ended_by;           /* the signal that ended the run, 0: none */
@@ -57,8 +56,7 @@ static bool is_wanted(Run *run, Error *error) {
   if (!report->failed || run->mute) return true;
   if (!*run->save && !run->log && !run_files_draws(run->options)) return report_good(report, error);
   run->mute = true;
-  run->unread = report->error.unread; /* as `| head` does: no message */
-  if (!run->unread) go_on_without(run, &report->error);
+  if (!report->error.unread) go_on_without(run, &report->error); /* no message for `| head` */
   return true;
 }
 
@@ -162,10 +160,10 @@ static bool prepare(Run *run, Error *error) {
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
 
-/* A trainer at the start of the run. */
-static bool open_trainer(Run *run, Error *error) {
+/* A trainer at the start of the run, or where it stood (from). */
+static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
-  run->config.from = run->from;
+  run->config.from = from;
   run->config.from_name = *run->options->init ? run->options->init : run->options->resume;
   run->trainer = trainer_open(&run->config, device_open, &run->device, error);
   return run->trainer && evaluate_can(run->trainer->engine, &run->evaluate, error);
@@ -271,7 +269,7 @@ static bool train(Run *run, Error *error) {
   const int later = at->epoch - at->best_epoch;
   if (at->epoch < run->options->training.epochs)
     report_note(run->report, "stopped  epoch %d is still the best, %d epoch%s later",
-                at->best_epoch, later, later == 1 ? "" : "s");
+                at->best_epoch, later, plural(later));
   test_and_draw(run);
   if (!is_wanted(run, error)) return false;
   if (run->lacks_output && interrupt_pending()) {
@@ -297,7 +295,7 @@ static bool train(Run *run, Error *error) {
 /* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
 static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
-  if (open_trainer(run, error) && train(run, error)) return true;
+  if (open_trainer(run, run->from, error) && train(run, error)) return true;
   const bool able = !c->ranks && source_can_repeat(c->train) && /* training can begin again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
@@ -305,9 +303,7 @@ static bool open_and_train(Run *run, Error *error) {
   const bool saved_since = run->saved && (!from || run->saved != from->epoch);
   Checkpoint saved = {0};
   if (saved_since && !checkpoint_load(&saved, run->save, error)) return false;
-  if (saved_since) run->from = &saved;
-  const bool opened = open_trainer(run, error);
-  run->from = from;
+  const bool opened = open_trainer(run, saved_since ? &saved : from, error);
   checkpoint_free(&saved);
   if (!opened) return false;
   const int epoch = run->trainer->position.epoch;
@@ -354,7 +350,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   good = train_log_close(run.log, good ? error : NULL) && good;
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
   free(run.results);
-  if (!good || *signal || (!run.lacks_output && !run.unread)) return good;
+  if (!good || *signal || (!run.lacks_output && !report->failed)) return good;
   error->text[0] = '\0'; /* that was said, or is not worth a word */
   if (!run.lacks_output) *signal = SIGPIPE;
   return !run.lacks_output;

@@ -271,9 +271,9 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   cpu->kernels = gemm_kernels(0);
   const int threads = config->training.threads, cores = omp_get_num_procs();
-  const ShortText of = text_format(" on %d core%s", cores, cores == 1 ? "" : "s");
+  const ShortText of = text_format(" on %d core%s", cores, plural(cores));
   text_append(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
-              threads == 1 ? "" : "s", threads > cores ? of.text : "", cpu->kernels->name);
+              plural(threads), threads > cores ? of.text : "", cpu->kernels->name);
   strcpy(engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
