@@ -398,11 +398,11 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-# A program fills the templates of its manual.
-$(BUILD)/mlp-%.1: $(PLACE)/mlp-% $(wildcard src/cli/*.1.in)
-	@MLP_TEMPLATE=$(or $(wildcard src/cli/mlp-$*.1.in),src/cli/mlp.1.in) $(PLACE)/mlp-$* --help >$@
-$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in
-	@MLP_TEMPLATE=src/cli/mlp.bash.in $(PLACE)/mlp-$* --help >$@
+# A program's table of options fills the templates of its manual.
+$(BUILD)/mlp-%.1: $(PLACE)/mlp-% $(wildcard src/cli/*.1.in) src/cli/manual.awk
+	@MLP_TABLE=1 $(PLACE)/mlp-$* --help | awk -f src/cli/manual.awk - $(or $(wildcard src/cli/mlp-$*.1.in),src/cli/mlp.1.in) >$@
+$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in src/cli/manual.awk
+	@MLP_TABLE=1 $(PLACE)/mlp-$* --help | awk -f src/cli/manual.awk - src/cli/mlp.bash.in >$@
 
 # cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
 # compiled in half of the time.

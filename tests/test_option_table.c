@@ -72,13 +72,13 @@ TEST(configs_explain_each_key) {
 static char *help, *page, *completion;
 
 static char *made(const char *from) {
-  FILE *template = from ? fopen(from, "r") : NULL, *file = text_open();
-  if (template)
-    option_table_fill(&options_table, template, file);
-  else
-    option_table_help(&options_table, file);
-  if (template) fclose(template);
-  return text_close(file);
+  char *text;
+  const char *filled = from ? text_printf("| awk -f src/cli/manual.awk - %s", from) : "";
+  const char *table = from ? "MLP_TABLE=1" : "";
+  assert_int_equal(
+      process_run(text_printf("%s " PROGRAM_FOLDER "/mlp-train --help %s", table, filled), &text),
+      0);
+  return text;
 }
 
 static void replace(char *text, const char *old, const char *with) {

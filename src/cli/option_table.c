@@ -144,12 +144,34 @@ static void print_row(FILE *file, const OptionRow *row) {
   text_print_wrapped(file, text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 
+/* Prints a field and a tab. */
+static void print_field(FILE *file, const char *text) {
+  fprintf(file, "%s\t", text ? text : "");
+}
+
+/* Prints the program and its version; the lines above the options; those below them; then a line
+   for each option. A form feed on a line of its own ends the first two texts, tabs end fields. */
+static void print_table(FILE *file, const OptionTable *table) {
+  fprintf(file, "%s\t%s\n%s\f\n%s\f\n", table->program, MLP_TRAIN_VERSION, table->usage,
+          table->notes);
+  foreach_row (row, table) {
+    const char letter[] = {row->letter, '\0'};
+    print_field(file, row->group);
+    print_field(file, row->name);
+    print_field(file, letter);
+    print_field(file, row->argument);
+    fprintf(file, "%d\t", row->initial != NULL);
+    print_field(file, row->initial);
+    fprintf(file, "%.10g\t%.10g\t%s\t%d\t", row->low, row->high, option_choices(row, " ").text,
+            row->file);
+    print_field(file, row->endings);
+    fprintf(file, "%s\n", row->help);
+  }
+}
+
 void option_table_help(const OptionTable *table, FILE *file) {
-  const char *name = getenv("MLP_TEMPLATE");
-  FILE *template = name ? fopen(name, "r") : NULL;
-  if (template) {
-    option_table_fill(table, template, file);
-    fclose(template);
+  if (getenv("MLP_TABLE")) {
+    print_table(file, table);
     return;
   }
   fputs(table->usage, file);

@@ -117,13 +117,9 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error);
 
-/* --help, in at most 80 columns; or the template that the variable MLP_TEMPLATE of the environment
-   names, filled: the build makes a program's manual so. */
+/* --help, in at most 80 columns; or, if the environment has the variable MLP_TABLE, the whole
+   table, of which the build makes a program's manual: manual.awk. */
 void option_table_help(const OptionTable *table, FILE *file);
-
-/* Copies the template of a man page (roff with the macros of man(7)) or of the bash completion,
-   with what the table says in place of its marks. option_manual.c */
-void option_table_fill(const OptionTable *table, FILE *template, FILE *file);
 
 /* Returns the values of a choice or a list with `between` between them; "": it has none. */
 ShortText option_choices(const OptionRow *row, const char *between);
