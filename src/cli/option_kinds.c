@@ -51,13 +51,11 @@ static bool set_whole(const OptionRow *row, const char *value, void *options, Er
 
 static void get_whole(const OptionRow *row, const void *options, char *text, size_t size) {
   const OptionKind *kind = row->kind;
-  const int *small = field_of(row, options);
-  const float *number = field_of(row, options);
-  const uint64_t *large = field_of(row, options);
-  const uint64_t whole = kind == &option_whole           ? (uint64_t)*small
-                         : kind == &option_whole_or_auto ? (uint64_t)*number
-                         : kind == &option_megabytes     ? *large / MEGABYTE
-                                                         : *large;
+  const void *field = field_of(row, options);
+  const uint64_t whole = kind == &option_whole           ? (uint64_t) * (const int *)field
+                         : kind == &option_whole_or_auto ? (uint64_t) * (const float *)field
+                         : kind == &option_megabytes     ? *(const uint64_t *)field / MEGABYTE
+                                                         : *(const uint64_t *)field;
   const bool is_auto = kind == &option_whole_or_auto && whole == 0;
   snprintf(text, size, is_auto ? "auto" : "%" PRIu64, whole);
 }

@@ -78,7 +78,7 @@ static bool evaluate(Engine *engine, const Options *o, Report *report, Error *er
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);
   if (!o->json) run_files_say_drew(report, &config);
-  return report_good(report, error);
+  return true;
 }
 
 static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
@@ -91,7 +91,7 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
   const bool good = predict_to_file(engine, reader, &format, error);
   dataset_close(reader);
   if (good && !o->json) run_files_say_wrote(report, o->output, "");
-  return good && report_good(report, error);
+  return good;
 }
 
 /* A PictureFailed. */
@@ -111,7 +111,7 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
                              .context = report};
   if (!predict_pictures(engine, &pictures, error)) return false;
   if (!o->json) run_files_say_wrote(report, o->show, "");
-  return report_good(report, error);
+  return true;
 }
 
 static bool run(const Options *options, Device *device, Report *report, Error *error) {
@@ -124,7 +124,8 @@ static bool run(const Options *options, Device *device, Report *report, Error *e
                                      &named.class_names, error) &&
                     (o->classify   ? classify(engine, o, report, error)
                      : *o->predict ? predict(engine, o, report, error)
-                                   : evaluate(engine, o, report, error));
+                                   : evaluate(engine, o, report, error)) &&
+                    report_good(report, error);
   if (engine) engine->call->close(engine);
   free(named.class_names);
   return good;

@@ -2,6 +2,7 @@
    together and add their sums. */
 #include "engine/engine.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,17 +11,17 @@
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error) {
   const uint64_t capacity = config->dataset_rows;
   if (rows <= capacity && first_row <= capacity - rows) return true;
-  return error_set(error, "rows %llu to %llu are outside the engine's dataset of %llu rows",
-                   (unsigned long long)first_row, (unsigned long long)(first_row + rows),
-                   (unsigned long long)capacity);
+  return error_set(
+      error, "rows %" PRIu64 " to %" PRIu64 " are outside the engine's dataset of %" PRIu64 " rows",
+      first_row, first_row + rows, capacity);
 }
 
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows,
                        Error *error) {
   if (!engine_has_rows(config, first_row, rows, error)) return false;
   return rows <= config->staging_rows ||
-         error_set(error, "a staging buffer has no %llu rows, only %llu", (unsigned long long)rows,
-                   (unsigned long long)config->staging_rows);
+         error_set(error, "a staging buffer has no %" PRIu64 " rows, only %" PRIu64, rows,
+                   config->staging_rows);
 }
 
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error) {
@@ -28,9 +29,8 @@ bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error
   const int inputs = config->network.size[0];
   if (!engine_has_rows(config, range->first_row, range->rows, error)) return false;
   if (range->steps > all || range->first_step > all - range->steps)
-    return error_set(error, "%llu rows have no steps %llu to %llu", (unsigned long long)range->rows,
-                     (unsigned long long)range->first_step,
-                     (unsigned long long)(range->first_step + range->steps));
+    return error_set(error, "%" PRIu64 " rows have no steps %" PRIu64 " to %" PRIu64, range->rows,
+                     range->first_step, range->first_step + range->steps);
   return !augment_any(range->augment) || augment_side(inputs) ||
          error_set(error, "pictures of %d pixels are not square: they cannot be augmented", inputs);
 }

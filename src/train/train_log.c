@@ -31,22 +31,6 @@ static double count_of(uint64_t rows) {
   return rows > 0 ? (double)rows : NAN;
 }
 
-/* Sets the numbers of a line, NAN where there is none. The rows that judge an epoch fill the
-   columns of test rows or those of validation rows. */
-static void list_values(const EpochResult *r, double values[COLUMNS]) {
-  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows */
-  const double none[JUDGED] = {NAN, NAN, NAN, NAN},
-               judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
-                                 count_of(r->test_rows)};
-  const double *test = r->judged_by == JUDGED_BY_TEST ? judged : none;
-  const double *val = r->judged_by == JUDGED_BY_VALIDATION ? judged : none;
-  const double all[COLUMNS] = {
-      r->epoch,         r->epochs,        r->train_loss, r->train_accuracy,       test[0], test[1],
-      r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
-      val[1],           val[2],           val[3]};
-  memcpy(values, all, sizeof all);
-}
-
 /* ---- the file ----------------------------------------------------------------------------- */
 
 static bool fail(const TrainLog *log, Error *error) {
@@ -161,12 +145,22 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
   return end_line(log, error);
 }
 
-bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error) {
-  double values[COLUMNS];
+bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
+  enum {
+    JUDGED = 4
+  }; /* loss, accuracy, seconds, rows: of test rows, or those of validation rows */
+  const double none[JUDGED] = {NAN, NAN, NAN, NAN},
+               judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
+                                 count_of(r->test_rows)};
+  const double *test = r->judged_by == JUDGED_BY_TEST ? judged : none;
+  const double *val = r->judged_by == JUDGED_BY_VALIDATION ? judged : none;
+  const double values[COLUMNS] = {
+      r->epoch,         r->epochs,        r->train_loss, r->train_accuracy,       test[0], test[1],
+      r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
+      val[1],           val[2],           val[3]}; /* NAN: there is none */
   const char *name = columns;
-  list_values(result, values);
   if (!open_regular(log, error)) return false;
-  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", result->train_rows > 0 ? "epoch" : "test");
+  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", r->train_rows > 0 ? "epoch" : "test");
   for (int i = 0; i < COLUMNS; i++) {
     const int length = (int)strcspn(name, ",");
     if (!log->csv)
