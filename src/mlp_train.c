@@ -59,10 +59,9 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
                             Error *error) {
   if (!checkpoint_load(from, options->resume, error)) return OPTIONS_FAILURE;
-  char name[OPTIONS_PATH];
-  snprintf(name, sizeof name, "%s", options->resume);
+  const ShortText name = text_format("%s", options->resume);
   options_default(options);
-  if (!options_read_text(options, from->options, name, error)) return OPTIONS_FAILURE;
+  if (!options_read_text(options, from->options, name.text, error)) return OPTIONS_FAILURE;
   const Options saved = *options;
   const OptionsResult result = options_parse(argc, argv, options, error);
   return result != OPTIONS_RUN || check_resumed(&saved, options, from, error) ? result

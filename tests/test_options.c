@@ -60,11 +60,9 @@ TEST(every_option_has_a_field_of_its_own) {
   all = initial;
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
     const char *text = other_value(row);
-    char printed[64];
     changed = again = initial;
     OK(row->kind->set(row, text, &changed, &error));
-    row->kind->get(row, &changed, printed, sizeof printed);
-    OK(row->kind->set(row, printed, &again, &error));
+    OK(row->kind->set(row, row->kind->get(row, &changed).text, &again, &error));
     assert_memory_equal(&changed, &again, sizeof changed);
     if (row->initial) assert_true(row->kind->set(row, text, &all, &error));
     for (const OptionRow *r = options_table.rows; r->kind; r++)
@@ -316,16 +314,14 @@ TEST(every_number_reads_back) {
   foreach (text_of, TEXTS("0x1p-149", "1e-45", "1e-38", "0x1.fffffep-127", "1.1754944e-38", "0.1",
                           "99.99999")) {
     const OptionRow *row = options_table.rows;
-    char text[64], again[64];
     while (strcmp(row->name, "lr") != 0) row++;
     OK(row->kind->set(row, *text_of, &options, &error));
     const float number = options.training.schedule.rate;
-    row->kind->get(row, &options, text, sizeof text);
+    const ShortText text = row->kind->get(row, &options);
     options.training.schedule.rate = -1;
-    OK(row->kind->set(row, text, &options, &error));
+    OK(row->kind->set(row, text.text, &options, &error));
     assert_true(options.training.schedule.rate == number);
-    row->kind->get(row, &options, again, sizeof again);
-    assert_string_equal(text, again);
+    assert_string_equal(text.text, row->kind->get(row, &options).text);
   }
 }
 

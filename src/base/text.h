@@ -28,9 +28,9 @@ void text_shell_word(char *target, size_t size, const char *text);
    script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
-/* A few words. What does not fit is cut. */
+/* A line of text. What does not fit is cut. */
 typedef struct {
-  char text[160];
+  char text[1024];
 } ShortText;
 
 /* Returns what printf would print. */

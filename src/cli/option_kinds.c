@@ -49,7 +49,7 @@ static bool set_whole(const OptionRow *row, const char *value, void *options, Er
   return true;
 }
 
-static void get_whole(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_whole(const OptionRow *row, const void *options) {
   const OptionKind *kind = row->kind;
   const void *field = field_of(row, options);
   const uint64_t whole = kind == &option_whole           ? (uint64_t) * (const int *)field
@@ -57,7 +57,7 @@ static void get_whole(const OptionRow *row, const void *options, char *text, siz
                          : kind == &option_megabytes     ? *(const uint64_t *)field / MEGABYTE
                                                          : *(const uint64_t *)field;
   const bool is_auto = kind == &option_whole_or_auto && whole == 0;
-  snprintf(text, size, is_auto ? "auto" : "%" PRIu64, whole);
+  return is_auto ? text_format("auto") : text_format("%" PRIu64, whole);
 }
 
 const OptionKind option_whole = {set_whole, get_whole, NULL, true},
@@ -88,9 +88,9 @@ static bool set_float(const OptionRow *row, const char *value, void *options, Er
   return true;
 }
 
-static void get_float(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_float(const OptionRow *row, const void *options) {
   const double number = *(const float *)field_of(row, options);
-  snprintf(text, size, "%s", isnan(number) ? "auto" : number_text(number, true).text);
+  return isnan(number) ? text_format("auto") : number_text(number, true);
 }
 
 const OptionKind option_number = {set_float, get_float, NULL, true},
@@ -106,8 +106,8 @@ static bool set_yes_no(const OptionRow *row, const char *value, void *options, E
   return true;
 }
 
-static void get_yes_no(const OptionRow *row, const void *options, char *text, size_t size) {
-  snprintf(text, size, "%s", *(const bool *)field_of(row, options) ? "yes" : "no");
+static ShortText get_yes_no(const OptionRow *row, const void *options) {
+  return text_format(*(const bool *)field_of(row, options) ? "yes" : "no");
 }
 
 const OptionKind option_yes_no = {set_yes_no, get_yes_no, NULL, false};
@@ -132,8 +132,8 @@ static bool set_choice(const OptionRow *row, const char *value, void *options, E
   return nearest_append(&nearest, "", error);
 }
 
-static void get_choice(const OptionRow *row, const void *options, char *text, size_t size) {
-  snprintf(text, size, "%s", row->choices[*(const int *)field_of(row, options)]);
+static ShortText get_choice(const OptionRow *row, const void *options) {
+  return text_format("%s", row->choices[*(const int *)field_of(row, options)]);
 }
 
 const OptionKind option_choice = {set_choice, get_choice, NULL, false};
@@ -200,9 +200,9 @@ static const char *text_at(const OptionRow *row, const void *options, int index)
   return row->kind == &option_word ? *(const char *const *)field : field;
 }
 
-static void get_text(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_text(const OptionRow *row, const void *options) {
   const char *first = text_at(row, options, 0);
-  snprintf(text, size, "%s", first ? first : "");
+  return text_format("%s", first ? first : "");
 }
 
 static const char *file_at(const OptionRow *row, const void *options, int index) {
@@ -250,11 +250,12 @@ static bool set_sizes(const OptionRow *row, const char *value, void *options, Er
   return true;
 }
 
-static void get_sizes(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_sizes(const OptionRow *row, const void *options) {
   const HiddenSizes *sizes = field_of(row, options);
-  snprintf(text, size, "%s", sizes->count ? "" : "none");
+  ShortText list = {""};
   for (int i = 0; i < sizes->count; i++)
-    text_append(text, size, "%s%d", i ? "," : "", sizes->size[i]);
+    text_append(list.text, sizeof list.text, "%s%d", i ? "," : "", sizes->size[i]);
+  return sizes->count ? list : text_format("none");
 }
 
 const OptionKind option_sizes = {set_sizes, get_sizes, NULL, false};
@@ -279,11 +280,13 @@ static bool set_shares(const OptionRow *row, const char *value, void *options, E
   return true;
 }
 
-static void get_shares(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_shares(const OptionRow *row, const void *options) {
   const DropoutShares *shares = field_of(row, options);
-  *text = '\0';
+  ShortText list = {""};
   for (int i = 0; i < shares->count; i++)
-    text_append(text, size, "%s%s", i ? "," : "", number_text(shares->share[i], true).text);
+    text_append(list.text, sizeof list.text, "%s%s", i ? "," : "",
+                number_text(shares->share[i], true).text);
+  return list;
 }
 
 const OptionKind option_shares = {set_shares, get_shares, NULL, false};
@@ -319,16 +322,17 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
 }
 
 /* The usual strengths are left out. */
-static void get_strengths(const OptionRow *row, const void *options, char *text, size_t size) {
+static ShortText get_strengths(const OptionRow *row, const void *options) {
   const AugmentStrengths *strengths = field_of(row, options);
-  snprintf(text, size, "%s", augment_any(*strengths) ? "" : "none");
+  ShortText list = {""};
   for (int k = 0; k < AUGMENT_KINDS; k++) {
     const float strength = strengths->most[k];
     if (strength == 0) continue;
-    text_append(text, size, "%s%s", *text ? "," : "", row->choices[k]);
+    text_append(list.text, sizeof list.text, "%s%s", *list.text ? "," : "", row->choices[k]);
     if (strength != AUGMENT_USUAL.most[k])
-      text_append(text, size, "=%s", number_text(strength, true).text);
+      text_append(list.text, sizeof list.text, "=%s", number_text(strength, true).text);
   }
+  return *list.text ? list : text_format("none");
 }
 
 const OptionKind option_strengths = {set_strengths, get_strengths, NULL, false};

@@ -29,11 +29,7 @@ void option_table_default(const OptionTable *table, void *options) {
 }
 
 bool option_differs(const OptionRow *row, const void *options, const void *others) {
-  enum { LONGEST = 1100 };
-  char text[LONGEST], other[LONGEST];
-  row->kind->get(row, options, text, sizeof text);
-  row->kind->get(row, others, other, sizeof other);
-  return strcmp(text, other) != 0;
+  return strcmp(row->kind->get(row, options).text, row->kind->get(row, others).text) != 0;
 }
 
 /* ---- the command line --------------------------------------------------------------------- */
@@ -132,16 +128,15 @@ ShortText option_choices(const OptionRow *row, const char *between) {
 }
 
 static void print_row(FILE *file, const OptionRow *row) {
-  char text[512];
   const ShortText left =
       text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
                   row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
   const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
   const bool has_default = row->argument && row->initial && *row->initial;
-  snprintf(text, sizeof text, "%s%s%s%s%s%s", option_choices(row, between).text,
-           row->choices ? ": " : "", row->help, has_default ? " [" : "",
-           has_default ? row->initial : "", has_default ? "]" : "");
-  text_print_wrapped(file, text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
+  const ShortText text = text_format("%s%s%s%s%s%s", option_choices(row, between).text,
+                                     row->choices ? ": " : "", row->help, has_default ? " [" : "",
+                                     has_default ? row->initial : "", has_default ? "]" : "");
+  text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 
 /* Prints a field and a tab. */

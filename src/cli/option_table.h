@@ -30,13 +30,13 @@ typedef struct OptionRow OptionRow;
 
 /* The type of a row's value. `options` is the program's struct. set checks `value` in full and
    stores it in the row's field; its error names the option, the value and what is allowed. get
-   writes the field as set would read it. */
+   returns the field as set would read it. */
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
-  void (*get)(const OptionRow *row, const void *options, char *text, size_t size);
+  ShortText (*get)(const OptionRow *row, const void *options);
   /* The index-th file that the field names, from 0; NULL behind the last. NULL: names none. */
   const char *(*file)(const OptionRow *row, const void *options, int index);
-  bool is_number; /* get writes what JSON reads as one */
+  bool is_number; /* get returns what JSON reads as one */
 } OptionKind;
 
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;

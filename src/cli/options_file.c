@@ -100,12 +100,13 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
    program in a checkout, under its prefix where it is installed. */
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
-  char preset[3 * OPTIONS_PATH], name[OPTIONS_PATH + 64];
+  char preset[3 * OPTIONS_PATH];
   FILE *file = stream_open_input(path);
   if (file || errno != ENOENT || strchr(path, '/')) return file;
   foreach (folder, folders) {
-    snprintf(name, sizeof name, "%s/%s", *folder, path);
-    if (!file && text_beside_program(preset, sizeof preset, name)) file = stream_open_input(preset);
+    const ShortText name = text_format("%s/%s", *folder, path);
+    if (!file && text_beside_program(preset, sizeof preset, name.text))
+      file = stream_open_input(preset);
   }
   if (!file) errno = ENOENT;
   return file;
@@ -127,37 +128,38 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Sets value[OPTIONS_PATH] to that of a key. False if the row is none, or, unless whole, none of a
-   saved run or without a value. */
-static bool value_of_key(const OptionRow *row, const Options *options, bool whole, char *value) {
+/* Sets *value to that of a key. False if the row is none, or, unless whole, none of a saved run or
+   without a value. */
+static bool value_of_key(const OptionRow *row, const Options *options, bool whole,
+                         ShortText *value) {
   if (!row->initial || !(whole || options_is_saved(row))) return false;
-  row->kind->get(row, options, value, OPTIONS_PATH);
-  return whole || *value;
+  *value = row->kind->get(row, options);
+  return whole || *value->text;
 }
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
   const char *group = NULL; /* not printed yet */
   bool first = true;
-  char value[OPTIONS_PATH];
+  ShortText value;
   foreach_row (row, &options_table) {
     if (row->group) group = row->group;
-    if (!value_of_key(row, options, whole, value)) continue;
+    if (!value_of_key(row, options, whole, &value)) continue;
     if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
     group = NULL;
     first = false;
-    fprintf(file, "%s =%s%s\n", row->name, *value ? " " : "", value);
+    fprintf(file, "%s =%s%s\n", row->name, *value.text ? " " : "", value.text);
   }
 }
 
 bool options_can_be_saved(const Options *options, Error *error) {
-  char value[OPTIONS_PATH];
+  ShortText value;
   foreach_row (row, &options_table) {
     const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
-    if (value_of_key(row, options, false, value) && strlen(value) > room)
+    if (value_of_key(row, options, false, &value) && strlen(value.text) > room)
       return error_set(error,
                        "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
                        "link or another folder",
-                       row->name, strlen(value), room);
+                       row->name, strlen(value.text), room);
   }
   return true;
 }

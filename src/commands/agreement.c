@@ -33,11 +33,9 @@ static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
         text_format("a run after epoch %d, step %" PRIu64 " (CRC-32 %08x)", from->epoch, from->step,
                     (unsigned)crc32_z(0, (const void *)from->parameters, size));
   foreach_row (row, &options_table) {
-    char value[OPTIONS_PATH];
     if (!options_is_saved(row) || row->resume == RANKS_FREE) continue;
     const char *path = row->file == FILE_INPUT ? row->kind->file(row, o, 0) : NULL;
-    row->kind->get(row, o, value, sizeof value);
-    *++fact = (Fact){row->name, path ? describe_file(path) : text_format("%s", value)};
+    *++fact = (Fact){row->name, path ? describe_file(path) : row->kind->get(row, o)};
   }
 }
 

@@ -130,7 +130,7 @@ static bool test_exists(const Options *o, Error *error) {
 
 /* Numbers, yes and no are written as JSON has them. */
 bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
-  char values[OPTION_ROWS][OPTIONS_PATH];
+  ShortText values[OPTION_ROWS];
   TrainLogField fields[OPTION_ROWS + 4] = {
       {"version", MLP_TRAIN_VERSION, false},
       {"device-in-use", engine->device, false},
@@ -138,9 +138,9 @@ bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error
       {"fusion-reason", engine->reason, false}};
   int used = 4;
   foreach_row (row, &options_table) {
-    char *value = values[used - 4];
     if (!row->initial) continue;
-    row->kind->get(row, o, value, sizeof *values);
+    values[used - 4] = row->kind->get(row, o);
+    const char *value = values[used - 4].text;
     const bool says = row->kind == &option_yes_no;
     if (says) value = strcmp(value, "yes") == 0 ? "true" : "false";
     fields[used++] = (TrainLogField){row->name, value, says || row->kind->is_number};
