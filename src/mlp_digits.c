@@ -91,11 +91,8 @@ static bool write_files(const Options *options, char path[2][PATH_MAX], Error *e
     if (good) good = write_rows(options, (DigitsSeries)i, &output[open++], error);
   }
   for (int i = 0; i < open; i++) good = atomic_file_close(&output[i], good, error) && good;
-  for (int i = 0; good && i < 2; i++) {
-    char name[4 * PATH_MAX];
-    text_printable(name, sizeof name, path[i]);
-    printf("%s: %" PRIu64 " drawn digits\n", name, options->rows[i]);
-  }
+  for (int i = 0; good && i < 2; i++)
+    printf("%s: %" PRIu64 " drawn digits\n", text_shown(path[i]).text, options->rows[i]);
   return good;
 }
 

@@ -94,6 +94,12 @@ ShortText text_format(const char *format, ...) {
   return t;
 }
 
+ShortText text_shown(const char *text) {
+  ShortText shown;
+  text_printable(shown.text, sizeof shown.text, text);
+  return shown;
+}
+
 ShortText number_text(double value, bool is_float) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
   ShortText n;

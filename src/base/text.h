@@ -36,6 +36,9 @@ typedef struct {
 /* Returns what printf would print. */
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Returns the text as text_printable has it. */
+ShortText text_shown(const char *text);
+
 /* Returns the ending of a noun that is counted. */
 static inline const char *plural(int count) {
   return count == 1 ? "" : "s";

@@ -248,11 +248,9 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 /* ---- what was written --------------------------------------------------------------------- */
 
 void run_files_say_wrote(Report *report, const char *path, const char *what) {
-  char name[4 * DERIVED_PATH]; /* written out */
   FileTarget target;
   if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return;
-  text_printable(name, sizeof name, path);
-  report_note(report, "wrote    %s%s", name, what);
+  report_note(report, "wrote    %s%s", text_shown(path).text, what);
 }
 
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn) {

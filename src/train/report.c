@@ -83,38 +83,31 @@ static ShortText epoch_text(int epoch, int epochs) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* "train.csv, 0.1 of it for validation, and test.csv" */
-static void describe_files(const TrainerConfig *c, char *text, size_t size) {
-  char other[4096];
-  const bool validates = c->validation || c->hold_out > 0;
-  text_printable(text, size, c->train);
-  if (c->validation) {
-    text_printable(other, sizeof other, c->validation);
-    text_append(text, size, ", %s for validation", other);
-  } else if (validates) {
-    text_append(text, size, ", %g of it for validation", c->hold_out);
-  }
-  if (c->test) text_printable(other, sizeof other, c->test);
-  text_append(text, size, "%s%s%s", validates || !c->test ? "," : "",
-              c->test ? " and " : " no test file", c->test ? other : "");
+/* ", 0.1 of it for validation"; "" for none. */
+static ShortText describe_validation(const TrainerConfig *c) {
+  return c->validation     ? text_format(", %s for validation", text_shown(c->validation).text)
+         : c->hold_out > 0 ? text_format(", %g of it for validation", c->hold_out)
+                           : text_format("%s", "");
 }
 
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
-  char files[3 * 4096];
+  const TrainerConfig *c = &trainer->config;
+  const ShortText validation = describe_validation(c);
   ShortText memory = {""};
   report->has_heading = false;
   report->epoch = 0;
   if (report->quiet) return;
   if (engine->memory) memory = text_format(", %.1f GiB", (double)engine->memory / (1 << 30));
-  describe_files(&trainer->config, files, sizeof files);
   report_result(report, "device   %s%s%s%s%s", engine->device, memory.text, *reason ? " (" : "",
                 reason, *reason ? ")" : "");
   report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);
-  report_result(report, "data     %s, %s", files,
+  report_result(report, "data     %s%s%s%s%s, %s", text_shown(c->train).text, validation.text,
+                *validation.text || !c->test ? "," : "", c->test ? " and " : " no test file",
+                c->test ? text_shown(c->test).text : "",
                 trainer->resident ? "resident" : "streamed every epoch");
   if (trainer->position.epoch > 0)
     report_result(report, "resumed  after epoch %d", trainer->position.epoch);
