@@ -64,12 +64,8 @@ static void leave_to_first(Options *o, const Ranks *ranks) {
 
 /* True if the word is one of those that blanks separate. */
 static bool is_among(const char *word, const char *words) {
-  const size_t length = strlen(word);
-  for (size_t size; *words; words += size + strspn(words + size, " ")) {
-    size = strcspn(words, " ");
-    if (size == length && strncmp(word, words, size) == 0) return true;
-  }
-  return false;
+  return !strchr(word, ' ') &&
+         strstr(text_format(" %s ", words).text, text_format(" %s ", word).text);
 }
 
 /* Refuses the name of an output that promises another format. */
