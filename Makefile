@@ -166,13 +166,11 @@ EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
 # Without a GPU the tests of kernels have theirs there, too.
 KERNEL_TESTS := $(filter $(BUILD)/test_kernels%,$(TESTS))
 ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(KERNEL_TESTS)))
-KERNELS_ON_EMULATOR := $(patsubst %,$(BUILD)/emulated/%.o,unfused optimizer state augment \
-                         $(patsubst kernels/%.cu,%,$(wildcard kernels/layer/*.cu)) \
-                         tests/support/emulated) $(EMULATED)
+KERNELS_ON_EMULATOR := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter-out %/exercise.cu, \
+                         $(wildcard kernels/*.cu kernels/layer/*.cu))) \
+                       $(BUILD)/emulated/tests/support/emulated.o $(EMULATED)
 # Level epoch's are not watched: nobody orders its blocks but mail.
-WATCHED_KERNELS := $(patsubst $(BUILD)/emulated/%,$(BUILD)/watched/kernels/%,$(filter-out \
-                     $(BUILD)/emulated/tests/%,$(filter $(BUILD)/emulated/%,$(KERNELS_ON_EMULATOR)))) \
-                   $(filter $(BUILD)/tests/% $(BUILD)/emulated/tests/%,$(KERNELS_ON_EMULATOR))
+WATCHED_KERNELS := $(KERNELS_ON_EMULATOR:$(BUILD)/emulated/kernels/%=$(BUILD)/watched/kernels/%)
 BENCH_TESTS := $(filter $(BUILD)/test_bench $(BUILD)/test_trace%,$(TESTS))
 ifeq ($(SANITIZE),thread)
 # Both want to be the allocator; the watch has functions of the sanitizer's names.
@@ -434,20 +432,19 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 
 # Kernels as C++: launches.awk makes calls of launches, of headers, too. What it has not changed is
 # found where it is.
-$(BUILD)/emulated/%: kernels/% src/emulator/launches.awk
-	@mkdir -p $(@D)
-	@awk -v NAME=$< -f src/emulator/launches.awk $< >$@
-REWRITTEN := $(patsubst kernels/%,$(BUILD)/emulated/%,$(shell grep -lE \
+rewrite = @mkdir -p $(@D) && awk -v NAME=$< -f src/emulator/launches.awk $< >$@
+AS_CXX  = -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
+REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
+$(BUILD)/emulated/%.cuh: %.cuh src/emulator/launches.awk
+	$(rewrite)
+$(BUILD)/emulated/%.cu: %.cu src/emulator/launches.awk
+	$(rewrite)
 $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
-	$(call said,CXX kernels/$*.cu)$(CXX) -I$(BUILD)/emulated $(CXX_FLAGS) $(KERNEL_FLAGS) \
-	  $(filter --coverage,$(CFLAGS)) -include emulator/device.h -x c++ -c $< -o $@
-# The same, watched.
-$(BUILD)/watched/%.o: %.cu $(REWRITTEN) $(BUILD)/flags
+	$(call said,CXX $*.cu)$(CXX) $(AS_CXX) $(CXX_FLAGS) $(KERNEL_FLAGS) $(filter --coverage,$(CFLAGS))
+$(BUILD)/watched/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	@mkdir -p $(@D)
-	@awk -v NAME=$< -f src/emulator/launches.awk $< >$(@:.o=.cu)
-	$(call said,CXX $<)$(WATCHED_CXX) -fdebug-prefix-map=$(CURDIR)=. -MMD -MP -I$(BUILD)/emulated -Ikernels -w -include emulator/device.h -x c++ \
-	  -c $(@:.o=.cu) -o $@
+	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(CURDIR)=. -MMD -MP
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
