@@ -128,22 +128,14 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Sets *value to that of a key. False if the row is none, or, unless whole, none of a saved run or
-   without a value. */
-static bool value_of_key(const OptionRow *row, const Options *options, bool whole,
-                         ShortText *value) {
-  if (!row->initial || !(whole || options_is_saved(row))) return false;
-  *value = row->kind->get(row, options);
-  return whole || *value->text;
-}
-
 void options_print_config(FILE *file, const Options *options, bool whole) {
   const char *group = NULL; /* not printed yet */
   bool first = true;
-  ShortText value;
   foreach_row (row, &options_table) {
     if (row->group) group = row->group;
-    if (!value_of_key(row, options, whole, &value)) continue;
+    if (!row->initial || !(whole || options_is_saved(row))) continue;
+    const ShortText value = row->kind->get(row, options);
+    if (!whole && !*value.text) continue;
     if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
     group = NULL;
     first = false;
@@ -152,14 +144,15 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
 }
 
 bool options_can_be_saved(const Options *options, Error *error) {
-  ShortText value;
   foreach_row (row, &options_table) {
-    const size_t room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
-    if (value_of_key(row, options, false, &value) && strlen(value.text) > room)
+    if (!options_is_saved(row)) continue;
+    const size_t length = strlen(row->kind->get(row, options).text),
+                 room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
+    if (length > room)
       return error_set(error,
                        "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
                        "link or another folder",
-                       row->name, strlen(value.text), room);
+                       row->name, length, room);
   }
   return true;
 }
