@@ -179,6 +179,10 @@ static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
 
+static inline int last_layer(const CudaEngine *e) {
+  return e->engine.config.network.layers - 1;
+}
+
 /* Returns true if the last layer is one kernel forward and back. */
 static inline bool has_head(const CudaEngine *e) {
   const Network *n = &e->engine.config.network;

@@ -263,7 +263,7 @@ static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bou
   e->level = &level_layer;
   *precision = PRECISION_TF32; /* is enough for magnitudes */
   cudaError_t status = forward(e, view, trains);
-  for (int l = e->engine.config.network.layers - 1; trains && status == cudaSuccess && l > 0; l--)
+  for (int l = last_layer(e); trains && status == cudaSuccess && l > 0; l--)
     status = e->level->backward(e, view, l);
   e->level = &level_wide;
   *precision = before;

@@ -6,8 +6,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* this level takes no dropout */
   const LayerUpdate at = layer_at(e, l);
   return launch_exercise_forward(at.d_x, at.d_w, at.d_b, e->d_z, e->d_activation[l + 1], batch.rows,
-                                 at.in, at.out, l < e->engine.config.network.layers - 1,
-                                 e->compute);
+                                 at.in, at.out, l < last_layer(e), e->compute);
 }
 
 static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {

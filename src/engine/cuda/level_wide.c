@@ -71,17 +71,17 @@ static cudaError_t input(CudaEngine *e, BatchView batch) {
 static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* wide layers take no dropout */
   const LayerUpdate at = layer_at(e, l);
-  const bool last = l == e->engine.config.network.layers - 1;
+  const bool last = l == last_layer(e);
   if (last && has_head(e)) return cudaSuccess; /* part of the loss */
   const Planes y =
       last ? (Planes){.rows = batch.rows, .columns = at.out} : planes_of(e, batch, WIDE_X + l + 1);
-  const bool wanted = last || (l == e->engine.config.network.layers - 2 && has_head(e));
+  const bool wanted = last || (l + 1 == last_layer(e) && has_head(e));
   return launch_wide_forward(planes_of(e, batch, WIDE_X + l), e->wide.planes[WIDE_W + l], at.d_b, y,
                              wanted ? e->d_activation[l + 1] : NULL, !last, e->compute);
 }
 
 static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
-  const int last = e->engine.config.network.layers - 1;
+  const int last = last_layer(e);
   const LayerUpdate at = layer_at(e, last);
   if (!trains || !has_head(e)) return level_layer.loss(e, batch, trains);
   return launch_wide_head(batch, at.d_x, at.d_w, at.d_b, planes_of(e, batch, WIDE_DZ + last),
@@ -89,7 +89,7 @@ static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
 }
 
 static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
-  const int last = e->engine.config.network.layers - 1;
+  const int last = last_layer(e);
   const Planes above = planes_of(e, batch, WIDE_DZ + l);
   if (l == 0 || (l == last && has_head(e))) return cudaSuccess;
   if (l == last) TRY(launch_split(e->d_delta[last + 1], above, e->compute));

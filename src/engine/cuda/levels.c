@@ -13,10 +13,6 @@ static Dropout dropout_after(const CudaEngine *e, int l, bool trains) {
   return (Dropout){drops ? training_dropout(&c->training, l) : 0.0f, l + 1};
 }
 
-static int last_layer(const CudaEngine *e) {
-  return e->engine.config.network.layers - 1;
-}
-
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
 cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
