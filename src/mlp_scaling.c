@@ -8,8 +8,8 @@
 
 #include "base/output.h"
 #include "cli/option_kinds.h"
-#include "measure/chart.h"
 #include "measure/table.h"
+#include "plot/line_chart.h"
 
 enum { COUNTS = 8 };
 
@@ -74,7 +74,7 @@ static double times(const Scaling *s, const json_t *p, double ranks) {
 
 /* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). Shows the share s that fits the measured times
    best, by least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n), if there are two of them. */
-static TableCell serial_share(const TableColumn *column, const json_t *p, const void *scaling) {
+static Words serial_share(const TableColumn *column, const json_t *p, const void *scaling) {
   const Scaling *s = scaling;
   double products = 0, squares = 0;
   (void)column;
@@ -84,7 +84,7 @@ static TableCell serial_share(const TableColumn *column, const json_t *p, const 
     products += left * (1 / faster - 1 / n);
     squares += left * left;
   }
-  return squares > 0 ? table_cell("%.1f%%", 100 * products / squares) : table_cell("-");
+  return squares > 0 ? words_of("%.1f%%", 100 * products / squares) : words_of("-");
 }
 
 /* True if one rank has run the case and, unless `any`, several have, too. */
@@ -96,12 +96,12 @@ static bool is_shown(const Scaling *s, const json_t *p, bool any) {
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /* column->at: ranks; below 0 of the column beside. */
-static TableCell measured(const TableColumn *column, const json_t *p, const void *scaling) {
+static Words measured(const TableColumn *column, const json_t *p, const void *scaling) {
   const Scaling *s = scaling;
-  if (column->at < 0) return table_number(times(s, p, -column->at));
+  if (column->at < 0) return words_of_number(times(s, p, -column->at));
   const double ms = ms_on(s, p, column->at);
-  return s->kind->weak && isfinite(ms) ? table_cell("%.2fM", number_of(p, "rows") / ms / 1e3)
-                                       : table_number(ms);
+  return s->kind->weak && isfinite(ms) ? words_of("%.2fM", number_of(p, "rows") / ms / 1e3)
+                                       : words_of_number(ms);
 }
 
 /* A row for each case that one rank has run; of weak scaling, if more have run it, too. */
@@ -112,14 +112,14 @@ static void print_table(const Scaling *s, FILE *file) {
                                          {"network", 12, true, .key = "network"},
                                          {"precision", 12, true, .key = "precision"},
                                          {kind->batch, 10, .key = "batch", .format = "%.0f"}};
-  TableCell titles[5 + 2 * COUNTS];
+  Words titles[5 + 2 * COUNTS];
   Lines rows = lines_open(&s->lines);
   int count = 4;
   for (int beside = 0; beside < 2; beside++)
     for (int c = beside; c < s->counts; c++, count++) {
       const double n = s->ranks[c];
-      titles[count] = beside ? table_cell("%s %g", kind->beside, n)
-                             : table_cell("%g rank%s", n, n > 1 ? "s" : "");
+      titles[count] =
+          beside ? words_of("%s %g", kind->beside, n) : words_of("%g rank%s", n, n > 1 ? "s" : "");
       columns[count] =
           (TableColumn){titles[count].text, 10, .cell = measured, .at = beside ? -n : n};
     }
@@ -142,30 +142,32 @@ static bool print_tables(Scaling *s, const char *path, Error *error) {
 /* ---- the picture ---------------------------------------------------------------------------- */
 
 /* Adds a batch and precision to the panel of its network, which begins with the ideal. */
-static void add_curve(Curves *all, const Scaling *s, const json_t *p) {
+static void add_curve(LineChart *chart, const Scaling *s, const json_t *p) {
   const Kind *kind = s->kind;
-  const TableCell title = table_cell("%.*s, %s", (int)strcspn(kind->heading, ":"), kind->heading,
-                                     text_of(p, "network")),
-                  name = table_cell("%.0f %s", number_of(p, "batch"), text_of(p, "precision"));
-  CurveSet *set = curves_set(all, title.text, 0);
-  if (!set) return;
-  if (set->count == 0) {
-    set->label = table_cell("ranks");
-    set->panel = (CurvePanel){.x = {.from_zero = true}, .y = {kind->axis, false, true}};
+  const Words title = words_of("%.*s, %s", (int)strcspn(kind->heading, ":"), kind->heading,
+                               text_of(p, "network")),
+              name = words_of("%.0f %s", number_of(p, "batch"), text_of(p, "precision"));
+  CurvePanel *panel = line_chart_panel(chart, title.text);
+  if (!panel) return;
+  if (panel->count == 0)
     for (int c = 0; c < s->counts; c++)
-      curves_add(set, "ideal", s->ranks[c], kind->weak ? 1 : s->ranks[c]);
-  }
+      line_chart_add(chart, panel, line_chart_curve(panel, "ideal"), s->ranks[c],
+                     kind->weak ? 1 : s->ranks[c]);
   for (int c = 0; c < s->counts; c++)
-    curves_add(set, name.text, s->ranks[c], times(s, p, s->ranks[c]));
+    line_chart_add(chart, panel, line_chart_curve(panel, name.text), s->ranks[c],
+                   times(s, p, s->ranks[c]));
+  panel->title = panel->key.text;
+  panel->x = (Axis){.label = "ranks", .from_zero = true};
+  panel->y = (Axis){.label = kind->axis, .from_zero = true};
 }
 
 static bool draw(Scaling *s, const char *path, Error *error) {
-  static Curves all;
+  LineChart chart = {.title = "Scaling", .subtitle = s->title};
   foreach_line (p, &s->points)
     for (s->kind = kinds; s->kind < kinds + KINDS; s->kind++)
-      if (text_is(*p, "who", "mlp-train") && is_shown(s, *p, false)) add_curve(&all, s, *p);
-  if (all.count == 0) return error_set(error, "nothing was measured on several ranks");
-  return curves_draw(&all, "Scaling", s->title, path, error);
+      if (text_is(*p, "who", "mlp-train") && is_shown(s, *p, false)) add_curve(&chart, s, *p);
+  if (chart.count == 0) return error_set(error, "nothing was measured on several ranks");
+  return line_chart_draw(&chart, path, error);
 }
 
 /* ---- the command line ----------------------------------------------------------------------- */

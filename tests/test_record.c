@@ -95,9 +95,9 @@ TEST(a_full_disk_is_told) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static TableCell twice(const TableColumn *column, const json_t *row, const void *context) {
+static Words twice(const TableColumn *column, const json_t *row, const void *context) {
   assert_null(context);
-  return table_cell("%g", column->at * number_of(row, "x"));
+  return words_of("%g", column->at * number_of(row, "x"));
 }
 
 TEST(tables_are_printed) {
@@ -136,5 +136,5 @@ TEST(numbers_have_three_digits) {
     const char *text;
   } cases[] = {{0.01234, "0.0123"}, {1.234, "1.23"}, {12.34, "12.3"}, {1234, "1234"},
                {-9.999, "-10.0"},   {0, "0.0000"},   {HUGE_VAL, "-"}};
-  foreach (row, cases) assert_string_equal(table_number(row->value).text, row->text);
+  foreach (row, cases) assert_string_equal(words_of_number(row->value).text, row->text);
 }

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,21 @@ void json_text(const char *text, FILE *file) {
       fwrite(text, 1, (size_t)length, file);
   }
   putc('"', file);
+}
+
+Words words_of(const char *format, ...) {
+  Words words;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(words.text, sizeof words.text, format, arguments);
+  va_end(arguments);
+  return words;
+}
+
+Words words_of_number(double value) {
+  if (!isfinite(value)) return words_of("-");
+  const double size = fabs(value);
+  return words_of("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
 }
 
 NumberText number_text(double value, bool is_float) {

@@ -28,6 +28,17 @@ void text_shell_word(char *target, size_t size, const char *text);
    script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
+enum { WORDS = 160 }; /* bytes of a line of text, its end included */
+
+typedef struct {
+  char text[WORDS];
+} Words;
+
+/* Formats a line of text; what does not fit is cut. */
+Words words_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Formats a number with three digits or more; "-" if it is not finite. */
+Words words_of_number(double value);
+
 typedef struct {
   char text[32];
 } NumberText;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/chart.h"
+#include "measure/table.h"
 #include "plot/dot_chart.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
   const char *key;
   json_t *value;
   json_object_foreach(line, key, value) {
-    const TableCell word = table_cell(" %s ", key);
+    const Words word = words_of(" %s ", key);
     if ((strstr(texts, word.text) && !json_is_string(value) && !json_is_null(value)) ||
         (strstr(numbers, word.text) && json_is_string(value)))
       return error_set(error, "its \"%s\" is of the wrong type", key);
@@ -81,23 +81,23 @@ static Lines sorted_epochs(const Record *record, const char *kind) {
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static TableCell name_of(const json_t *line) {
-  if (*text_of(line, "peer")) return table_cell("%s", text_of(line, "peer"));
-  if (!is_level(line)) return table_cell("cuBLAS and small kernels, in graphs");
-  return table_cell("mlp-train, fusion %s%s", text_of(line, "fusion"),
-                    number_of(line, "chosen") > 0 ? " (auto)" : "");
+static Words name_of(const json_t *line) {
+  if (*text_of(line, "peer")) return words_of("%s", text_of(line, "peer"));
+  if (!is_level(line)) return words_of("cuBLAS and small kernels, in graphs");
+  return words_of("mlp-train, fusion %s%s", text_of(line, "fusion"),
+                  number_of(line, "chosen") > 0 ? " (auto)" : "");
 }
 
-static TableCell who(const TableColumn *column, const json_t *line, const void *record) {
+static Words who(const TableColumn *column, const json_t *line, const void *record) {
   (void)column, (void)record;
   return name_of(line);
 }
 
 /* column->at: 0 for times the floor, 1 for times the best. */
-static TableCell times(const TableColumn *column, const json_t *line, const void *record) {
+static Words times(const TableColumn *column, const json_t *line, const void *record) {
   const double one =
       column->at > 0 ? best_for(record, line) : floor_for(record, line, text_of(line, "precision"));
-  return table_number(number_of(line, "ms_per_epoch") / one);
+  return words_of_number(number_of(line, "ms_per_epoch") / one);
 }
 
 /* The tables, as bits; in the order of their sections. */
@@ -129,13 +129,13 @@ static const TableColumn columns[] = {
 /* ---- sections ------------------------------------------------------------------------------- */
 
 /* Shows the kernel of the row at the column's batch. */
-static TableCell kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
+static Words kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
   const json_t *line;
   for (size_t i = 0; (line = record_next(record, &i, "kernel", "name", text_of(row, "name")));)
     if (number_of(line, "batch") == column->at)
-      return table_cell("%s us %3.0f%% x%.2f", table_number(number_of(line, "value")).text,
-                        100 * number_of(line, "share"), number_of(line, "bound"));
-  return table_cell("-");
+      return words_of("%s us %3.0f%% x%.2f", words_of_number(number_of(line, "value")).text,
+                      100 * number_of(line, "share"), number_of(line, "bound"));
+  return words_of("-");
 }
 
 enum { MAX_BATCHES = 8 };
@@ -143,7 +143,7 @@ enum { MAX_BATCHES = 8 };
 /* A row a kernel, a column a batch. */
 static void put_kernels(const Table *table, const Lines *rows) {
   TableColumn shown[1 + MAX_BATCHES] = {{"kernel", 31, true, .key = "name"}};
-  TableCell titles[MAX_BATCHES];
+  Words titles[MAX_BATCHES];
   Lines kernels = {rows->of, 0};
   int count = 0;
   foreach_line (line, rows) {
@@ -151,7 +151,7 @@ static void put_kernels(const Table *table, const Lines *rows) {
     int k = 0;
     while (k < count && shown[1 + k].at != batch) k++;
     if (k == count && count < MAX_BATCHES) {
-      titles[k] = table_cell("batch %g", batch);
+      titles[k] = words_of("batch %g", batch);
       shown[1 + count++] = (TableColumn){titles[k].text, 18, .cell = kernel_cell, .at = batch};
     }
     if (k == 0) lines_add(&kernels, *line);
@@ -280,10 +280,10 @@ bool bench_plot(const Record *record, const char *path, Error *error) {
     return error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
   }
   const json_t *line = all.of[0], *machine = record_first(record, "machine");
-  DotChart dots = {.unit = "ms"};
+  DotChart dots = {.mark_label = "floor at fp32"};
   foreach_line (e, &all) {
     if (!line_same(*e, *all.of, "batch")) break;
-    const TableCell label = table_cell("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));
+    const Words label = words_of("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));
     dot_chart_add(&dots, label.text, number_of(*e, "ms_per_epoch"),
                   *text_of(*e, "peer") ? OTHER
                   : is_level(*e)       ? OURS
@@ -292,14 +292,13 @@ bool bench_plot(const Record *record, const char *path, Error *error) {
   }
   free(all.of);
   const double floor = floor_for(record, line, "fp32");
-  const TableCell title = table_cell("%s, batch %g: time of one training epoch",
-                                     text_of(machine, "name"), number_of(line, "batch")),
-                  below = table_cell("%s, median of %g epochs after a warm-up",
-                                     text_of(line, "gpu"), number_of(line, "epochs")),
-                  mark = table_cell("floor at fp32: %s ms", table_number(floor).text);
+  const Words title = words_of("%s, batch %g: time of one training epoch", text_of(machine, "name"),
+                               number_of(line, "batch")),
+              below = words_of("%s, median of %g epochs after a warm-up", text_of(line, "gpu"),
+                               number_of(line, "epochs")),
+              mark = words_of("floor at fp32: %s ms", words_of_number(floor).text);
   dots.title = title.text;
   dots.subtitle = below.text;
   dots.mark = isfinite(floor) ? floor : 0;
-  dots.mark_label = mark.text;
   return dot_chart_draw(&dots, path, error);
 }

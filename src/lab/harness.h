@@ -30,7 +30,7 @@ int lab_width(const LabTopic *topic, int problem, int array);
 double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
 /* "4096x1024" */
-TableCell lab_size_text(const LabTopic *topic, LabSize size);
+Words lab_size_text(const LabTopic *topic, LabSize size);
 /* The reverse; false if it is not written as the topic's sizes are. */
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
@@ -40,7 +40,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
-TableCell lab_refusal(const LabRung *rung, const LabCall *call);
+Words lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 

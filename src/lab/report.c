@@ -52,30 +52,30 @@ void lab_ladder_close(LabLadder *ladder) {
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static TableCell number_cell(const TableColumn *column, const json_t *row, const void *ladder) {
+static Words number_cell(const TableColumn *column, const json_t *row, const void *ladder) {
   const LabLadder *l = ladder;
   int number;
   (void)column;
   lab_rung(l->record, row, &number);
-  return table_cell("%d", number);
+  return words_of("%d", number);
 }
 
-static TableCell milliseconds(const TableColumn *column, const json_t *row, const void *ladder) {
+static Words milliseconds(const TableColumn *column, const json_t *row, const void *ladder) {
   (void)column, (void)ladder;
   const double ms = number_of(row, "ms");
-  return ms < 0.0995 ? table_cell("%.5f", ms) : table_number(ms);
+  return ms < 0.0995 ? words_of("%.5f", ms) : words_of_number(ms);
 }
 
-static TableCell rate_cell(const TableColumn *column, const json_t *row, const void *ladder) {
+static Words rate_cell(const TableColumn *column, const json_t *row, const void *ladder) {
   (void)column, (void)ladder;
   const double bytes = number_of(row, "gb_per_s");
-  return table_number(isfinite(bytes) ? bytes : number_of(row, "gflop_per_s"));
+  return words_of_number(isfinite(bytes) ? bytes : number_of(row, "gflop_per_s"));
 }
 
-static TableCell occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
+static Words occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
   (void)column, (void)ladder;
   const double blocks = number_of(row, "blocks_per_sm");
-  return blocks > 0 ? table_cell("%.0f %s", blocks, text_of(row, "limit")) : table_cell("-");
+  return blocks > 0 ? words_of("%.0f %s", blocks, text_of(row, "limit")) : words_of("-");
 }
 
 /* The tables, as bits: the ladder where a GPU has timed it or the emulator has counted, and the
@@ -184,8 +184,8 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
 }
 
 /* "reduce, int32" */
-static TableCell name_of(const LabLadder *l) {
-  return table_cell("%s%s%s", text_of(l->topic, "topic"), *l->problem ? ", " : "", l->problem);
+static Words name_of(const LabLadder *l) {
+  return words_of("%s%s%s", text_of(l->topic, "topic"), *l->problem ? ", " : "", l->problem);
 }
 
 static void print_head(const LabLadder *l, FILE *file, bool markdown) {

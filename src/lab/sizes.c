@@ -38,7 +38,7 @@ double lab_bytes(const LabTopic *topic, int problem, LabSize size) {
   return bytes;
 }
 
-TableCell lab_refusal(const LabRung *rung, const LabCall *call) {
+Words lab_refusal(const LabRung *rung, const LabCall *call) {
   const char *refused = rung->refuse ? rung->refuse(call) : NULL;
   const int needs = rung->capability, has = call->gpu->capability;
 #ifdef ON_EMULATOR
@@ -46,9 +46,9 @@ TableCell lab_refusal(const LabRung *rung, const LabCall *call) {
     refused = "a library has no sources that could be compiled for the emulator";
 #endif
   if (needs > has)
-    return table_cell("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",
-                      needs / 10, needs % 10, has / 10, has % 10);
-  return table_cell("%s", refused ? refused : "");
+    return words_of("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",
+                    needs / 10, needs % 10, has / 10, has % 10);
+  return words_of("%s", refused ? refused : "");
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -59,8 +59,8 @@ int lab_dims(const LabTopic *topic) {
   return dims;
 }
 
-TableCell lab_size_text(const LabTopic *topic, LabSize size) {
-  TableCell text;
+Words lab_size_text(const LabTopic *topic, LabSize size) {
+  Words text;
   int used = 0;
   for (int d = 0; d < lab_dims(topic); d++)
     used += snprintf(text.text + used, sizeof text.text - (size_t)used, "%s%lld", d ? "x" : "",

@@ -1,35 +1,19 @@
 #include "measure/table.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-TableCell table_cell(const char *format, ...) {
-  TableCell c;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(c.text, sizeof c.text, format, arguments);
-  va_end(arguments);
-  return c;
-}
-
-TableCell table_number(double value) {
-  if (!isfinite(value)) return table_cell("-");
-  const double size = fabs(value);
-  return table_cell("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
-}
 
 void table_heading(FILE *file, bool markdown, const char *text) {
   fprintf(file, markdown ? "\n## %s\n\n" : "\n%s\n\n", text);
 }
 
-static TableCell cell_of(const Table *t, const TableColumn *c, const json_t *row) {
+static Words cell_of(const Table *t, const TableColumn *c, const json_t *row) {
   if (c->cell) return c->cell(c, row, t->context);
   const char *text = json_string_value(json_object_get(row, c->key));
-  if (text || c->left) return table_cell("%s", text ? text : "");
+  if (text || c->left) return words_of("%s", text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);
-  return c->format && isfinite(value) ? table_cell(c->format, value) : table_number(value);
+  return c->format && isfinite(value) ? words_of(c->format, value) : words_of_number(value);
 }
 
 enum { MAX_COLUMNS = 32 };
@@ -39,7 +23,7 @@ static void put_row(const Table *t, const TableColumn *columns, int count, const
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
     const int width = !c->left ? c->width : !t->markdown && i == count - 1 ? 0 : -c->width;
-    const TableCell cell = row ? cell_of(t, c, row) : table_cell("%s", c->title);
+    const Words cell = row ? cell_of(t, c, row) : words_of("%s", c->title);
     fprintf(t->file, "%s%*s", t->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), width, cell.text);
   }
   fputs(t->markdown ? " |\n" : "\n", t->file);

@@ -2,16 +2,8 @@
    record, a column names a key of it or has a function. */
 #pragma once
 
+#include "base/text.h"
 #include "measure/record.h"
-
-typedef struct {
-  char text[112];
-} TableCell;
-
-/* Formats a cell; what does not fit is cut. */
-TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Formats a number with three digits or more; "-" if it is not finite. */
-TableCell table_number(double value);
 
 typedef struct TableColumn TableColumn;
 struct TableColumn {
@@ -19,10 +11,9 @@ struct TableColumn {
   int width; /* at least; 0: as wide as its widest text */
   bool left; /* text; numbers stand on the right, and are "-" where they are not there */
   const char *key;
-  const char *format; /* printf's, of a number; NULL: as table_number writes it */
+  const char *format; /* printf's, of a number; NULL: as words_of_number writes it */
   double per;         /* the number is divided by this, 0: 1 */
-  TableCell (*cell)(const TableColumn *column, const json_t *row,
-                    const void *context); /* or NULL */
+  Words (*cell)(const TableColumn *column, const json_t *row, const void *context); /* or NULL */
   double at;   /* for the function, of columns that it makes of one key */
   unsigned in; /* bits of the tables that have the column, 0: all have it */
 };

@@ -76,7 +76,7 @@ static cudaError_t run_kernel(void *context, cudaStream_t stream) {
 }
 
 /* Times the kernels in the order of a step, so that each finds what the one before it wrote. */
-static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error) {
+static bool time_step(CudaEngine *e, Words *names, double *us, Error *error) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers - 1, rows = e->engine.config.training.batch;
   const StepState state = {.end = (uint32_t)rows};
@@ -88,12 +88,12 @@ static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error)
               cuda_done(cudaDeviceSynchronize(), "preparing a batch", error);
   for (; good && k.number <= 2 * last; k.number++) {
     const int *size = n->size + layer_of(k.number, last), back = k.number > last;
-    names[k.number] = k.number == 2 * last ? table_cell("gradients and updates of all layers")
-                                           : table_cell("%s, %d to %d",
-                                                        back               ? "backward"
-                                                        : k.number == last ? "last layer and back"
-                                                                           : "forward",
-                                                        size[back], size[!back]);
+    names[k.number] = k.number == 2 * last ? words_of("gradients and updates of all layers")
+                                           : words_of("%s, %d to %d",
+                                                      back               ? "backward"
+                                                      : k.number == last ? "last layer and back"
+                                                                         : "forward",
+                                                      size[back], size[!back]);
     const Rung rung = {names[k.number].text, run_kernel, &k, KERNEL_CALLS, RUNG_GRAPH, 1, "us"};
     good = rung_value(&rung, &us[k.number], error);
   }
@@ -101,7 +101,7 @@ static bool time_step(CudaEngine *e, TableCell *names, double *us, Error *error)
 }
 
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
-  TableCell names[MOST_KERNELS];
+  Words names[MOST_KERNELS];
   double us[MOST_KERNELS] = {0}, sum = 0;
   const int count = 2 * config->network.layers - 1;
   Engine *engine = engine_cuda_open_with(config, &level_layer, NULL, NULL, error);

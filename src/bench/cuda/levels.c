@@ -251,8 +251,8 @@ static bool add_run(Record *record, const BenchRun *run, const BenchRows *rows, 
   const double rate = 1e9 * ceiling_of(record, CEILING_PINNED);
   const double known =
       run->open + run->first_epoch + run->test_file + run->epochs + run->evaluation + run->close;
-  const TableCell epochs = table_cell("epochs 2 to %d", run->count),
-                  evaluations = table_cell("evaluation, %d times", run->count);
+  const Words epochs = words_of("epochs 2 to %d", run->count),
+              evaluations = words_of("evaluation, %d times", run->count);
   const struct {
     const char *name;
     double seconds;

@@ -145,7 +145,7 @@ bool trace_record(Trace *trace, const char *command, const char *sources, Error 
   Trace list = {0};
   GpuMachine machine;
   if (!gpu_machine(&machine, error)) return false;
-  const TableCell network = table_cell("784-300-100-10, batch %d", BATCH);
+  const Words network = words_of("784-300-100-10, batch %d", BATCH);
   const char *const head[][2] = {{"gpu", machine.name},  {"driver", machine.driver},
                                  {"date", machine.date}, {"network", network.text},
                                  {"command", command},   {"sources", sources ? sources : ""}};

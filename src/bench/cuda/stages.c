@@ -97,8 +97,8 @@ static void add_team(const Stages *s, int block, TraceTeam team, int from, int t
   const EpochStamp first = teams[team].first;
   const int track = track_of(s, block, first);
   const Place place = place_of(s, block);
-  const TableCell name =
-      table_cell("group %d, block %02d, %s team", place.group, place.in_group, teams[team].name);
+  const Words name =
+      words_of("group %d, block %02d, %s team", place.group, place.in_group, teams[team].name);
   trace_add_track(s->trace, s->level, track, name.text);
   int64_t start = time_of(s, block, from, first);
   for (int step = from; step < to; step++)

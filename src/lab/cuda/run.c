@@ -89,7 +89,7 @@ static bool check_mistake(const LabArrays *a, LabRow *row, Error *error) {
 static bool run_row(const LabArrays *a, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
   const LabCall call = lab_arrays_call(a, row, 0);
-  const TableCell refused = lab_refusal(rung, &call);
+  const Words refused = lab_refusal(rung, &call);
   double seconds = 0;
   if (rung->predicted) row->predicted = rung->predicted(&call);
   if (*refused.text) {
