@@ -101,11 +101,12 @@ static Words twice(const TableColumn *column, const json_t *row, const void *con
 }
 
 TEST(tables_are_printed) {
-  static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
-                                        {"x", 0, .key = "x", .format = "%.1f%%"},
-                                        {"2x", 4, .cell = twice, .at = 2, .in = 1},
-                                        {"of another table", 4, .key = "x", .in = 2},
-                                        {"last", 9, true, .key = "last"}};
+  static const TableColumn columns[] = {
+      {"name", 6, true, .key = "name"},
+      {"x", 0, .key = "x", .format = "%.1f%%"},
+      {"%gx", 4, .cell = twice, .at = 1, .each = "batch", .in = 1},
+      {"of another table", 4, .key = "x", .in = 2},
+      {"last", 9, true, .key = "last"}};
   static const char *const wanted[] = {"name         x    2x  last\n"
                                        "a            -   nan  b\n"
                                        "long name   10.5%    21  \n"
@@ -123,7 +124,7 @@ TEST(tables_are_printed) {
   const Lines rows = lines_of(&record, "row");
   for (int markdown = 0; markdown < 2; markdown++) {
     FILE *file = text_open();
-    table_print(&(Table){file, markdown, NULL, "batch", 1}, columns, 5, &rows);
+    table_print(&(Table){file, markdown, NULL, "batch", 1, &rows}, columns, 5, &rows);
     assert_string_equal(text_close(file), wanted[markdown]);
   }
   free(rows.of);

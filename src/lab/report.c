@@ -129,7 +129,12 @@ static bool is_counted(const LabLadder *l) {
 }
 
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
-  const Table table = {file, markdown, l, NULL, others ? OTHERS : is_counted(l) ? COUNTED : TIMED};
+  const Table table = {.file = file,
+                       .markdown = markdown,
+                       .context = l,
+                       .which = others          ? OTHERS
+                                : is_counted(l) ? COUNTED
+                                                : TIMED};
   TableColumn shown[COLUMNS];
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {

@@ -173,3 +173,14 @@ Lines lines_of(const Record *record, const char *kind) {
   for (size_t i = 0; (line = record_next(record, &i, kind, "reason", ""));) lines_add(&lines, line);
   return lines;
 }
+
+int lines_values(const Lines *lines, const char *key, double above, double *values, int most) {
+  int count = 0;
+  for (double last = above, next; count < most; values[count++] = last = next) {
+    next = INFINITY;
+    foreach_line (line, lines)
+      if (number_of(*line, key) > last) next = fmin(next, number_of(*line, key));
+    if (isinf(next)) break;
+  }
+  return count;
+}

@@ -95,6 +95,9 @@ Lines lines_open(const Record *record);
 void lines_add(Lines *lines, const json_t *line);
 /* The lines of a kind that have no reason to be missing. */
 Lines lines_of(const Record *record, const char *kind);
+/* Sets the numbers above `above` that lines have of a key, ascending and each once; returns how
+   many, at most `most`. */
+int lines_values(const Lines *lines, const char *key, double above, double *values, int most);
 
 /* ---- text files ----------------------------------------------------------------------------- */
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
+
 void table_heading(FILE *file, bool markdown, const char *text) {
   fprintf(file, markdown ? "\n## %s\n\n" : "\n%s\n\n", text);
 }
@@ -16,7 +18,7 @@ static Words cell_of(const Table *t, const TableColumn *c, const json_t *row) {
   return c->format && isfinite(value) ? words_of(c->format, value) : words_of_number(value);
 }
 
-enum { MAX_COLUMNS = 32 };
+enum { MAX_COLUMNS = 32, MAX_EACH = 8 };
 
 /* row NULL: the titles. No blanks stand at the end of a plain line. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
@@ -29,16 +31,30 @@ static void put_row(const Table *t, const TableColumn *columns, int count, const
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }
 
+/* Adds the column to those that are shown; as wide as its widest text, unless it has a width. */
+static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
+  *shown = column;
+  shown->in = t->which;
+  for (int r = -1; !column.width && r < rows->count; r++)
+    shown->width = max_int(shown->width,
+                           (int)strlen(r < 0 ? shown->title : cell_of(t, shown, rows->of[r]).text));
+}
+
 void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
   TableColumn shown[MAX_COLUMNS] = {{0}};
+  Words titles[MAX_COLUMNS];
   int count = 0;
   for (const TableColumn *c = columns; c < columns + all; c++) {
+    double values[MAX_EACH];
     if (c->in && !(c->in & t->which)) continue;
-    TableColumn *column = &shown[count++];
-    *column = *c;
-    for (int r = -1; !c->width && r < rows->count; r++) {
-      const int length = (int)strlen(r < 0 ? c->title : cell_of(t, c, rows->of[r]).text);
-      if (length > column->width) column->width = length;
+    if (!c->each) show(t, *c, rows, &shown[count++]);
+    const int each = c->each ? lines_values(t->lines, c->each, c->at, values, MAX_EACH) : 0;
+    for (int i = 0; i < each; i++, count++) {
+      TableColumn column = *c;
+      titles[count] = words_of(c->title, values[i]);
+      column.title = titles[count].text;
+      column.at = values[i];
+      show(t, column, rows, &shown[count]);
     }
   }
   put_row(t, shown, count, NULL);

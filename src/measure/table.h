@@ -14,8 +14,12 @@ struct TableColumn {
   const char *format; /* printf's, of a number; NULL: as words_of_number writes it */
   double per;         /* the number is divided by this, 0: 1 */
   Words (*cell)(const TableColumn *column, const json_t *row, const void *context); /* or NULL */
-  double at;   /* for the function, of columns that it makes of one key */
-  unsigned in; /* bits of the tables that have the column, 0: all have it */
+  double at; /* for the function, of columns that it makes of one key */
+  /* A key: the column is there once for each number above `at` that the table's lines have of it,
+     which is its `at` and stands in its title, a format. NULL: it is there once. */
+  const char *each;
+  unsigned in; /* bits of the tables that have the column, 0: all have it; for the function, those
+                  of its table */
 };
 
 typedef struct {
@@ -24,6 +28,7 @@ typedef struct {
   const void *context; /* for the columns' functions */
   const char *group;   /* in text, an empty line where this number changes; NULL: nowhere */
   unsigned which;      /* the table's bit of TableColumn.in; several, for columns of either */
+  const Lines *lines;  /* for TableColumn.each */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);
