@@ -74,11 +74,8 @@ static const OptionTable table = {
 
 /* The record has a row of that rung, in that problem of the topic (NULL: in any). */
 static bool has_rung(const Lab *lab, const char *problem) {
-  const json_t *row;
-  for (size_t i = 0; (row = record_next(&lab->known, &i, "lab", "topic", lab->topic));)
-    if (text_is(row, "rung", lab->rung) && (!problem || text_is(row, "problem", problem)))
-      return true;
-  return false;
+  return record_find(&lab->known, "lab", "topic", lab->topic, "rung", lab->rung, "problem",
+                     problem);
 }
 
 static bool has_problem(const Lab *lab, Error *error) {
@@ -160,9 +157,8 @@ static const char *picture_of(const Lab *lab, const char *file, const char *topi
 static bool check_files(const Lab *lab, Error *error) {
   char plot[PATH_MAX], roofline[PATH_MAX];
   bool good = option_table_check_files(&table, lab, error);
-  const json_t *line;
-  for (size_t i = 0; good && (lab->plot || lab->roofline) &&
-                     (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
+  foreach_of (line, &lab->known, "lab-topic", NULL) {
+    if (!good || !(lab->plot || lab->roofline)) break;
     const char *topic = text_of(line, "topic");
     const NamedFile files[] = {{"from", lab->from, false},
                                {"json", lab->json, true},
@@ -205,14 +201,10 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 
 /* The points of a rung that is swept, in the first problem that has it. */
 static void list_points(const Record *known, const char *topic, const char *rung) {
-  const char *problem = NULL;
-  const json_t *row;
+  const char *first = text_of(record_find(known, "lab", "topic", topic, "rung", rung), "problem");
   printf("points %s:", rung);
-  for (size_t i = 0; (row = record_next(known, &i, "lab", "topic", topic));) {
-    if (!text_is(row, "rung", rung)) continue;
-    if (!problem) problem = text_of(row, "problem");
-    if (text_is(row, "problem", problem)) printf(" %.0f", number_of(row, "point"));
-  }
+  foreach_of (row, known, "lab", "topic", topic, "rung", rung, "problem", first)
+    printf(" %.0f", number_of(row, "point"));
   putchar('\n');
 }
 
@@ -220,24 +212,24 @@ static void list_points(const Record *known, const char *topic, const char *rung
 static void list_topic(const Record *known, const char *topic, const LabTopic *live) {
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(known, topic, problems);
-  const json_t *rung;
   printf("topic %s: %s\n", topic,
          text_of(record_find(known, "lab-topic", "topic", topic), "title"));
   for (int p = 0; p < count; p++)
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  for (size_t i = 0; (rung = record_next(known, &i, "lab-rung", "topic", topic));) {
+  foreach_of (rung, known, "lab-rung", "topic", topic) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
     if (number_of(rung, "sweep") > 0) list_points(known, topic, text_of(rung, "rung"));
   }
 }
 
 static bool list(const Lab *lab) {
-  const json_t *line;
-  if (lab->topic) list_topic(&lab->known, lab->topic, lab->live);
-  for (size_t i = 0;
-       !lab->topic && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));)
+  if (lab->topic) {
+    list_topic(&lab->known, lab->topic, lab->live);
+    return true;
+  }
+  foreach_of (line, &lab->known, "lab-topic", NULL)
     printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
   return true;
 }
@@ -290,10 +282,9 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
 
 static bool run_topics(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
-  const json_t *line;
   lab_print_machine(record, stdout, false);
   if (lab->markdown) lab_print_machine(record, lab->markdown_file, true);
-  for (size_t i = 0; (line = record_next(&lab->known, &i, "lab-topic", "topic", lab->topic));)
+  foreach_of (line, &lab->known, "lab-topic", "topic", lab->topic)
     if (!run_topic(lab, text_of(line, "topic"), error)) return false;
   return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }

@@ -50,18 +50,16 @@ static bool is_level(const json_t *line) {
 /* Returns the time that a line's is compared with: that of our fastest level that is at least as
    accurate; NAN if there is none. */
 static double best_for(const Record *record, const json_t *epoch) {
-  const json_t *line;
   double best = NAN;
-  for (size_t i = 0; (line = record_next(record, &i, text_of(epoch, "case"), NULL, NULL));)
-    if (is_level(line) && line_same(line, epoch, "batch") && line_same(line, epoch, "name") &&
+  foreach_of (line, record, text_of(epoch, "case"), "name", text_of(epoch, "name"))
+    if (is_level(line) && line_same(line, epoch, "batch") &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
       best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
   return best;
 }
 
 static double floor_for(const Record *record, const json_t *line, const char *precision) {
-  const json_t *floor;
-  for (size_t i = 0; (floor = record_next(record, &i, "floor", "precision", precision));)
+  foreach_of (floor, record, "floor", "precision", precision)
     if (line_same(floor, line, "batch")) return number_of(floor, "value");
   return NAN;
 }
@@ -109,8 +107,7 @@ static Words times(const TableColumn *column, const json_t *line, const void *re
 
 /* Shows the kernel of the row at the column's batch. */
 static Words kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
-  const json_t *line;
-  for (size_t i = 0; (line = record_next(record, &i, "kernel", "name", text_of(row, "name")));)
+  foreach_of (line, record, "kernel", "name", text_of(row, "name"))
     if (number_of(line, "batch") == column->at)
       return words_of("%s us %3.0f%% x%.2f", words_of_number(number_of(line, "value")).text,
                       100 * number_of(line, "share"), number_of(line, "bound"));
@@ -131,23 +128,23 @@ enum {
   RANKS = STRONG | WEAK
 };
 
-/* Returns the next timed line of the same case as p, with the same batch or, in weak scaling, as
-   many rows for each rank; *at moves behind it. NULL: there is none. */
-static const json_t *next_on_ranks(const Record *record, size_t *at, const json_t *p, bool weak) {
-  const json_t *q;
-  while ((q = record_next(record, at, "", "who", text_of(p, "who"))))
-    if (line_same(q, p, "network") && line_same(q, p, "precision") &&
-        isfinite(number_of(q, "ms")) &&
-        number_of(q, "batch") == number_of(p, "batch") * (weak ? number_of(q, "ranks") : 1))
-      break;
-  return q;
+/* Walks over the lines of the same case as p, and reasons why there are none. */
+#define foreach_case(Q, RECORD, P)                                                                 \
+  foreach_of (Q, RECORD, "", "who", text_of(P, "who"), "network", text_of(P, "network"),           \
+              "precision", text_of(P, "precision"))
+
+/* Returns true if q has the batch of p or, in weak scaling, as many rows for each rank. */
+static bool continues(const json_t *q, const json_t *p, bool weak) {
+  return number_of(q, "batch") == number_of(p, "batch") * (weak ? number_of(q, "ranks") : 1);
 }
 
+/* Milliseconds of the case on so many ranks; NAN: not measured. */
 static double ms_on(const Record *record, const json_t *p, double ranks, bool weak) {
-  const json_t *q;
-  for (size_t i = 0; (q = next_on_ranks(record, &i, p, weak));)
-    if (number_of(q, "ranks") == ranks) return number_of(q, "ms");
-  return NAN;
+  double ms = NAN;
+  foreach_case (q, record, p)
+    if (continues(q, p, weak) && number_of(q, "ranks") == ranks && isnan(ms))
+      ms = number_of(q, "ms");
+  return ms;
 }
 
 /* Returns how many times as fast as one rank; in weak scaling, the part of one rank's rows a second
@@ -172,11 +169,12 @@ static Words times_on(const TableColumn *column, const json_t *p, const void *re
    best, by least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n), if there are two of them. */
 static Words serial_share(const TableColumn *column, const json_t *p, const void *record) {
   double products = 0, squares = 0;
-  const json_t *q;
   (void)column;
-  for (size_t i = 0; (q = next_on_ranks(record, &i, p, false));) {
-    const double n = number_of(q, "ranks"), left = 1 - 1 / n;
-    products += left * (number_of(q, "ms") / number_of(p, "ms") - 1 / n);
+  foreach_case (q, record, p) {
+    const double n = number_of(q, "ranks"), left = 1 - 1 / n,
+                 part = number_of(q, "ms") / number_of(p, "ms");
+    if (!continues(q, p, false) || isnan(part)) continue;
+    products += left * (part - 1 / n);
     squares += left * left;
   }
   return squares > 0 ? words_of("%.1f%%", 100 * products / squares) : words_of("-");
@@ -252,9 +250,8 @@ enum { OF_RANKS = SECTIONS - 2 /* from here on: of a record of scripts/scaling.s
 
 /* Returns true if one rank has run the case and, unless `any`, several have, too. */
 static bool is_on_ranks(const Record *record, const json_t *p, bool weak, bool any) {
-  const json_t *q;
-  for (size_t i = 0; !any && (q = next_on_ranks(record, &i, p, weak));)
-    any = number_of(q, "ranks") > 1;
+  foreach_case (q, record, p)
+    any |= continues(q, p, weak) && number_of(q, "ranks") > 1 && isfinite(number_of(q, "ms"));
   return any && number_of(p, "ranks") == 1;
 }
 

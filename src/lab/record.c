@@ -121,11 +121,11 @@ bool lab_add_all(Record *record, Error *error) {
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
 const json_t *lab_rung(const Record *record, const json_t *row, int *number) {
-  const json_t *rung;
-  *number = 1;
-  for (size_t i = 0; (rung = record_next(record, &i, "lab-rung", "topic", text_of(row, "topic")));
-       ++*number)
+  *number = 0;
+  foreach_of (rung, record, "lab-rung", "topic", text_of(row, "topic")) {
+    ++*number;
     if (text_is(rung, "rung", text_of(row, "rung"))) return rung;
+  }
   return NULL;
 }
 
@@ -136,11 +136,9 @@ static bool is_among(const char *text, const char *const *among, int count) {
 }
 
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
-  const json_t *line;
   int count = 0;
-  for (size_t i = 0;
-       (line = record_next(record, &i, "lab", "topic", topic)) && count < LAB_PROBLEMS;)
-    if (!is_among(text_of(line, "problem"), problems, count))
+  foreach_of (line, record, "lab", "topic", topic)
+    if (count < LAB_PROBLEMS && !is_among(text_of(line, "problem"), problems, count))
       problems[count++] = text_of(line, "problem");
   return count;
 }

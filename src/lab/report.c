@@ -24,16 +24,13 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
   LabLadder l = {.record = record,
                  .machine = record_first(record, "lab-machine"),
                  .topic = record_find(record, "lab-topic", "topic", topic),
+                 .table = record_find(record, "lab-problem", "topic", topic, "problem", problem),
                  .problem = problem,
                  .ceiling = lab_ceiling(record, topic),
                  .rows = lines_open(record),
                  .others = lines_open(record),
                  .all_others = lines_open(record)};
-  const json_t *line;
-  for (size_t i = 0; !l.table && (line = record_next(record, &i, "lab-problem", "topic", topic));)
-    if (text_is(line, "problem", problem)) l.table = line;
-  for (size_t i = 0; (line = record_next(record, &i, "lab", "topic", topic));) {
-    if (!text_is(line, "problem", problem)) continue;
+  foreach_of (line, record, "lab", "topic", topic, "problem", problem) {
     const char *size = text_of(line, "size"), *reason = text_of(line, "reason");
     const bool of_ladder = !l.size || strcmp(size, l.size) == 0;
     if (!l.size) l.size = size;

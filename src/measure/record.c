@@ -142,21 +142,19 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
-                          const char *text) {
+const json_t *record_next(const Record *record, size_t *at, const char *kind,
+                          const char *const *pairs) {
   const json_t *line;
-  while ((line = json_array_get(record->lines, (*at)++)))
-    if (line_is(line, kind) && (!text || text_is(line, key, text))) return line;
-  return NULL;
-}
-
-const json_t *record_find(const Record *record, const char *kind, const char *key,
-                          const char *text) {
-  return record_next(record, &(size_t){0}, kind, key, text);
+  while ((line = json_array_get(record->lines, (*at)++))) {
+    const char *const *p = pairs;
+    while (*p && (!p[1] || text_is(line, p[0], p[1]))) p += 2;
+    if (!*p && line_is(line, kind)) break;
+  }
+  return line;
 }
 
 const json_t *record_first(const Record *record, const char *kind) {
-  return record_find(record, kind, "case", NULL);
+  return record_find(record, kind, NULL);
 }
 
 Lines lines_open(const Record *record) {
@@ -169,8 +167,7 @@ void lines_add(Lines *lines, const json_t *line) {
 
 Lines lines_of(const Record *record, const char *kind) {
   Lines lines = lines_open(record);
-  const json_t *line;
-  for (size_t i = 0; (line = record_next(record, &i, kind, "reason", ""));) lines_add(&lines, line);
+  foreach_of (line, record, kind, "reason", "") lines_add(&lines, line);
   return lines;
 }
 

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -73,13 +74,23 @@ bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-/* The next line of that kind whose key has that text (NULL: any), from *at on, which moves behind
-   it; the first one; and the first of that kind. NULL: there is none. */
-const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
-                          const char *text);
-const json_t *record_find(const Record *record, const char *kind, const char *key,
-                          const char *text);
+/* Returns the next line of that kind from *at on, which moves behind it; NULL: there is none.
+   pairs: keys and the texts that the line must have there, NULL: any text; NULL behind the last. */
+const json_t *record_next(const Record *record, size_t *at, const char *kind,
+                          const char *const *pairs);
+
+#define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The first such line; the first of that kind. NULL: there is none. */
+#define record_find(RECORD, KIND, ...)                                                             \
+  record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 const json_t *record_first(const Record *record, const char *kind);
+
+/* Walks over such lines. */
+#define foreach_of(LINE, RECORD, KIND, ...)                                                        \
+  for (size_t LINE##_at = 0; LINE##_at < SIZE_MAX; LINE##_at = SIZE_MAX)                           \
+    for (const json_t *LINE;                                                                       \
+         (LINE = record_next(RECORD, &LINE##_at, KIND, RECORD_PAIRS(__VA_ARGS__)));)
 
 /* Lines in an order of their own. */
 typedef struct {
