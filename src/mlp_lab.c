@@ -189,7 +189,8 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
-  if (!(lab->from ? lab_read(&lab->known, lab->from, error) : lab_add_all(&lab->known, error)))
+  if (!lab->from) lab_add_all(&lab->known);
+  if (!(lab->from ? lab_read(&lab->known, lab->from, error) : record_good(&lab->known, error)))
     return OPTIONS_FAILURE;
   return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
                  check_files(lab, error)
@@ -251,8 +252,9 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                          : lab->on == ON_EMULATED ? lab_small_size(topic)
                                                   : topic->sizes[i];
     LabTable measured = lab_table(topic, problem, size, i > 0);
-    if (!lab_measure(&measured, &how, error) || !lab_add_table(&lab->measured, &measured, error))
-      return false;
+    if (!lab_measure(&measured, &how, error)) return false;
+    lab_add_table(&lab->measured, &measured);
+    if (!record_good(&lab->measured, error)) return false;
     if (!lab_table_good(&measured)) lab->wrong = true;
   }
   return true;
@@ -263,7 +265,7 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
   const Record *record = live ? &lab->measured : &lab->known;
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(&lab->known, topic, problems);
-  if (live && !lab_add_topic(&lab->measured, live, error)) return false;
+  if (live) lab_add_topic(&lab->measured, live);
   for (int p = 0; p < count; p++) {
     if (lab->problem && strcmp(problems[p], lab->problem) != 0) continue;
     if (lab->rung && !has_rung(lab, problems[p])) continue;

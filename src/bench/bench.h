@@ -88,8 +88,8 @@ bool bench_ceilings(Record *record, Error *error);
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
 /* Adds a line with a value and a unit, a name and a precision unless they are NULL, and a batch and
    a share unless they are NAN. */
-bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
-               double value, const char *unit, double batch, double share, Error *error);
+void bench_add(Record *record, const char *kind, const char *name, const char *precision,
+               double value, const char *unit, double batch, double share);
 
 enum { BENCH_BATCHES = 8, BENCH_EPOCHS = 1000 };
 

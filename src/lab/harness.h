@@ -191,11 +191,11 @@ bool lab_measure(LabTable *table, const LabHow *how, Error *error) LAB_CUDA;
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
-bool lab_add_topic(Record *record, const LabTopic *topic, Error *error);
+void lab_add_topic(Record *record, const LabTopic *topic);
 /* Adds a table and its rows, behind the machine and the topic. */
-bool lab_add_table(Record *record, const LabTable *table, Error *error);
+void lab_add_table(Record *record, const LabTable *table);
 /* Adds all topics and the tables of all their problems, without results. */
-bool lab_add_all(Record *record, Error *error);
+void lab_add_all(Record *record);
 
 /* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. */
 bool lab_read(Record *record, const char *path, Error *error);

@@ -95,16 +95,26 @@ static bool append(Record *record, json_t *line, Error *error) {
          error_set(error, "no memory for a line of results");
 }
 
-bool record_add(Record *record, json_t *line, bool measured, Error *error) {
+void record_add(Record *record, json_t *line, bool measured) {
+  Error error;
   if (measured) {
     record_text(line, "gpu", *record->machine.name ? record->machine.name : NULL);
     record_text(line, "sources", record->sources);
   }
-  return append(record, line, error) && (!record->file || write_line(record, line, error));
+  if (record->failed ||
+      (append(record, line, &error) && (!record->file || write_line(record, line, &error))))
+    return;
+  record->failed = true;
+  record->failure = error;
+}
+
+bool record_good(const Record *record, Error *error) {
+  if (record->failed) *error = record->failure;
+  return !record->failed;
 }
 
 bool record_close(Record *record, bool good, Error *error) {
-  good = file_close(record->path, record->file, good, error);
+  good = file_close(record->path, record->file, good && record_good(record, error), error);
   json_decref(record->lines);
   *record = (Record){0};
   return good;

@@ -38,6 +38,8 @@ typedef struct {
   const char *path;    /* of that file, the caller's */
   GpuMachine machine;  /* its name is in every measured line */
   const char *sources; /* digest of the sources, of every measured line; NULL: not known */
+  bool failed;         /* a line is missing, here or in the file */
+  Error failure;       /* why the first one is */
 } Record;
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -60,8 +62,11 @@ bool line_is(const json_t *line, const char *kind);
 
 /* Makes a file for the lines that will be added. */
 bool record_create(Record *record, const char *path, Error *error);
-/* Takes the line and writes it to the file. measured: it gets the record's GPU and sources. */
-bool record_add(Record *record, json_t *line, bool measured, Error *error);
+/* Takes the line and writes it to the file. measured: it gets the record's GPU and sources. As with
+   a stream, what failed is asked for later. */
+void record_add(Record *record, json_t *line, bool measured);
+/* False if a line could not be added. */
+bool record_good(const Record *record, Error *error);
 
 /* Says why a line is none of the program's, one clause. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
@@ -69,7 +74,8 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
    in the record; NULL: all are taken. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
-/* Closes the file, frees the lines. Returns good, or false if the file cannot be written. */
+/* Closes the file, frees the lines. Returns good, or false if some line or the file could not be
+   written. */
 bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
