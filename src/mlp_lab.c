@@ -81,13 +81,10 @@ static bool has_rung(const Lab *lab, const char *problem) {
 static bool has_problem(const Lab *lab, Error *error) {
   const char *problems[LAB_PROBLEMS];
   char names[256] = "";
-  size_t used = 0;
   const int count = lab_problems(&lab->known, lab->topic, problems);
   for (int i = 0; i < count; i++) {
     if (strcmp(problems[i], lab->problem) == 0) return true;
-    if (used < sizeof names)
-      used +=
-          (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", problems[i]);
+    text_append(names, sizeof names, "%s%s", i ? ", " : "", problems[i]);
   }
   if (!*names) return error_set(error, "%s has only one problem: leave out --problem", lab->topic);
   return error_set(error, "%s has no problem '%s'; it has %s", lab->topic, lab->problem, names);

@@ -63,12 +63,6 @@ static Words milliseconds(const TableColumn *column, const json_t *row, const vo
   return ms < 0.0995 ? words_of("%.5f", ms) : words_of_number(ms);
 }
 
-static Words rate_cell(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double bytes = number_of(row, "gb_per_s");
-  return words_of_number(isfinite(bytes) ? bytes : number_of(row, "gflop_per_s"));
-}
-
 static Words occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
   (void)column, (void)ladder;
   const double blocks = number_of(row, "blocks_per_sm");
@@ -79,46 +73,45 @@ static Words occupancy(const TableColumn *column, const json_t *row, const void 
    table of the other sizes. */
 enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
 
-/* The ladder's columns are left out where the topic does not have topic_key, or no row has row_key,
-   with row_text if that is given. */
+/* The ladder's columns are left out where neither the topic nor a row has the key, with that text
+   unless it is NULL. */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or the ceiling's unit */
-  const char *topic_key, *row_key, *row_text;
+  const char *key, *text;
 } columns[] = {
     {.column = {"#", .cell = number_cell, .in = LADDER}},
     {.column = {NULL, .left = true, .key = "size", .in = OTHERS}},
     {.column = {"rung", .left = true, .key = "rung"}},
-    {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .row_key = "point"},
+    {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .key = "point"},
     {.column = {"ms", .cell = milliseconds, .in = TIMED | OTHERS}},
-    {.column = {NULL, .cell = rate_cell, .in = TIMED | OTHERS}},
+    {.column = {NULL, .key = "gb_per_s", .in = TIMED | OTHERS}},
     {.column = {"% ceiling", .key = "percent_of_ceiling", .format = "%.1f", .in = TIMED | OTHERS}},
     {.column = {"x first", .key = "times_first", .in = TIMED}},
     {.column = {"x library", .key = "times_library", .in = TIMED | OTHERS},
-     .row_key = "kind",
-     .row_text = "library"},
+     .key = "kind",
+     .text = "library"},
     {.column = {"blocks/SM", .left = true, .cell = occupancy, .in = TIMED}},
     {.column = {"regs", .key = "registers", .format = "%.0f", .in = TIMED}},
     {.column = {"local", .key = "local_bytes", .format = "%.0f", .in = TIMED},
-     .row_key = "local_bytes"},
+     .key = "local_bytes"},
     {.column = {"MB", .key = "moved_mb", .in = COUNTED}},
     {.column = {"x least", .key = "times_least", .format = "%.2f", .in = COUNTED}},
     {.column = {"sectors", .key = "sectors", .format = "%.0f", .in = COUNTED}},
     {.column = {"a request", .key = "sectors_per_request", .format = "%.2f", .in = COUNTED}},
     {.column = {"turns", .key = "turns", .format = "%.0f", .in = COUNTED}},
     {.column = {"x least", .key = "turns_times_least", .format = "%.2f", .in = COUNTED}},
-    {.column = {"predicted", .key = "predicted", .in = LADDER}, .topic_key = "predicted_name"},
-    {.column = {"measured", .key = "measured", .in = TIMED}, .topic_key = "measured_name"},
-    {.column = {"ulp", .key = "ulp", .in = LADDER}, .topic_key = "shows_ulp"},
+    {.column = {"predicted", .key = "predicted", .in = LADDER}, .key = "predicted_name"},
+    {.column = {"measured", .key = "measured", .in = TIMED}, .key = "measured_name"},
+    {.column = {"ulp", .key = "ulp", .in = LADDER}, .key = "shows_ulp"},
     {.column = {"check", .left = true, .key = "check"}},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* A row of the ladder has the key, with that text unless it is NULL. */
 static bool has(const LabLadder *l, const char *key, const char *text) {
-  for (int i = 0; i < l->rows.count; i++)
-    if (text ? text_is(l->rows.of[i], key, text) : json_object_get(l->rows.of[i], key) != NULL)
-      return true;
-  return false;
+  bool found = json_object_get(l->topic, key);
+  foreach_line (row, &l->rows)
+    found |= text ? text_is(*row, key, text) : json_object_get(*row, key) != NULL;
+  return found;
 }
 
 static bool is_counted(const LabLadder *l) {
@@ -135,14 +128,13 @@ static void print_table(const LabLadder *l, bool others, FILE *file, bool markdo
   TableColumn shown[COLUMNS];
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {
-    const char *key = columns[i].topic_key, *row_key = columns[i].row_key;
-    if (!others && ((key && !json_object_get(l->topic, key)) ||
-                    (row_key && !has(l, row_key, columns[i].row_text))))
-      continue;
-    shown[count] = columns[i].column;
-    if (!shown[count].title)
-      shown[count].title = shown[count].in == OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
+    TableColumn *column = &shown[count];
+    if (!others && columns[i].key && !has(l, columns[i].key, columns[i].text)) continue;
+    *column = columns[i].column;
     count++;
+    if (column->title) continue;
+    column->title = column->in == OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
+    if (strcmp(column->title, "GFLOP/s") == 0) column->key = "gflop_per_s";
   }
   table_print(&table, shown, count, others ? &l->others : &l->rows);
 }
@@ -194,9 +186,8 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   static const char *const named[][2] = {
       {"Point", "point_name"}, {"Predicted", "predicted_name"}, {"Measured", "measured_name"}};
   const LabCeiling *ceiling = &l->ceiling;
-  char title[256];
-  snprintf(title, sizeof title, "%s: %s", name_of(l).text, text_of(l->topic, "title"));
-  table_heading(file, markdown, title);
+  const Words title = words_of("%s: %s", name_of(l).text, text_of(l->topic, "title"));
+  table_heading(file, markdown, title.text);
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", l->size,
           text_of(l->topic, "dims"), text_of(l->machine, "gpu"), number_of(l->table, "bytes") / 1e6,
           number_of(l->table, "operations") / 1e6);

@@ -60,11 +60,9 @@ int lab_dims(const LabTopic *topic) {
 }
 
 Words lab_size_text(const LabTopic *topic, LabSize size) {
-  Words text;
-  int used = 0;
+  Words text = {""};
   for (int d = 0; d < lab_dims(topic); d++)
-    used += snprintf(text.text + used, sizeof text.text - (size_t)used, "%s%lld", d ? "x" : "",
-                     (long long)size.dim[d]);
+    text_append(text.text, WORDS, "%s%lld", d ? "x" : "", (long long)size.dim[d]);
   return text;
 }
 
