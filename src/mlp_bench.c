@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/output.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "bench/bench.h"
 #include "bench/trace.h"
@@ -90,7 +91,7 @@ static const OptionTable table = {
     "cuBLAS, and of wide networks at level step, the limits of this GPU, each\n"
     "kernel of a step, and each part of a whole run of mlp-train. Defaults are in\n"
     "[brackets].\n",
-    "", rows, sizeof rows / sizeof *rows};
+    "", rows, LENGTH(rows)};
 
 static OptionsResult parse(int count, char **given, Arguments *a, Error *error) {
   *a = (Arguments){.plan = {.run_epochs = RUN_EPOCHS, .wide_epochs = WIDE_EPOCHS}};

@@ -8,6 +8,7 @@
 
 #include "base/interrupt.h"
 #include "base/output.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
@@ -70,7 +71,7 @@ static const OptionTable table = {
     "  device                   describe this GPU and measure what it can do at most\n",
     "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
-    rows, sizeof rows / sizeof *rows};
+    rows, LENGTH(rows)};
 
 /* The record has a row of that rung, in that problem of the topic (NULL: in any). */
 static bool has_rung(const Lab *lab, const char *problem) {
@@ -162,7 +163,7 @@ static bool check_files(const Lab *lab, Error *error) {
                                {"markdown", lab->markdown, true},
                                {"plot", picture_of(lab, lab->plot, topic, plot), true},
                                {"roofline", picture_of(lab, lab->roofline, topic, roofline), true}};
-    good = same_file_check(files, sizeof files / sizeof *files, error);
+    good = same_file_check(files, LENGTH(files), error);
   }
   return good;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "measure/table.h"
 #include "plot/dot_chart.h"
 #include "plot/line_chart.h"
@@ -245,7 +246,7 @@ static const Section sections[] = {
      "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n"},
     {"", "Strong scaling: the same batch, ms per epoch", ""},
     {"", "Weak scaling: the same rows per rank and step, rows per second", ""}};
-enum { SECTIONS = sizeof sections / sizeof *sections, BY_BATCH = 2 /* the first ones */ };
+enum { SECTIONS = LENGTH(sections), BY_BATCH = 2 /* the first ones */ };
 enum { OF_RANKS = SECTIONS - 2 /* from here on: of a record of scripts/scaling.sh */ };
 
 /* Returns true if one rank has run the case and, unless `any`, several have, too. */
@@ -294,7 +295,7 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
     else
       fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n",
               number_of(rows.of[0], "epochs"));
-    table_print(&table, columns, sizeof columns / sizeof *columns, &rows);
+    table_print(&table, columns, LENGTH(columns), &rows);
   }
   free(all.of);
   free(rows.of);

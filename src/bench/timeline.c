@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "bench/trace.h"
 #include "measure/table.h"
 #include "plot/page.h"
@@ -227,7 +228,7 @@ bool trace_draw(const Trace *trace, const char *path, Error *error) {
   if (!page_open(&page, "One training step at each level of fusion", subtitle.text, CHART_WIDTH,
                  axis.near + FOOT, error))
     return false;
-  page_legend(&page, RIGHT, 105, keys, sizeof keys / sizeof *keys);
+  page_legend(&page, RIGHT, 105, keys, LENGTH(keys));
   page_axis(&page, &axis);
   for (Row *r = rows; r < rows + levels; r++) {
     r->page = &page;

@@ -19,6 +19,9 @@ const LabTopic *lab_find(const char *name);
 /* How many sizes the topic has: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
 
+#define foreach_rung(RUNG, TOPIC)                                                                  \
+  for (const LabRung *RUNG = (TOPIC)->rungs; RUNG < (TOPIC)->rungs + (TOPIC)->rung_count; RUNG++)
+
 /* The rung is one of the ladder of that problem. */
 bool lab_belongs(const LabRung *rung, int problem);
 

@@ -24,9 +24,9 @@ static double amount_of(const LabLadder *l) {
 /* ---- sweeps --------------------------------------------------------------------------------- */
 
 static bool has_sweep(const LabLadder *l) {
-  for (int i = 0; i < l->rows.count; i++)
-    if (isfinite(number_of(l->rows.of[i], "point")) && was_timed(l->rows.of[i])) return true;
-  return false;
+  bool any = false;
+  foreach_line (row, &l->rows) any |= isfinite(number_of(*row, "point")) && was_timed(*row);
+  return any;
 }
 
 /* Part `index` of the topic's point_name; its last part if there are fewer. */
@@ -94,15 +94,14 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
 static void add_dots(DotChart *dots, const LabLadder *l) {
   const double ms = 1e3 * amount_of(l) / (l->ceiling.value * 1e9);
   dots->mark = isfinite(ms) && (isnan(dots->mark) || dots->mark == ms) ? ms : 0;
-  for (int i = 0; i < l->rows.count; i++) {
-    const json_t *row = l->rows.of[i];
+  foreach_line (row, &l->rows) {
     const Words label =
-        words_of("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(row, "rung"));
-    if (was_timed(row))
-      dot_chart_add(dots, label.text, number_of(row, "ms"),
-                    text_is(row, "kind", "rung")      ? OURS
-                    : text_is(row, "kind", "library") ? LIBRARY
-                                                      : OTHER);
+        words_of("%s%s%s", l->problem, *l->problem ? ": " : "", text_of(*row, "rung"));
+    if (was_timed(*row))
+      dot_chart_add(dots, label.text, number_of(*row, "ms"),
+                    text_is(*row, "kind", "rung")      ? OURS
+                    : text_is(*row, "kind", "library") ? LIBRARY
+                                                       : OTHER);
   }
 }
 
@@ -154,12 +153,11 @@ bool lab_roofline(const Record *record, const char *topic, bool must, const char
     LabLadder l = lab_ladder_open(record, topic, problems[i]);
     const double operations = number_of(l.table, "operations"),
                  intensity = operations / number_of(l.table, "bytes");
-    for (int r = 0; operations > 0 && r < l.rows.count; r++) {
-      const json_t *row = l.rows.of[r];
-      if (!was_timed(row)) continue;
+    foreach_line (row, &l.rows) {
+      if (!(operations > 0) || !was_timed(*row)) continue;
       const int curve =
-          text_is(row, "kind", "library") ? line_chart_curve(panel, "library") : rungs;
-      line_chart_add(&chart, panel, curve, intensity, operations / (number_of(row, "ms") * 1e6));
+          text_is(*row, "kind", "library") ? line_chart_curve(panel, "library") : rungs;
+      line_chart_add(&chart, panel, curve, intensity, operations / (number_of(*row, "ms") * 1e6));
       line_chart_add(&chart, panel, curve, intensity, NAN); /* nothing joins them */
       least = fmin(least, intensity);
       most = fmax(most, intensity);

@@ -18,7 +18,7 @@ void lab_add_topic(Record *record, const LabTopic *topic) {
       flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name", t->predicted_name,
       "measured_name", t->measured_name, "point_name", t->point_name);
   record_add(record, line, false);
-  for (const LabRung *rung = t->rungs; rung < t->rungs + t->rung_count; rung++) {
+  foreach_rung (rung, t) {
     line = json_pack("{ss ss ss ss ss so*}", "case", "lab-rung", "topic", t->name, "rung",
                      rung->name, "kind", lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
                      flag(rung->points));

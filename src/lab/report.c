@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/text.h"
 
 /* ---- tables of a record --------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static const struct {
     {.column = {"ulp", .key = "ulp", .in = LADDER}, .key = "shows_ulp"},
     {.column = {"check", .left = true, .key = "check"}},
 };
-enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { COLUMNS = LENGTH(columns) };
 
 static bool has(const LabLadder *l, const char *key, const char *text) {
   bool found = json_object_get(l->topic, key);
@@ -147,15 +148,15 @@ enum { WIDTH = 100 };
    before the first note of each table. */
 static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   const char *size = "";
-  for (int i = 0; i < rows->count; i++) {
-    const json_t *row = rows->of[i];
-    const char *note = text_of(row, "note"), *reason = text_of(row, "reason");
+  foreach_line (row, rows) {
+    const char *note = text_of(*row, "note"), *reason = text_of(*row, "reason");
+    const double point = number_of(*row, "point");
     if (*reason) fprintf(file, "\n%s.\n", reason);
     if (!*note) continue;
-    if (!text_is(row, "size", size)) putc('\n', file);
-    size = text_of(row, "size");
-    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(row, "check"), text_of(row, "rung"));
-    if (isfinite(number_of(row, "point"))) fprintf(file, " at %.0f", number_of(row, "point"));
+    if (!text_is(*row, "size", size)) putc('\n', file);
+    size = text_of(*row, "size");
+    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(*row, "check"), text_of(*row, "rung"));
+    if (isfinite(point)) fprintf(file, " at %.0f", point);
     fprintf(file, ": %s.\n", note);
   }
 }
@@ -165,9 +166,10 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   int last = 0, number;
   putc('\n', file);
-  for (int i = 0; i < l->rows.count; i++, last = number) {
-    const json_t *rung = lab_rung(l->record, l->rows.of[i], &number);
+  foreach_line (row, &l->rows) {
+    const json_t *rung = lab_rung(l->record, *row, &number);
     if (number == last) continue;
+    last = number;
     const char *kind = text_is(rung, "kind", "rung") ? "" : text_of(rung, "kind");
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,

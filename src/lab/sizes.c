@@ -108,7 +108,7 @@ const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
 
 LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra) {
   LabTable table = {.topic = topic, .problem = problem, .size = size, .extra = extra};
-  for (const LabRung *rung = topic->rungs; rung < topic->rungs + topic->rung_count; rung++)
+  foreach_rung (rung, topic)
     for (int p = 0; lab_belongs(rung, problem) && p < (rung->points ? rung->point_count : 1); p++)
       table.rows[table.count++] = (LabRow){.rung = rung,
                                            .point = rung->points ? rung->points[p] : 0,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/sizes.h"
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
@@ -87,7 +88,6 @@ const BenchLevel bench_levels[] = {
     {"layer", "tf32", FUSION_LAYER},  {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
 };
-enum { LEVELS = sizeof bench_levels / sizeof *bench_levels };
 
 static bool config_of(const BenchRows *rows, const BenchNetwork *network, int batch, int fusion,
                       EngineConfig *config, Error *error) {
@@ -172,7 +172,7 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
 static bool add_levels(Record *record, const BenchRows *rows, const BenchNetwork *network,
                        int batch, int epochs, Fusion chosen, Error *error) {
   const char *name = network->name;
-  for (const BenchLevel *level = bench_levels; level < bench_levels + LEVELS; level++) {
+  foreach (level, bench_levels) {
     Error reason;
     if (name && level->level != FUSION_STEP) continue;
     json_t *line =
@@ -231,11 +231,10 @@ static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows
 
 static bool measure_wide(Record *record, const BenchPlan *plan, const BenchRows *rows,
                          Error *error) {
-  const int networks = plan->wide_epochs > 0 ? sizeof wide / sizeof *wide : 0;
-  for (int n = 0; n < networks; n++)
-    for (size_t b = 0; b < sizeof wide_batches / sizeof *wide_batches; b++)
-      if (!add_levels(record, rows, &wide[n], wide_batches[b], plan->wide_epochs, FUSION_STEP,
-                      error))
+  if (plan->wide_epochs == 0) return true;
+  foreach (network, wide)
+    foreach (batch, wide_batches)
+      if (!add_levels(record, rows, network, *batch, plan->wide_epochs, FUSION_STEP, error))
         return false;
   return true;
 }
@@ -263,9 +262,11 @@ static void add_run(Record *record, const BenchRun *run, const BenchRows *rows) 
                {"alone: creating a context", run->context},
                {"alone: parsing both files", rows->seconds},
                {"alone: copying the rows, at the pinned rate", bytes / rate}};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-    bench_add(record, i < PARTS ? "run" : "alone", parts[i].name, NULL, 1e3 * parts[i].seconds,
-              "ms", NAN, i < PARTS ? parts[i].seconds / run->total : (double)NAN);
+  foreach (part, parts) {
+    const bool alone = part >= parts + PARTS;
+    bench_add(record, alone ? "alone" : "run", part->name, NULL, 1e3 * part->seconds, "ms", NAN,
+              alone ? (double)NAN : part->seconds / run->total);
+  }
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

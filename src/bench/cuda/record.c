@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "bench/bench.h"
@@ -150,10 +151,10 @@ bool trace_record(Trace *trace, const char *command, const char *sources, Error 
                                  {"date", machine.date}, {"network", network.text},
                                  {"command", command},   {"sources", sources ? sources : ""}};
   trace->head = json_object();
-  for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+  foreach (pair, head) {
     char text[512];
-    text_printable(text, sizeof text, head[i][1]);
-    record_text(trace->head, head[i][0], text);
+    text_printable(text, sizeof text, (*pair)[1]);
+    record_text(trace->head, (*pair)[0], text);
   }
   time_levels(trace, us);
   bool good = activity_start(error);

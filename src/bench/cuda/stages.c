@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
 #include "measure/table.h"
 
 /* The stage that ends with a stamp; NULL: it is the start of a team's step. The first stage of a
@@ -42,7 +43,7 @@ static const struct {
     {"dZ1", STAMP_DZ1_SENT, STAMP_H1_SENT, false, true},
     {"W2", STAMP_P_SENT, STAMP_W2_RECEIVED, false, true},
 };
-enum { MAILS = sizeof mails / sizeof *mails };
+enum { MAILS = LENGTH(mails) };
 
 /* A block's place: its number among those of its kind, its group, and its number in that. */
 typedef struct {

@@ -36,7 +36,7 @@ const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kern
              {"shared", of_block ? (int)(gpu->sharedMemPerMultiprocessor / of_block)
                                  : gpu->maxBlocksPerMultiProcessor}};
   int least = 0;
-  for (int i = 1; i < (int)(sizeof all / sizeof *all); i++)
+  for (int i = 1; i < (int)LENGTH(all); i++)
     if (all[i].blocks < all[least].blocks) least = i;
   return all[least].name;
 }
