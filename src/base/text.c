@@ -101,11 +101,11 @@ Words words_of_number(double value) {
   return words_of("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
 }
 
-NumberText number_text(double value, bool is_float) {
+Words number_text(double value, bool is_float) {
   enum { OFTEN = 15, ENOUGH = 17 }; /* digits for any float64 */
-  NumberText n;
+  Words n = {""};
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
-    snprintf(n.text, sizeof n.text, "%.*g", digits, value);
+    n = words_of("%.*g", digits, value);
     if (is_float ? strtof(n.text, NULL) == (float)value : strtod(n.text, NULL) == value) break;
   }
   return n;

@@ -39,12 +39,8 @@ Words words_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Formats a number with three digits or more; "-" if it is not finite. */
 Words words_of_number(double value);
 
-typedef struct {
-  char text[32];
-} NumberText;
-
 /* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
-NumberText number_text(double value, bool is_float);
+Words number_text(double value, bool is_float);
 
 /* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
    the digest after it, which change with every commit. What does not fit is cut. */

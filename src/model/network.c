@@ -5,7 +5,6 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "base/text.h"
 
 static bool in_range(const char *what, int value, int low, int high, Error *error) {
   if (value >= low && value <= high) return true;
@@ -36,10 +35,10 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
   return true;
 }
 
-NetworkText network_text(const Network *network) {
-  NetworkText sizes = {""};
+Words network_text(const Network *network) {
+  Words sizes = {""};
   for (int i = 0; i <= network->layers; i++)
-    text_append(sizes.text, sizeof sizes.text, "%s%d", i ? "-" : "", network->size[i]);
+    text_append(sizes.text, WORDS, "%s%d", i ? "-" : "", network->size[i]);
   return sizes;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 enum {
   NETWORK_MAX_LAYERS = 8,     /* weight matrices: seven hidden layers and the output */
@@ -41,12 +42,8 @@ typedef struct {
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 
-typedef struct {
-  char text[64];
-} NetworkText;
-
 /* Returns the sizes, such as "784-300-100-10". */
-NetworkText network_text(const Network *network);
+Words network_text(const Network *network);
 
 /* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
    "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,

@@ -38,26 +38,20 @@ void report_result(Report *report, const char *format, ...) {
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-typedef struct {
-  char text[32];
-} Text;
-
 /* "-" for NAN */
-static Text fixed(double value, int decimals, const char *unit) {
-  Text t = {"-"};
-  if (!isnan(value)) snprintf(t.text, sizeof t.text, "%.*f%s", decimals, value, unit);
-  return t;
+static Words fixed(double value, int decimals, const char *unit) {
+  return isnan(value) ? words_of("-") : words_of("%.*f%s", decimals, value, unit);
 }
 
 /* "6.10ms", "61.0ms", "610ms", "1.23s" */
-static Text duration(double seconds) {
+static Words duration(double seconds) {
   const bool small = seconds < 0.9995;
   const double value = small ? 1e3 * seconds : seconds;
   return fixed(value, value < 9.995 ? 2 : value < 99.95, small ? "ms" : "s");
 }
 
 /* "9.8M", "78k", "512" */
-static Text rate(double per_second) {
+static Words rate(double per_second) {
   static const char *const units[] = {"", "k", "M", "G"};
   int unit = 0;
   for (; per_second >= 999.5 && unit < 3; unit++) per_second /= 1000;
@@ -65,32 +59,26 @@ static Text rate(double per_second) {
 }
 
 /* "97.43%", "9.80%", "100.0%" */
-static Text percentage(double part) {
+static Words percentage(double part) {
   return fixed(100 * part, part < 0.99995 ? 2 : 1, "%");
 }
 
 /* "0.0874", "12.345" */
-static Text loss_text(double value) {
+static Words loss_text(double value) {
   return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
 
 /* "0:07", "12:34", "1:02:03" */
-static Text clock_time(double seconds) {
+static Words clock_time(double seconds) {
   enum { MOST = 359999 }; /* 99:59:59 */
   const int all = seconds < MOST ? (int)(seconds + 0.5) : MOST, minutes = all / 60;
-  Text t;
-  if (minutes < 60)
-    snprintf(t.text, sizeof t.text, "%d:%02d", minutes, all % 60);
-  else
-    snprintf(t.text, sizeof t.text, "%d:%02d:%02d", minutes / 60, minutes % 60, all % 60);
-  return t;
+  return minutes < 60 ? words_of("%d:%02d", minutes, all % 60)
+                      : words_of("%d:%02d:%02d", minutes / 60, minutes % 60, all % 60);
 }
 
 /* "epoch  3/10", as wide for every epoch of a run */
-static Text epoch_text(int epoch, int epochs) {
-  Text t;
-  snprintf(t.text, sizeof t.text, "epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
-  return t;
+static Words epoch_text(int epoch, int epochs) {
+  return words_of("epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -135,7 +123,7 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
 /* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows
    alone. Up to 999999 epochs a line has at most 80 characters. */
 void report_epoch(Report *report, const EpochResult *r, bool is_last) {
-  const Text epoch = epoch_text(r->epoch, r->epochs);
+  const Words epoch = epoch_text(r->epoch, r->epochs);
   if (report->quiet && !is_last) return;
   if (!report->has_heading)
     report_result(
@@ -151,7 +139,7 @@ void report_epoch(Report *report, const EpochResult *r, bool is_last) {
 
 void report_seeds(Report *report, const EpochResult *like, const Stats *loss,
                   const Stats *accuracy) {
-  const Text epoch = epoch_text(like->epoch, like->epochs);
+  const Words epoch = epoch_text(like->epoch, like->epochs);
   const char *judge = like->judged_by == JUDGED_BY_VALIDATION ? " val" : "test";
   if (like->epoch == 1)
     report_note(report, "%*s  %s-loss    s.d.   least    most  %s-acc  s.d.   least    most",
