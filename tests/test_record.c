@@ -97,29 +97,32 @@ TEST(a_full_disk_is_told) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static Words twice(const TableColumn *column, const json_t *row, const void *context) {
-  assert_null(context);
-  return words_of("%g", column->at * number_of(row, "x"));
+static Words twice(const TableCell *at) {
+  assert_null(at->record);
+  return words_of("%g", at->column->at * number_of(at->row, "x"));
 }
 
 TEST(tables_are_printed) {
   static const TableColumn columns[] = {
       {"name", 6, true, .key = "name"},
-      {"x", 0, .key = "x", .format = "%.1f%%"},
+      {"x", 0, .key = "x", .format = "%.1f%%", .small = "%.3f"},
       {"%gx", 4, .cell = twice, .at = 1, .each = "batch", .in = 1},
       {"of another table", 4, .key = "x", .in = 2},
       {"last", 9, true, .key = "last"}};
   static const char *const wanted[] = {"name         x    2x  last\n"
                                        "a            -   nan  b\n"
+                                       "b        0.010  0.02  \n"
                                        "long name   10.5%    21  \n"
                                        "\n"
                                        "c       100.0%   200  d\n",
                                        "| name   |      x |   2x | last      |\n"
                                        "| :--- | ---: | ---: | :--- |\n"
                                        "| a      |      - |  nan | b         |\n"
+                                       "| b      |  0.010 | 0.02 |           |\n"
                                        "| long name |  10.5% |   21 |           |\n"
                                        "| c      | 100.0% |  200 | d         |\n"};
   read_text("{'case':'row','name':'a','last':'b','batch':1}\n"
+            "{'case':'row','name':'b','x':0.01,'batch':1}\n"
             "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
             "{'case':'row','reason':'it was not run'}\n"
             "{'case':'row','name':'c','x':100,'last':'d','batch':2}\n");

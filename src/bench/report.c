@@ -94,22 +94,23 @@ static Words name_of(const json_t *line) {
                   number_of(line, "chosen") > 0 ? " (auto)" : "");
 }
 
-static Words who(const TableColumn *column, const json_t *line, const void *record) {
-  (void)column, (void)record;
-  return name_of(line);
+static Words who(const TableCell *at) {
+  return name_of(at->row);
 }
 
-/* column->at: 0 for times the floor, 1 for times the best. */
-static Words times(const TableColumn *column, const json_t *line, const void *record) {
-  const double one =
-      column->at > 0 ? best_for(record, line) : floor_for(record, line, text_of(line, "precision"));
-  return words_of_number(number_of(line, "ms_per_epoch") / one);
+static Words times_best(const TableCell *at) {
+  return words_of_number(number_of(at->row, "ms_per_epoch") / best_for(at->record, at->row));
+}
+
+static Words times_floor(const TableCell *at) {
+  const double floor = floor_for(at->record, at->row, text_of(at->row, "precision"));
+  return words_of_number(number_of(at->row, "ms_per_epoch") / floor);
 }
 
 /* Shows the kernel of the row at the column's batch. */
-static Words kernel_cell(const TableColumn *column, const json_t *row, const void *record) {
-  foreach_of (line, record, "kernel", "name", text_of(row, "name"))
-    if (number_of(line, "batch") == column->at)
+static Words kernel_cell(const TableCell *at) {
+  foreach_of (line, at->record, "kernel", "name", text_of(at->row, "name"))
+    if (number_of(line, "batch") == at->column->at)
       return words_of("%s us %3.0f%% x%.2f", words_of_number(number_of(line, "value")).text,
                       100 * number_of(line, "share"), number_of(line, "bound"));
   return words_of("-");
@@ -155,26 +156,26 @@ static double faster_on(const Record *record, const json_t *p, double ranks, boo
 }
 
 /* column->at: ranks. */
-static Words epoch_on(const TableColumn *column, const json_t *p, const void *record) {
-  const bool weak = column->in == WEAK;
-  const double ms = ms_on(record, p, column->at, weak);
-  return weak && isfinite(ms) ? words_of("%.2fM", number_of(p, "rows") / ms / 1e3)
+static Words epoch_on(const TableCell *at) {
+  const bool weak = at->column->in == WEAK;
+  const double ms = ms_on(at->record, at->row, at->column->at, weak);
+  return weak && isfinite(ms) ? words_of("%.2fM", number_of(at->row, "rows") / ms / 1e3)
                               : words_of_number(ms);
 }
 
-static Words times_on(const TableColumn *column, const json_t *p, const void *record) {
-  return words_of_number(faster_on(record, p, column->at, column->in == WEAK));
+static Words times_on(const TableCell *at) {
+  const bool weak = at->column->in == WEAK;
+  return words_of_number(faster_on(at->record, at->row, at->column->at, weak));
 }
 
 /* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). Shows the share s that fits the measured times
    best, by least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n), if there are two of them. */
-static Words serial_share(const TableColumn *column, const json_t *p, const void *record) {
+static Words serial_share(const TableCell *at) {
   double products = 0, squares = 0;
-  (void)column;
-  foreach_case (q, record, p) {
+  foreach_case (q, at->record, at->row) {
     const double n = number_of(q, "ranks"), left = 1 - 1 / n,
-                 part = number_of(q, "ms") / number_of(p, "ms");
-    if (!continues(q, p, false) || isnan(part)) continue;
+                 part = number_of(q, "ms") / number_of(at->row, "ms");
+    if (!continues(q, at->row, false) || isnan(part)) continue;
     products += left * (part - 1 / n);
     squares += left * left;
   }
@@ -202,8 +203,8 @@ static const TableColumn columns[] = {
     {"us/step", 7, .key = "us_per_step", .in = EPOCH},
     {"launches/step", 13, .key = "launches_per_step", .in = EPOCH},
     {"MB/step", 7, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
-    {"x floor", 7, .cell = times, .in = EPOCH},
-    {"x best", 6, .cell = times, .at = 1, .in = TIMES},
+    {"x floor", 7, .cell = times_floor, .in = EPOCH},
+    {"x best", 6, .cell = times_best, .in = TIMES},
     {"test acc.", 9, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = TIMES},
     {"floor, ms/epoch", 15, .key = "value", .in = FLOOR},
     {"ceiling, measured in this run", 30, true, .key = "name", .in = CEILING},

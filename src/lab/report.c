@@ -50,24 +50,15 @@ void lab_ladder_close(LabLadder *ladder) {
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static Words number_cell(const TableColumn *column, const json_t *row, const void *ladder) {
-  const LabLadder *l = ladder;
+static Words number_cell(const TableCell *at) {
   int number;
-  (void)column;
-  lab_rung(l->record, row, &number);
+  lab_rung(at->record, at->row, &number);
   return words_of("%d", number);
 }
 
-static Words milliseconds(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double ms = number_of(row, "ms");
-  return ms < 0.0995 ? words_of("%.5f", ms) : words_of_number(ms);
-}
-
-static Words occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double blocks = number_of(row, "blocks_per_sm");
-  return blocks > 0 ? words_of("%.0f %s", blocks, text_of(row, "limit")) : words_of("-");
+static Words occupancy(const TableCell *at) {
+  const double blocks = number_of(at->row, "blocks_per_sm");
+  return blocks > 0 ? words_of("%.0f %s", blocks, text_of(at->row, "limit")) : words_of("-");
 }
 
 /* The tables, as bits: the ladder where a GPU has timed it or the emulator has counted, and the
@@ -84,7 +75,7 @@ static const struct {
     {.column = {NULL, .left = true, .key = "size", .in = OTHERS}},
     {.column = {"rung", .left = true, .key = "rung"}},
     {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .key = "point"},
-    {.column = {"ms", .cell = milliseconds, .in = TIMED | OTHERS}},
+    {.column = {"ms", .key = "ms", .small = "%.5f", .in = TIMED | OTHERS}},
     {.column = {NULL, .key = "gb_per_s", .in = TIMED | OTHERS}},
     {.column = {"% ceiling", .key = "percent_of_ceiling", .format = "%.1f", .in = TIMED | OTHERS}},
     {.column = {"x first", .key = "times_first", .in = TIMED}},
@@ -122,7 +113,7 @@ static bool is_counted(const LabLadder *l) {
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
   const Table table = {.file = file,
                        .markdown = markdown,
-                       .context = l,
+                       .record = l->record,
                        .which = others          ? OTHERS
                                 : is_counted(l) ? COUNTED
                                                 : TIMED};

@@ -11,11 +11,12 @@ void table_heading(FILE *file, bool markdown, const char *text) {
 }
 
 static Words cell_of(const Table *t, const TableColumn *c, const json_t *row) {
-  if (c->cell) return c->cell(c, row, t->context);
+  if (c->cell) return c->cell(&(TableCell){c, row, t->record});
   const char *text = json_string_value(json_object_get(row, c->key));
   if (text || c->left) return words_of("%s", text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);
-  return c->format && isfinite(value) ? words_of(c->format, value) : words_of_number(value);
+  const char *format = c->small && value < 0.0995 ? c->small : c->format;
+  return format && isfinite(value) ? words_of(format, value) : words_of_number(value);
 }
 
 enum { MAX_COLUMNS = 32, MAX_EACH = 8 };

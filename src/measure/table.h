@@ -6,15 +6,24 @@
 #include "measure/record.h"
 
 typedef struct TableColumn TableColumn;
+
+/* What a column's function shows. */
+typedef struct {
+  const TableColumn *column;
+  const json_t *row;
+  const Record *record;
+} TableCell;
+
 struct TableColumn {
   const char *title;
   int width; /* at least; 0: as wide as its widest text */
   bool left; /* text; numbers stand on the right, and are "-" where they are not there */
   const char *key;
   const char *format; /* printf's, of a number; NULL: as words_of_number writes it */
+  const char *small;  /* the same of a number below 0.0995; NULL: as format or it says */
   double per;         /* the number is divided by this, 0: 1 */
-  Words (*cell)(const TableColumn *column, const json_t *row, const void *context); /* or NULL */
-  double at; /* for the function, of columns that it makes of one key */
+  Words (*cell)(const TableCell *at); /* or NULL */
+  double at;                          /* for the function, of columns that it makes of one key */
   /* A key: the column is there once for each number above `at` that the table's lines have of it,
      which is its `at` and stands in its title, a format. NULL: it is there once. */
   const char *each;
@@ -25,10 +34,10 @@ struct TableColumn {
 typedef struct {
   FILE *file;
   bool markdown;
-  const void *context; /* for the columns' functions */
-  const char *group;   /* in text, an empty line where this number changes; NULL: nowhere */
-  unsigned which;      /* the table's bit of TableColumn.in; several, for columns of either */
-  const Lines *lines;  /* for TableColumn.each */
+  const Record *record; /* for the columns' functions */
+  const char *group;    /* in text, an empty line where this number changes; NULL: nowhere */
+  unsigned which;       /* the table's bit of TableColumn.in; several, for columns of either */
+  const Lines *lines;   /* for TableColumn.each */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);
