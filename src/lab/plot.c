@@ -36,20 +36,22 @@ static Words name_of_points(const json_t *topic, int index) {
   return words_of("%.*s", (int)strcspn(part, ";"), part);
 }
 
-/* Adds the rows of a rung, first to end - 1, that were timed. Curves that end at the same point
-   share a panel. */
-static void add_curve(LineChart *chart, const LabLadder *l, int first, int end) {
-  const double last = number_of(l->rows.of[end - 1], "point");
-  for (int i = first; i < end; i++) {
-    const json_t *row = l->rows.of[i];
-    if (!isfinite(last) || !was_timed(row)) continue;
-    const bool is_dot = end - first == 1 && chart->count > 0; /* beside the curves of the first */
-    CurvePanel *panel =
-        is_dot ? chart->panels : line_chart_panel(chart, words_of("%.0f", last).text);
-    if (panel)
-      line_chart_add(chart, panel, line_chart_curve(panel, text_of(row, "rung")),
-                     number_of(row, "point"), amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
+/* Adds a row, if it was timed, to the curve of its rung. Curves that end at the same point share a
+   panel. */
+static void add_row(LineChart *chart, const LabLadder *l, const json_t *row) {
+  double last = NAN;
+  int count = 0;
+  foreach_line (other, &l->rows) {
+    if (!line_same(*other, row, "rung")) continue;
+    last = number_of(*other, "point");
+    count++;
   }
+  if (!isfinite(last) || !was_timed(row)) return;
+  const bool is_dot = count == 1 && chart->count > 0; /* beside the curves of the first */
+  CurvePanel *panel = is_dot ? chart->panels : line_chart_panel(chart, words_of("%.0f", last).text);
+  if (panel)
+    line_chart_add(chart, panel, line_chart_curve(panel, text_of(row, "rung")),
+                   number_of(row, "point"), amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
 }
 
 /* Points that grow by factors are drawn so. */
@@ -69,11 +71,7 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
               below = subtitle(l);
   Words names[LINE_CHART_PANELS];
   LineChart chart = {.title = text_of(l->topic, "title"), .subtitle = below.text};
-  for (int first = 0, end; first < l->rows.count; first = end) {
-    const char *rung = text_of(l->rows.of[first], "rung");
-    for (end = first + 1; end < l->rows.count && text_is(l->rows.of[end], "rung", rung);) end++;
-    add_curve(&chart, l, first, end);
-  }
+  foreach_line (row, &l->rows) add_row(&chart, l, *row);
   for (int i = 0; i < chart.count; i++) {
     CurvePanel *panel = &chart.panels[i];
     names[i] = name_of_points(l->topic, i);

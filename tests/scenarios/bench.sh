@@ -37,6 +37,7 @@ prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
 is_png it.png
 cp "$results/trace-h200.json.gz" trace
 refuses 2 'are the same file' --from trace --timeline trace
+said "Try '$MLP --help'."
 
 case_ 'files that cannot be are named'
 for file in '--from no/file' '--timeline it.png --from no/file'; do
