@@ -253,7 +253,7 @@ static bool draw(const Sweep *s, const char *path, Error *error) {
   LineChart chart = {.title = "Trials of --sweep", .subtitle = "each after its last epoch"};
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
-    CurvePanel *panel = line_chart_panel(&chart, from->row->name);
+    CurvePanel *panel = line_chart_panel(&chart, words_of("%d", i).text);
     panel->x = (Axis){.label = from->row->name, .logarithmic = from->logarithmic};
     panel->y.label = "validation accuracy, percent";
     line_chart_curve(panel, "a trial of all epochs");
