@@ -7,7 +7,7 @@
 
 typedef struct TableColumn TableColumn;
 
-/* What a column's function shows. */
+/* A cell, as a column's function is asked to show it. */
 typedef struct {
   const TableColumn *column;
   const json_t *row;
