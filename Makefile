@@ -151,7 +151,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_ne
 
 # A run of several ranks loads this library; nothing is linked to MPI.
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
-PROGRAMS := mlp-train mlp-digits mlp-lab $(call with_cuda,mlp-bench)
+PROGRAMS := mlp-train mlp-digits mlp-lab mlp-bench
 PLACED   := $(PROGRAMS:%=$(PLACE)/%)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
@@ -186,7 +186,7 @@ endif
 all: $(PLACED) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and their manual
 	@:
 
-tests: $(TESTS) $(BUILD)/mlp-scaling ## build the tests
+tests: $(TESTS)             ## build the tests
 	@:
 
 # The targets that a user types set up the machine before anything is compiled, then build on
@@ -251,7 +251,7 @@ gpu-bench: setup            ## on a GPU: time every level and the peers, write d
 	@scripts/gpu_bench.sh
 
 scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
-	@$(BUILD_ON_EVERY_CORE) all $(BUILD)/mlp-scaling
+	@$(BUILD_ON_EVERY_CORE) all
 	@scripts/scaling.sh
 
 profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
@@ -286,7 +286,6 @@ setup:                      ## look for what is needed, install what is missing
 	$(if $(filter-out 0,$(SETUP)),@NVCC='$(NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' scripts/setup.sh)
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
-EVERY_PROGRAM := $(sort $(PROGRAMS) mlp-bench)
 COMPLETIONS = $(TREE)/share/bash-completion/completions
 DOCS = $(TREE)/share/doc/mlp-train
 
@@ -306,8 +305,8 @@ install: all                ## put programs, manual, completion, configs and doc
 	scripts/drop_links.sh '$(DOCS)'
 
 uninstall:                  ## remove what install put there
-	rm -f $(patsubst %,'$(TREE)/bin/%',$(EVERY_PROGRAM) mlp-lab-emulator mlp-train-fetch)
-	rm -f $(EVERY_PROGRAM:%='$(TREE)/share/man/man1/%.1') $(EVERY_PROGRAM:%='$(COMPLETIONS)/%')
+	rm -f $(patsubst %,'$(TREE)/bin/%',$(PROGRAMS) mlp-lab-emulator mlp-train-fetch)
+	rm -f $(PROGRAMS:%='$(TREE)/share/man/man1/%.1') $(PROGRAMS:%='$(COMPLETIONS)/%')
 	rm -rf '$(TREE)/share/mlp-train' '$(DOCS)' '$(TREE)/lib/mlp-train'
 
 # ---- how things are made -----------------------------------------------------------------
@@ -325,9 +324,7 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)
 # objects before it want.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
-HELPERS := $(BUILD)/mlp-scaling $(BUILD)/mlp-train-faults
 $(PLACED): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
-$(BUILD)/mlp-scaling:                                            $(BUILD)/src/mlp_scaling.o $(MEASURE)
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
@@ -379,7 +376,7 @@ $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
 endif
 $(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o $(STAND_IN)
 
-LINKED := $(PLACED) $(LAB_EMULATOR) $(HELPERS) $(SCORERS) $(TESTS) $(WATCHED)
+LINKED := $(PLACED) $(LAB_EMULATOR) $(BUILD)/mlp-train-faults $(SCORERS) $(TESTS) $(WATCHED)
 $(LINKED):                                                       $(BUILD)/libmlp.a
 $(LINKED):
 	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
@@ -530,7 +527,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
 # has attributes that LLVM does not know.
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
-              $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c src/mlp_bench.c $(wildcard src/*/cuda/*.c) \
+              $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c $(wildcard src/*/cuda/*.c) \
                 $(CUDA_ALONE) tests/support/cuda_stand_in.c)
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \

@@ -20,7 +20,6 @@ work=build/gpu-bench # if this is stopped, what was measured so far is here
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
-[ -x ./mlp-bench ] || complain 1 "./mlp-bench is not built: that needs the CUDA Toolkit's nvcc"
 scripts/download_mnist.sh
 mkdir -p "$work" "$results"
 sources=$(make print-sources)

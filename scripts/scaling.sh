@@ -46,7 +46,7 @@ printf '{"machine":"%s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling
 to=$results/scaling-$name
 write_tables() {
   cp "$lines" "$to.json"
-  build/mlp-scaling --from "$to.json" --markdown "$to.md" --plot "$to.png"
+  ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png" >"$work/tables.txt"
 }
 
 # point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. The first

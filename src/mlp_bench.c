@@ -6,6 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/output.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "bench/bench.h"
 #include "bench/trace.h"
@@ -76,8 +77,8 @@ static const OptionRow rows[] = {
     OUTPUT("timeline", timeline,
            "time nothing: draw one step of every level as a PNG, needs CUPTI or --from"),
     FILE_OR_WORD("from", "FILE", NULL, from, FILE_INPUT,
-                 "measure nothing: read the measurements from such a JSON file, with --timeline "
-                 "the trace"),
+                 "measure nothing: read the measurements from such a JSON file, or those of "
+                 "scripts/scaling.sh; with --timeline the trace"),
     FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
                  "digest of the sources, for the record"),
     OPTION_HELP,
@@ -90,7 +91,7 @@ static const OptionTable table = {
     "cuBLAS, and of wide networks at level step, the limits of this GPU, each\n"
     "kernel of a step, and each part of a whole run of mlp-train. Defaults are in\n"
     "[brackets].\n",
-    "", rows, sizeof rows / sizeof *rows};
+    "", rows, LENGTH(rows)};
 
 static OptionsResult parse(int count, char **given, Arguments *a, Error *error) {
   *a = (Arguments){.plan = {.run_epochs = RUN_EPOCHS, .wide_epochs = WIDE_EPOCHS}};
@@ -101,8 +102,12 @@ static OptionsResult parse(int count, char **given, Arguments *a, Error *error) 
                      "--markdown or --plot: run mlp-bench twice");
   else if (a->trace && a->from)
     error_set(error, "--trace records: it has no use for --from");
-  else
+  else if (a->from || bench_measure)
     return OPTIONS_RUN;
+  else {
+    error_set(error, "this program was built without CUDA: --from shows a recorded run");
+    return OPTIONS_FAILURE;
+  }
   return OPTIONS_USAGE;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/interrupt.h"
 #include "base/output.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
@@ -70,27 +71,21 @@ static const OptionTable table = {
     "  device                   describe this GPU and measure what it can do at most\n",
     "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
-    rows, sizeof rows / sizeof *rows};
+    rows, LENGTH(rows)};
 
 /* The record has a row of that rung, in that problem of the topic (NULL: in any). */
 static bool has_rung(const Lab *lab, const char *problem) {
-  const json_t *row;
-  for (size_t i = 0; (row = record_next(&lab->known, &i, "lab", "topic", lab->topic));)
-    if (text_is(row, "rung", lab->rung) && (!problem || text_is(row, "problem", problem)))
-      return true;
-  return false;
+  return record_find(&lab->known, "lab", "topic", lab->topic, "rung", lab->rung, "problem",
+                     problem);
 }
 
 static bool has_problem(const Lab *lab, Error *error) {
   const char *problems[LAB_PROBLEMS];
   char names[256] = "";
-  size_t used = 0;
   const int count = lab_problems(&lab->known, lab->topic, problems);
   for (int i = 0; i < count; i++) {
     if (strcmp(problems[i], lab->problem) == 0) return true;
-    if (used < sizeof names)
-      used +=
-          (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", problems[i]);
+    text_append(names, sizeof names, "%s%s", i ? ", " : "", problems[i]);
   }
   if (!*names) return error_set(error, "%s has only one problem: leave out --problem", lab->topic);
   return error_set(error, "%s has no problem '%s'; it has %s", lab->topic, lab->problem, names);
@@ -160,16 +155,15 @@ static const char *picture_of(const Lab *lab, const char *file, const char *topi
 static bool check_files(const Lab *lab, Error *error) {
   char plot[PATH_MAX], roofline[PATH_MAX];
   bool good = option_table_check_files(&table, lab, error);
-  const json_t *line;
-  for (size_t i = 0; good && (lab->plot || lab->roofline) &&
-                     (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));) {
+  foreach_of (line, &lab->known, "lab-topic", NULL) {
+    if (!good || !(lab->plot || lab->roofline)) break;
     const char *topic = text_of(line, "topic");
     const NamedFile files[] = {{"from", lab->from, false},
                                {"json", lab->json, true},
                                {"markdown", lab->markdown, true},
                                {"plot", picture_of(lab, lab->plot, topic, plot), true},
                                {"roofline", picture_of(lab, lab->roofline, topic, roofline), true}};
-    good = same_file_check(files, sizeof files / sizeof *files, error);
+    good = same_file_check(files, LENGTH(files), error);
   }
   return good;
 }
@@ -193,7 +187,8 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
-  if (!(lab->from ? lab_read(&lab->known, lab->from, error) : lab_add_all(&lab->known, error)))
+  if (!lab->from) lab_add_all(&lab->known);
+  if (!(lab->from ? lab_read(&lab->known, lab->from, error) : record_good(&lab->known, error)))
     return OPTIONS_FAILURE;
   return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
                  check_files(lab, error)
@@ -205,14 +200,10 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 
 /* The points of a rung that is swept, in the first problem that has it. */
 static void list_points(const Record *known, const char *topic, const char *rung) {
-  const char *problem = NULL;
-  const json_t *row;
+  const char *first = text_of(record_find(known, "lab", "topic", topic, "rung", rung), "problem");
   printf("points %s:", rung);
-  for (size_t i = 0; (row = record_next(known, &i, "lab", "topic", topic));) {
-    if (!text_is(row, "rung", rung)) continue;
-    if (!problem) problem = text_of(row, "problem");
-    if (text_is(row, "problem", problem)) printf(" %.0f", number_of(row, "point"));
-  }
+  foreach_of (row, known, "lab", "topic", topic, "rung", rung, "problem", first)
+    printf(" %.0f", number_of(row, "point"));
   putchar('\n');
 }
 
@@ -220,24 +211,24 @@ static void list_points(const Record *known, const char *topic, const char *rung
 static void list_topic(const Record *known, const char *topic, const LabTopic *live) {
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(known, topic, problems);
-  const json_t *rung;
   printf("topic %s: %s\n", topic,
          text_of(record_find(known, "lab-topic", "topic", topic), "title"));
   for (int p = 0; p < count; p++)
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  for (size_t i = 0; (rung = record_next(known, &i, "lab-rung", "topic", topic));) {
+  foreach_of (rung, known, "lab-rung", "topic", topic) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
     if (number_of(rung, "sweep") > 0) list_points(known, topic, text_of(rung, "rung"));
   }
 }
 
 static bool list(const Lab *lab) {
-  const json_t *line;
-  if (lab->topic) list_topic(&lab->known, lab->topic, lab->live);
-  for (size_t i = 0;
-       !lab->topic && (line = record_next(&lab->known, &i, "lab-topic", "topic", NULL));)
+  if (lab->topic) {
+    list_topic(&lab->known, lab->topic, lab->live);
+    return true;
+  }
+  foreach_of (line, &lab->known, "lab-topic", NULL)
     printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
   return true;
 }
@@ -259,8 +250,9 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                          : lab->on == ON_EMULATED ? lab_small_size(topic)
                                                   : topic->sizes[i];
     LabTable measured = lab_table(topic, problem, size, i > 0);
-    if (!lab_measure(&measured, &how, error) || !lab_add_table(&lab->measured, &measured, error))
-      return false;
+    if (!lab_measure(&measured, &how, error)) return false;
+    lab_add_table(&lab->measured, &measured);
+    if (!record_good(&lab->measured, error)) return false;
     if (!lab_table_good(&measured)) lab->wrong = true;
   }
   return true;
@@ -271,7 +263,7 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
   const Record *record = live ? &lab->measured : &lab->known;
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(&lab->known, topic, problems);
-  if (live && !lab_add_topic(&lab->measured, live, error)) return false;
+  if (live) lab_add_topic(&lab->measured, live);
   for (int p = 0; p < count; p++) {
     if (lab->problem && strcmp(problems[p], lab->problem) != 0) continue;
     if (lab->rung && !has_rung(lab, problems[p])) continue;
@@ -290,10 +282,9 @@ static bool run_topic(Lab *lab, const char *topic, Error *error) {
 
 static bool run_topics(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
-  const json_t *line;
   lab_print_machine(record, stdout, false);
   if (lab->markdown) lab_print_machine(record, lab->markdown_file, true);
-  for (size_t i = 0; (line = record_next(&lab->known, &i, "lab-topic", "topic", lab->topic));)
+  foreach_of (line, &lab->known, "lab-topic", "topic", lab->topic)
     if (!run_topic(lab, text_of(line, "topic"), error)) return false;
   return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }

@@ -12,16 +12,33 @@ static const char path[] = "chart.png";
 static const double one_to_five[] = {1, 2, 3, 4, 5}, rising[] = {10, 20, 30, 40, 50},
                     dipping[] = {40, 12, 11, 12, 40};
 
-static void draw(const CurvePanel *panels, int count) {
-  OK(line_chart_draw(&(LineChart){"title", "subtitle", panels, count}, path, &error));
+static LineChart chart;
+
+/* Begins a chart, if it has no panel yet, and adds one with a curve. */
+static CurvePanel *add(const char *key, const char *name, const double *x, const double *y,
+                       int count) {
+  chart.title = "title";
+  chart.subtitle = "subtitle";
+  CurvePanel *panel = line_chart_panel(&chart, key);
+  panel->x.label = panel->y.label = "label";
+  for (int i = 0; i < count; i++)
+    line_chart_add(&chart, panel, line_chart_curve(panel, name), x[i], y[i]);
+  return panel;
 }
 
-static void draw_one(const double *x, const double *y, int count, CurvePanel panel) {
-  panel.curves = &(Curve){"curve", x, y, count};
-  panel.count = 1;
-  panel.x.label = panel.y.label = "label";
-  draw(&panel, 1);
+static void draw(void) {
+  OK(line_chart_draw(&chart, path, &error));
 }
+
+static void draw_one(const double *x, const double *y, int count, Axis x_axis, Axis y_axis) {
+  CurvePanel *panel = add("", "curve", x, y, count);
+  panel->x = x_axis;
+  panel->y = y_axis;
+  panel->x.label = panel->y.label = "label";
+  draw();
+}
+
+static const Axis linear, from_zero = {.from_zero = true}, logarithmic = {.logarithmic = true};
 
 /* Dot `i` of a curve. */
 static const Mark *dot(int curve, int i) {
@@ -34,8 +51,12 @@ static const Mark *dot(int curve, int i) {
 }
 
 TEST(points_are_where_the_numbers_say) {
-  const Curve curves[] = {{"rising", one_to_five, rising, 5}, {"dipping", one_to_five, dipping, 5}};
-  draw(&(CurvePanel){"panel", {.label = "epoch"}, {.label = "loss"}, curves, 2}, 1);
+  CurvePanel *panel = add("key", "rising", one_to_five, rising, 5);
+  add("key", "dipping", one_to_five, dipping, 5);
+  panel->title = "panel";
+  panel->x.label = "epoch";
+  panel->y.label = "loss";
+  draw();
   assert_int_equal(drawn.width, CHART_WIDTH);
   for (int i = 0; i < 5; i++) {
     const char x[] = {(char)('1' + i), '\0'}, y[] = {x[0], '0', '\0'};
@@ -57,22 +78,22 @@ TEST(points_are_where_the_numbers_say) {
 TEST(many_points_are_a_line) {
   double x[100];
   for (int i = 0; i < 100; i++) x[i] = i;
-  draw_one(x, x, 100, (CurvePanel){0});
+  draw_one(x, x, 100, linear, linear);
   assert_int_equal(count_marks(IS_LINE, page_series[0]), 1 + 99);
-  draw_one(x, x, 64, (CurvePanel){0});
+  draw_one(x, x, 64, linear, linear);
   assert_int_equal(count_marks(IS_LINE, page_series[0]), 64 + 63);
 }
 
 TEST(axes_from_zero) {
   static const double equal[] = {7, 7, 7, 7, 7}, zeros[] = {0, 0, 0, 0, 0};
-  draw_one(one_to_five, rising, 5, (CurvePanel){0});
+  draw_one(one_to_five, rising, 5, linear, linear);
   assert_null(text_mark("0"));
-  draw_one(one_to_five, rising, 5, (CurvePanel){.y = {.from_zero = true}});
+  draw_one(one_to_five, rising, 5, linear, from_zero);
   const Mark *across = mark_of(IS_RECTANGLE, FAINT, 0); /* the x axis */
   assert_at(row_of("0"), across->y);
   assert_at(2 * dot(0, 0)->y, dot(0, 1)->y + across->y);
   for (int i = 0; i < 4; i++) { /* one value: the axis still has a length */
-    draw_one(one_to_five, i < 2 ? equal : zeros, 5, (CurvePanel){.y = {.from_zero = i % 2}});
+    draw_one(one_to_five, i < 2 ? equal : zeros, 5, linear, i % 2 ? from_zero : linear);
     assert_in_range(dot(0, 0)->y, 158, mark_of(IS_RECTANGLE, FAINT, 0)->y);
     assert_at(dot(0, 4)->y, dot(0, 0)->y);
     assert_at(dot(0, 4)->y, row_of(i < 2 ? "7" : "0"));
@@ -81,15 +102,15 @@ TEST(axes_from_zero) {
 
 TEST(logarithms) {
   static const double powers[] = {1, 10, 100, 1000}, x[] = {1, 2, 4, 8}, odd[] = {1, 3, 10, 20};
-  const CurvePanel panel = {.x.logarithmic = true, .y.logarithmic = true};
-  draw_one(x, powers, 4, panel);
+  draw_one(x, powers, 4, logarithmic, logarithmic);
   for (int i = 0; i < 4; i++) { /* all on one straight line */
     assert_at(dot(0, i)->x, middle_of((char[]){(char)('0' + (1 << i)), '\0'}));
     assert_at(dot(0, i)->x, dot(0, 0)->x + i * (dot(0, 3)->x - dot(0, 0)->x) / 3);
     assert_at(dot(0, i)->y, dot(0, 0)->y + i * (dot(0, 3)->y - dot(0, 0)->y) / 3);
   }
   assert_at(dot(0, 2)->y, row_of("100"));
-  draw_one(odd, powers, 4, panel); /* no powers of two: 1, 2 and 5 times those of ten */
+  draw_one(odd, powers, 4, logarithmic,
+           logarithmic); /* no powers of two: 1, 2 and 5 times those of ten */
   assert_at(dot(0, 2)->x, middle_of("10"));
   assert_true(text_mark("5") && !text_mark("4") && !text_mark("8"));
 }
@@ -142,7 +163,7 @@ TEST(numbers_at_an_axis) {
 
 TEST(gaps) {
   const double y[] = {10, 20, NAN, 40, INFINITY};
-  draw_one(one_to_five, y, 5, (CurvePanel){0});
+  draw_one(one_to_five, y, 5, linear, linear);
   assert_int_equal(count_marks(IS_LINE, page_series[0]), 3 + 1);
   assert_at(dot(0, 2)->x, middle_of("4"));
   assert_at(dot(0, 2)->y, row_of("40"));
@@ -159,12 +180,12 @@ TEST(marks) {
                {80, true, true},         {0, true, false},    {-1, true, false},
                {INFINITY, false, false}, {NAN, false, false}, {NAN, true, false}};
   foreach (m, marks) {
-    CurvePanel panel = {.y = {.logarithmic = m->logarithmic, .mark = m->mark}};
-    draw_one(one_to_five, rising, 5, panel);
+    Axis axis = {.logarithmic = m->logarithmic, .mark = m->mark};
+    draw_one(one_to_five, rising, 5, linear, axis);
     assert_null(mark_of(IS_RECTANGLE, MARK, 0));
     const double low = dot(0, 0)->y, high = dot(0, 4)->y;
-    panel.y.mark_label = "marked";
-    draw_one(one_to_five, rising, 5, panel);
+    axis.mark_label = "marked";
+    draw_one(one_to_five, rising, 5, linear, axis);
     const Mark *line = mark_of(IS_RECTANGLE, MARK, 0), *text = text_mark("marked");
     const bool widens = fabs(low - dot(0, 0)->y) + fabs(high - dot(0, 4)->y) > 1;
     assert_true(!line == !m->drawn && !text == !m->drawn);
@@ -178,36 +199,57 @@ TEST(marks) {
 }
 
 TEST(panels) {
-  const Curve first = {"rising", one_to_five, rising, 5}, second = {"dip", one_to_five, dipping, 5};
-  const CurvePanel panels[] = {{NULL, {.label = ""}, {.label = ""}, &first, 1},
-                               {"", {.label = ""}, {.label = ""}, &second, 1}};
-  draw(panels, 2);
+  add("first", "rising", one_to_five, rising, 5);
+  add("second", "dip", one_to_five, dipping, 5)->title = "";
+  draw();
   assert_at(dot(0, 4)->y, row_of("50"));
   assert_true(dot(0, 5)->y - dot(0, 4)->y > 300); /* below the first panel */
   assert_true(dot(0, 5)->y < dot(0, 7)->y && dot(0, 5)->y == dot(0, 9)->y);
   assert_true(text_mark("dip")->y > dot(0, 0)->y);
 }
 
+/* Thin curves have the colours of those that they lie behind. */
+TEST(thin_curves) {
+  CurvePanel *panel = add("", "rising", one_to_five, rising, 5);
+  add("", "dip", one_to_five, dipping, 5);
+  for (int i = 0; i < 5; i++) line_chart_add(&chart, panel, ~1, one_to_five[i], rising[i]);
+  draw();
+  assert_int_equal(count_marks(IS_LINE, page_series[0]), 5 + 4);
+  assert_int_equal(count_marks(IS_LINE, page_series[1]), 5 + 4 + 4); /* no dots on the thin one */
+  assert_at(mark_of(IS_LINE, page_series[1], 0)->y, dot(0, 0)->y);
+}
+
+/* A chart has so many panels, and they so many curves; a panel without a point is left out. */
+TEST(charts_have_limits) {
+  static const double negative[] = {-1, -2, 0, -4, -5};
+  for (int i = 0; i < LINE_CHART_MAX; i++)
+    add("0", text_printf("curve %d", i), one_to_five, rising, 5);
+  assert_int_equal(line_chart_curve(chart.panels, "another"), LINE_CHART_MAX);
+  add("0", "another", one_to_five, dipping, 5);
+  for (int i = 1; i < LINE_CHART_PANELS; i++)
+    add(text_printf("%d", i), "below", one_to_five, negative, 5)->y.logarithmic = true;
+  assert_null(line_chart_panel(&chart, "another"));
+  assert_true(line_chart_far_apart(chart.panels, 201) && !line_chart_far_apart(chart.panels, 200));
+  draw();
+  assert_null(text_mark("another"));
+  assert_null(text_mark("below"));
+  assert_true(drawn.height < 600);
+}
+
 TEST(charts_without_points) {
   static const double negative[] = {-1, -2, 0, -4, -5};
-  const Curve curves[] = {{"none", one_to_five, rising, 0}, {"below", one_to_five, negative, 5}};
   for (int i = 0; i < 2; i++) {
-    const CurvePanel panel = {.y.logarithmic = true, .curves = &curves[i], .count = 1};
-    FAILS(line_chart_draw(&(LineChart){"a", "", &panel, 1}, path, &error),
-          "the chart 'a' has no point to draw");
+    add("", "curve", one_to_five, negative, 5 * i)->y.logarithmic = true;
+    FAILS(line_chart_draw(&chart, path, &error), "the chart 'title' has no point to draw");
   }
 }
 
 /* ---- dot charts ----------------------------------------------------------------------------- */
 
 enum { BLUE = 0x0969da };
-static DotChart dots = {"title",
-                        "subtitle",
-                        "ms",
-                        0,
-                        "marked",
-                        3,
-                        {{"hundred", 100, BLUE}, {"ten", 10, BLUE}, {"one", 1, BLUE}}};
+static DotChart dots = {
+    "title",  "subtitle", 0,
+    "marked", 3,          {{{"hundred"}, 100, BLUE}, {{"ten"}, 10, BLUE}, {{"one"}, 1, BLUE}}};
 
 static void draw_dots(void) {
   OK(dot_chart_draw(&dots, path, &error));
@@ -232,6 +274,11 @@ TEST(places_are_logarithms) {
   dots.mark = 0.01; /* left of all dots */
   draw_dots();
   assert_at(mark_of(IS_RECTANGLE, MARK, 0)->x + 1, middle_of("0.01"));
+  assert_says("marked: 0.0100 ms");
+  dots.rows[2].ms = 0.04;
+  draw_dots();
+  assert_says("marked: 10.0 us", "40.0 us", "us, logarithmic scale");
+  dots.rows[2].ms = 1;
   dots.mark = 0;
 }
 

@@ -10,21 +10,26 @@ static const char path[] = "plot.png";
 
 static char *chart; /* the words and the numbers of the last line chart */
 
-/* Stands in for line_chart.c. */
-bool line_chart_draw(const LineChart *c, const char *to, Error *cause) {
+/* Stands in for line_chart_draw.c. */
+bool line_chart_draw(LineChart *c, const char *to, Error *cause) {
   FILE *file = text_open();
   fprintf(file, "%s\n%s\n", c->title, c->subtitle);
   for (const CurvePanel *p = c->panels; p < c->panels + c->count; p++) {
+    if (p->y.low > p->y.high) continue;
     fprintf(file, "%s: %s, %s%s", p->title ? p->title : "", p->x.label, p->y.label,
             p->y.logarithmic ? " (logarithms)" : "");
     fprintf(file, p->x.mark_label ? ", %s %g\n" : "\n", p->x.mark_label, p->x.mark);
-    for (const Curve *k = p->curves; k < p->curves + p->count; k++) {
-      fprintf(file, "%s", k->name);
-      for (int i = 0; i < k->count; i++) fprintf(file, " %g,%.4g", k->x[i], k->y[i]);
+    for (int k = 0; k < 2 * p->count; k++) { /* each, and the thin ones behind it */
+      const int curve = k % 2 ? ~(k / 2) : k / 2;
+      if (!line_chart_next(c, NULL, p, curve)) continue;
+      fputs(k % 2 ? "thin" : p->curves[curve].text, file);
+      for (const CurvePoint *q = NULL; (q = line_chart_next(c, q, p, curve));)
+        fprintf(file, " %g,%.4g", q->x, q->y);
       fputs("\n", file);
     }
   }
   chart = text_close(file);
+  line_chart_close(c);
   return !strstr(to, "no-such-folder") || error_set(cause, "cannot write %s", to);
 }
 
@@ -89,6 +94,18 @@ TEST(fewer_curves) {
         "no epoch has a finite loss or accuracy to draw in plot.png");
   FAILS(plot_curves(results, 1, 0, path, &error),
         "no epoch was trained: there is nothing to draw in plot.png");
+}
+
+/* The mean of two runs, and each, behind a gap. */
+TEST(several_runs) {
+  make_results(4, JUDGED_BY_NONE);
+  results[2].epoch = 1, results[3].epoch = 2;
+  OK(plot_curves(results, 2, 2, path, &error));
+  assert_string_equal(chart, "2 epochs\nmean of 2 runs, and each; " ROWS
+                             "\nLoss: epoch, cross-entropy\ntraining 1,0.4 2,0.3125\n"
+                             "thin nan,nan 1,0.5 2,0.35 nan,nan 1,0.3 2,0.275\n"
+                             "Accuracy: epoch, percent\ntraining 1,90.33 2,93.25\n"
+                             "thin nan,nan 1,87 2,92 nan,nan 1,93.67 2,94.5\n");
 }
 
 /* What is far above the first loss is left out; a line marks the rate. */

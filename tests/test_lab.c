@@ -262,7 +262,7 @@ TEST(test_rungs_on_other_gpus) {
         const LabCall call = {.size = (*t)->sizes[0], .gpu = &c->gpu},
                       there = {.size = (*t)->sizes[0], .gpu = &h100};
         if (*lab_refusal(rung, &there).text) continue;
-        const TableCell note = lab_refusal(rung, &call);
+        const ShortText note = lab_refusal(rung, &call);
         const bool refused =
             is_in(rung->name, c->refused) || (c->hopper && is_in(rung->name, hopper));
         if ((*note.text != '\0') != refused)

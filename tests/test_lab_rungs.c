@@ -177,9 +177,9 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
   LabCall call = {.size = topic->tested, .gpu = &gpu};
-  const TableCell here = lab_refusal(rung, &call);
+  const ShortText here = lab_refusal(rung, &call);
   call.gpu = &h100;
-  const TableCell there = lab_refusal(rung, &call);
+  const ShortText there = lab_refusal(rung, &call);
   const bool is_older = gpu.capability < rung->capability;
   if (!*here.text || (!is_older && *there.text && rung->kind != LAB_LIBRARY))
     fail_msg("%s: %s refused everything: %s", topic->name, rung->name, here.text);

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,12 @@ ShortText text_shown(const char *text) {
   ShortText shown;
   text_printable(shown.text, sizeof shown.text, text);
   return shown;
+}
+
+ShortText text_of_number(double value) {
+  if (!isfinite(value)) return text_format("-");
+  const double size = fabs(value);
+  return text_format("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
 }
 
 ShortText number_text(double value, bool is_float) {

@@ -44,6 +44,9 @@ static inline const char *plural(int count) {
   return count == 1 ? "" : "s";
 }
 
+/* Returns a number with three digits or more; "-" if it is not finite. */
+ShortText text_of_number(double value);
+
 /* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
 ShortText number_text(double value, bool is_float);
 

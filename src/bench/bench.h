@@ -9,12 +9,16 @@
 
 /* ---- reports (report.c) ---------------------------------------------------------------- */
 
-/* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
+/* Functions of src/bench/cuda. A program that was built without CUDA lacks them: NULL. */
+#define BENCH_CUDA __attribute__((weak))
+
+/* Adds the lines of a file, which must be mlp-bench's, scripts/compare_peers.py's or
+   scripts/scaling.sh's. */
 bool bench_read(Record *record, const char *path, Error *error);
 
 /* All tables, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* A chart of the epochs at the smallest batch, saved as a PNG. */
+/* A chart of the epochs at the smallest batch or, of ranks, of how they scale, saved as a PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 /* ---- counting (model.c) ---------------------------------------------------------------- */
@@ -84,8 +88,8 @@ bool bench_ceilings(Record *record, Error *error);
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
 /* Adds a line with a value and a unit, a name and a precision unless they are NULL, and a batch and
    a share unless they are NAN. */
-bool bench_add(Record *record, const char *kind, const char *name, const char *precision,
-               double value, const char *unit, double batch, double share, Error *error);
+void bench_add(Record *record, const char *kind, const char *name, const char *precision,
+               double value, const char *unit, double batch, double share);
 
 enum { BENCH_BATCHES = 8, BENCH_EPOCHS = 1000 };
 
@@ -96,7 +100,8 @@ typedef struct {
 } BenchPlan;
 
 /* Measures all that mlp-bench does and adds its lines. cuda/levels.c */
-bool bench_measure(Record *record, const BenchPlan *plan, const char *command, Error *error);
+bool bench_measure(Record *record, const BenchPlan *plan, const char *command,
+                   Error *error) BENCH_CUDA;
 
 /* A whole run of the trainer in a process of its own, from a process that has not touched the GPU
    yet, as --fusion auto, batch 64. cuda/run.c */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "bench/trace.h"
 #include "measure/table.h"
 #include "plot/page.h"
@@ -100,12 +101,12 @@ static const char *lane_name(int track) {
 
 /* A shorter label: "Z1" of "wait for Z1" and of "Z1 = W1 X", "W1" of "update W1", "update" of
    "update 5". */
-static TableCell brief_of(const char *name) {
+static ShortText brief_of(const char *name) {
   const char *space = strchr(name, ' '), *equals = strstr(name, " ="), *last = strrchr(name, ' ');
-  if (!space) return table_cell("%s", "");
+  if (!space) return text_format("%s", "");
   if (equals || (last[1] >= '0' && last[1] <= '9'))
-    return table_cell("%.*s", (int)((equals ? equals : space) - name), name);
-  return table_cell("%s", strncmp(name, "wait for ", 9) == 0 ? name + 9 : space + 1);
+    return text_format("%.*s", (int)((equals ? equals : space) - name), name);
+  return text_format("%s", strncmp(name, "wait for ", 9) == 0 ? name + 9 : space + 1);
 }
 
 /* Leaves a pixel between neighbours. The label, or else a shorter one, is written in letters of
@@ -118,7 +119,7 @@ static void draw_slice(const Row *r, int64_t start, int64_t end, int top, const 
   const double width = fmax(round(to) - from - 1, 1);
   if (to <= from || end <= start) return;
   canvas_rectangle(r->page, from, top + 0.5 * (LANE - SLICE), width, SLICE, colour);
-  const TableCell brief = brief_of(label);
+  const ShortText brief = brief_of(label);
   const double room = width - 4;
   if (canvas_text_width(LEAST_LABEL, label) > room) label = brief.text;
   if (canvas_text_width(LEAST_LABEL, label) <= room)
@@ -152,8 +153,8 @@ static void draw_zigzag(const Row *r, double x) {
 static void draw_break(Row *r) {
   const double left = r->right, tail = (left - LEFT) * TAIL, middle = (r->top + r->bottom) / 2.0;
   const double start = r->length - tail / r->scale, out = start - (left - LEFT) / r->scale;
-  const TableCell text[] = {table_cell("break: %.0f us are left out,", out),
-                            table_cell("%.1f times this axis", out / r->span)};
+  const ShortText text[] = {text_format("break: %.0f us are left out,", out),
+                            text_format("%.1f times this axis", out / r->span)};
   draw_zigzag(r, left + 4);
   draw_zigzag(r, RIGHT - tail - 12);
   for (int i = 0; i < 2; i++)
@@ -168,9 +169,9 @@ static void draw_break(Row *r) {
 /* Writes the row's names, and why the host's lane has no slices. */
 static void draw_words(const Row *r) {
   const json_t *level = trace_level(r->trace, r->level);
-  const TableCell below[] = {
-      table_cell(r->launches ? "%d launches a step" : "no launch", r->launches),
-      table_cell("%.3g us unrecorded", number_of(level, "us_per_step"))};
+  const ShortText below[] = {
+      text_format(r->launches ? "%d launches a step" : "no launch", r->launches),
+      text_format("%.3g us unrecorded", number_of(level, "us_per_step"))};
   page_text(r->page, STARTS, MARGIN, r->top + 18, NAME, INK, text_of(level, "name"));
   for (int i = 0; i < 2; i++)
     page_text_within(r->page, STARTS, MARGIN, r->top + 38 + 19 * i, SMALL, LANE_NAMES - MARGIN,
@@ -181,7 +182,7 @@ static void draw_words(const Row *r) {
   if (r->launches == 0)
     page_text_within(r->page, STARTS, LEFT + 8, r->top + 0.5 * LANE + LABEL / 2.0, LABEL,
                      r->right - LEFT - 16, PALE,
-                     table_cell("idle: %.0f steps are queued", number_of(level, "range")).text);
+                     text_format("idle: %.0f steps are queued", number_of(level, "range")).text);
 }
 
 static void draw_row(Row *r) {
@@ -195,7 +196,7 @@ static void draw_row(Row *r) {
   if (breaks) draw_break(r);
   canvas_rectangle(r->page, r->right, r->top, 2, r->bottom - r->top, MARK);
   page_text(r->page, STARTS, r->right + 9, (r->top + r->bottom + TEXT) / 2.0, TEXT, MARK,
-            table_cell("%.3g us", r->length).text);
+            text_format("%.3g us", r->length).text);
 }
 
 bool trace_draw(const Trace *trace, const char *path, Error *error) {
@@ -223,13 +224,13 @@ bool trace_draw(const Trace *trace, const char *path, Error *error) {
   }
   for (int i = 0; i < levels; i++) /* as long as the longest row that has no break */
     if (rows[i].length <= WIDEST * shortest) axis.high = fmax(axis.high, rows[i].length);
-  const TableCell subtitle =
-      table_cell("%.50s, %s. Of level epoch: the teams of two blocks", text_of(trace->head, "gpu"),
-                 text_of(trace->head, "network"));
+  const ShortText subtitle =
+      text_format("%.50s, %s. Of level epoch: the teams of two blocks", text_of(trace->head, "gpu"),
+                  text_of(trace->head, "network"));
   if (!page_open(&page, "One training step at each level of fusion", subtitle.text, CHART_WIDTH,
                  axis.near + FOOT, error))
     return false;
-  page_legend(&page, RIGHT, 105, keys, sizeof keys / sizeof *keys);
+  page_legend(&page, RIGHT, 105, keys, LENGTH(keys));
   page_axis(&page, &axis);
   for (Row *r = rows; r < rows + levels; r++) {
     r->page = &page;

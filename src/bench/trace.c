@@ -7,6 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/sizes.h"
 #include "base/text.h"
 #include "base/output.h"
 #include "measure/table.h"
@@ -274,7 +275,7 @@ void trace_print(const Trace *trace, FILE *file) {
     json_array_append_new(record.lines, line);
   }
   const Lines rows = lines_of(&record, "level");
-  table_print(&table, columns, sizeof columns / sizeof *columns, &rows);
+  table_print(&table, columns, LENGTH(columns), &rows);
   free(rows.of);
   json_decref(record.lines);
   if (*trace->missing) fprintf(file, "\nNot recorded: %s.\n", trace->missing);

@@ -248,38 +248,23 @@ static double place_of(const Searched *from, const char *text) {
   return *end ? at + 1 : number;
 }
 
+/* A panel for each option that is searched; each point lies before a gap. */
 static bool draw(const Sweep *s, const char *path, Error *error) {
-  enum { WHOLE, FEWER, KINDS };          /* trials that had all epochs, and the others */
-  const int points = 2 * s->trial_count; /* each before a gap */
-  double *numbers = make_array(numbers, (KINDS + s->count) * points);
-  Curve curves[OPTIONS_MOST][KINDS];
-  CurvePanel panels[OPTIONS_MOST];
-  bool fewer = false;
-  if (!numbers) return error_set(error, "no memory to draw %d trials", s->trial_count);
-  for (int p = 0; p < points; p++) {
-    const Trial *t = &s->trials[p / 2];
-    const bool whole = t->epochs == s->epochs, drawn = p % 2 == 0 && t->accuracy >= 0;
-    numbers[WHOLE * points + p] = drawn && whole ? 100 * t->accuracy : NAN;
-    numbers[FEWER * points + p] = drawn && !whole ? 100 * t->accuracy : NAN;
-    for (int i = 0; i < s->count; i++)
-      numbers[(KINDS + i) * points + p] = place_of(&s->searched[i], t->value[i].text);
-    fewer |= !whole;
-  }
+  LineChart chart = {.title = "Trials of --sweep", .subtitle = "each after its last epoch"};
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
-    const double *x = numbers + (KINDS + i) * points;
-    curves[i][WHOLE] = (Curve){"a trial of all epochs", x, numbers, points};
-    curves[i][FEWER] = (Curve){"of fewer", x, numbers + points, points};
-    panels[i] = (CurvePanel){NULL,
-                             {.label = from->row->name, .logarithmic = from->logarithmic},
-                             {.label = "validation accuracy, percent"},
-                             curves[i],
-                             fewer ? KINDS : FEWER};
+    CurvePanel *panel = line_chart_panel(&chart, text_format("%d", i).text);
+    panel->x = (Axis){.label = from->row->name, .logarithmic = from->logarithmic};
+    panel->y.label = "validation accuracy, percent";
+    line_chart_curve(panel, "a trial of all epochs");
+    for (const Trial *t = s->trials; t < s->trials + s->trial_count; t++) {
+      const int curve = t->epochs == s->epochs ? 0 : line_chart_curve(panel, "of fewer");
+      const double x = place_of(from, t->value[i].text);
+      line_chart_add(&chart, panel, curve, x, t->accuracy >= 0 ? 100 * t->accuracy : NAN);
+      line_chart_add(&chart, panel, curve, x, NAN);
+    }
   }
-  const LineChart chart = {"Trials of --sweep", "each after its last epoch", panels, s->count};
-  const bool good = line_chart_draw(&chart, path, error);
-  free(numbers);
-  return good;
+  return line_chart_draw(&chart, path, error);
 }
 
 /* Prints the best trials, and the command that trains the best. */

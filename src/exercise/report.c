@@ -67,8 +67,8 @@ enum { COUNTED = 1, TIMED = 2, COMPARED = 4 }; /* on the emulator; on a GPU; bes
 
 static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScore scores[TASKS]) {
   const bool compared = b->rival[0];
-  const TableCell rival = table_cell("%s ms", compared ? b->rival[0] : ""),
-                  ours = table_cell("%% of %s", compared ? b->rival[1] : "ours");
+  const ShortText rival = text_format("%s ms", compared ? b->rival[0] : ""),
+                  ours = text_format("%% of %s", compared ? b->rival[1] : "ours");
   const TableColumn columns[] = {
       {"function", 9, true, .key = "function"},
       {"result", 6, true, .key = "result"},

@@ -19,6 +19,9 @@ const LabTopic *lab_find(const char *name);
 /* How many sizes the topic has: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
 
+#define foreach_rung(RUNG, TOPIC)                                                                  \
+  for (const LabRung *RUNG = (TOPIC)->rungs; RUNG < (TOPIC)->rungs + (TOPIC)->rung_count; RUNG++)
+
 /* The rung is one of the ladder of that problem. */
 bool lab_belongs(const LabRung *rung, int problem);
 
@@ -30,7 +33,7 @@ int lab_width(const LabTopic *topic, int problem, int array);
 double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
 /* "4096x1024" */
-TableCell lab_size_text(const LabTopic *topic, LabSize size);
+ShortText lab_size_text(const LabTopic *topic, LabSize size);
 /* The reverse; false if it is not written as the topic's sizes are. */
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
@@ -40,7 +43,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
-TableCell lab_refusal(const LabRung *rung, const LabCall *call);
+ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 
@@ -191,11 +194,11 @@ bool lab_measure(LabTable *table, const LabHow *how, Error *error) LAB_CUDA;
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
-bool lab_add_topic(Record *record, const LabTopic *topic, Error *error);
+void lab_add_topic(Record *record, const LabTopic *topic);
 /* Adds a table and its rows, behind the machine and the topic. */
-bool lab_add_table(Record *record, const LabTable *table, Error *error);
+void lab_add_table(Record *record, const LabTable *table);
 /* Adds all topics and the tables of all their problems, without results. */
-bool lab_add_all(Record *record, Error *error);
+void lab_add_all(Record *record);
 
 /* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. */
 bool lab_read(Record *record, const char *path, Error *error);

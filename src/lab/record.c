@@ -10,21 +10,20 @@ static json_t *flag(bool value) {
   return value ? json_true() : NULL;
 }
 
-bool lab_add_topic(Record *record, const LabTopic *topic, Error *error) {
+void lab_add_topic(Record *record, const LabTopic *topic) {
   const LabTopic *t = topic;
   json_t *line = json_pack(
       "{ss ss ss ss ss so* so* ss* ss* ss*}", "case", "lab-topic", "topic", t->name, "title",
       t->title, "dims", t->dims, "unit", t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
       flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name", t->predicted_name,
       "measured_name", t->measured_name, "point_name", t->point_name);
-  bool good = record_add(record, line, false, error);
-  for (const LabRung *rung = t->rungs; good && rung < t->rungs + t->rung_count; rung++) {
+  record_add(record, line, false);
+  foreach_rung (rung, t) {
     line = json_pack("{ss ss ss ss ss so*}", "case", "lab-rung", "topic", t->name, "rung",
                      rung->name, "kind", lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
                      flag(rung->points));
-    good = record_add(record, line, false, error);
+    record_add(record, line, false);
   }
-  return good;
 }
 
 static json_t *line_of(const LabTable *t, const char *kind) {
@@ -86,46 +85,45 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
   return line;
 }
 
-bool lab_add_table(Record *record, const LabTable *table, Error *error) {
+void lab_add_table(Record *record, const LabTable *table) {
   const LabTopic *topic = table->topic;
   json_t *line = line_of(table, *table->reason ? "lab" : "lab-problem");
   if (*table->reason) {
     record_text(line, "reason", table->reason);
-    return record_add(record, line, true, error);
+    record_add(record, line, true);
+    return;
   }
   const double bytes = lab_bytes(topic, table->problem, table->size),
                operations = topic->problems[table->problem].operations(table->size),
                ceiling = lab_ceiling(record, topic->name).value;
   record_number(line, "bytes", bytes);
   record_number(line, "operations", operations);
-  bool good = record_add(record, line, false, error);
-  for (int i = 0; good && i < table->count; i++)
-    good = record_add(record,
-                      line_of_row(table, &table->rows[i],
-                                  topic->unit == LAB_GB_PER_S ? bytes : operations, ceiling),
-                      true, error);
-  return good;
+  record_add(record, line, false);
+  for (int i = 0; i < table->count; i++)
+    record_add(record,
+               line_of_row(table, &table->rows[i], topic->unit == LAB_GB_PER_S ? bytes : operations,
+                           ceiling),
+               true);
 }
 
-bool lab_add_all(Record *record, Error *error) {
+void lab_add_all(Record *record) {
   for (const LabTopic *const *t = lab_topics; *t; t++) {
-    if (!lab_add_topic(record, *t, error)) return false;
+    lab_add_topic(record, *t);
     for (int p = 0; p < (*t)->problem_count; p++) {
       const LabTable table = lab_table(*t, p, (*t)->sizes[0], false);
-      if (!lab_add_table(record, &table, error)) return false;
+      lab_add_table(record, &table);
     }
   }
-  return true;
 }
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
 const json_t *lab_rung(const Record *record, const json_t *row, int *number) {
-  const json_t *rung;
-  *number = 1;
-  for (size_t i = 0; (rung = record_next(record, &i, "lab-rung", "topic", text_of(row, "topic")));
-       ++*number)
+  *number = 0;
+  foreach_of (rung, record, "lab-rung", "topic", text_of(row, "topic")) {
+    ++*number;
     if (text_is(rung, "rung", text_of(row, "rung"))) return rung;
+  }
   return NULL;
 }
 
@@ -136,11 +134,9 @@ static bool is_among(const char *text, const char *const *among, int count) {
 }
 
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
-  const json_t *line;
   int count = 0;
-  for (size_t i = 0;
-       (line = record_next(record, &i, "lab", "topic", topic)) && count < LAB_PROBLEMS;)
-    if (!is_among(text_of(line, "problem"), problems, count))
+  foreach_of (line, record, "lab", "topic", topic)
+    if (count < LAB_PROBLEMS && !is_among(text_of(line, "problem"), problems, count))
       problems[count++] = text_of(line, "problem");
   return count;
 }

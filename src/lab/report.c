@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/text.h"
 
 /* ---- tables of a record --------------------------------------------------------------------- */
@@ -24,16 +25,13 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
   LabLadder l = {.record = record,
                  .machine = record_first(record, "lab-machine"),
                  .topic = record_find(record, "lab-topic", "topic", topic),
+                 .table = record_find(record, "lab-problem", "topic", topic, "problem", problem),
                  .problem = problem,
                  .ceiling = lab_ceiling(record, topic),
                  .rows = lines_open(record),
                  .others = lines_open(record),
                  .all_others = lines_open(record)};
-  const json_t *line;
-  for (size_t i = 0; !l.table && (line = record_next(record, &i, "lab-problem", "topic", topic));)
-    if (text_is(line, "problem", problem)) l.table = line;
-  for (size_t i = 0; (line = record_next(record, &i, "lab", "topic", topic));) {
-    if (!text_is(line, "problem", problem)) continue;
+  foreach_of (line, record, "lab", "topic", topic, "problem", problem) {
     const char *size = text_of(line, "size"), *reason = text_of(line, "reason");
     const bool of_ladder = !l.size || strcmp(size, l.size) == 0;
     if (!l.size) l.size = size;
@@ -52,76 +50,60 @@ void lab_ladder_close(LabLadder *ladder) {
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static TableCell number_cell(const TableColumn *column, const json_t *row, const void *ladder) {
-  const LabLadder *l = ladder;
+static ShortText number_cell(const TableCell *at) {
   int number;
-  (void)column;
-  lab_rung(l->record, row, &number);
-  return table_cell("%d", number);
+  lab_rung(at->record, at->row, &number);
+  return text_format("%d", number);
 }
 
-static TableCell milliseconds(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double ms = number_of(row, "ms");
-  return ms < 0.0995 ? table_cell("%.5f", ms) : table_number(ms);
-}
-
-static TableCell rate_cell(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double bytes = number_of(row, "gb_per_s");
-  return table_number(isfinite(bytes) ? bytes : number_of(row, "gflop_per_s"));
-}
-
-static TableCell occupancy(const TableColumn *column, const json_t *row, const void *ladder) {
-  (void)column, (void)ladder;
-  const double blocks = number_of(row, "blocks_per_sm");
-  return blocks > 0 ? table_cell("%.0f %s", blocks, text_of(row, "limit")) : table_cell("-");
+static ShortText occupancy(const TableCell *at) {
+  const double blocks = number_of(at->row, "blocks_per_sm");
+  return blocks > 0 ? text_format("%.0f %s", blocks, text_of(at->row, "limit")) : text_format("-");
 }
 
 /* The tables, as bits: the ladder where a GPU has timed it or the emulator has counted, and the
    table of the other sizes. */
 enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
 
-/* The ladder's columns are left out where the topic does not have topic_key, or no row has row_key,
-   with row_text if that is given. */
+/* The ladder's columns are left out where neither the topic nor a row has the key, with that text
+   unless it is NULL. */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or the ceiling's unit */
-  const char *topic_key, *row_key, *row_text;
+  const char *key, *text;
 } columns[] = {
     {.column = {"#", .cell = number_cell, .in = LADDER}},
     {.column = {NULL, .left = true, .key = "size", .in = OTHERS}},
     {.column = {"rung", .left = true, .key = "rung"}},
-    {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .row_key = "point"},
-    {.column = {"ms", .cell = milliseconds, .in = TIMED | OTHERS}},
-    {.column = {NULL, .cell = rate_cell, .in = TIMED | OTHERS}},
+    {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .key = "point"},
+    {.column = {"ms", .key = "ms", .small = "%.5f", .in = TIMED | OTHERS}},
+    {.column = {NULL, .key = "gb_per_s", .in = TIMED | OTHERS}},
     {.column = {"% ceiling", .key = "percent_of_ceiling", .format = "%.1f", .in = TIMED | OTHERS}},
     {.column = {"x first", .key = "times_first", .in = TIMED}},
     {.column = {"x library", .key = "times_library", .in = TIMED | OTHERS},
-     .row_key = "kind",
-     .row_text = "library"},
+     .key = "kind",
+     .text = "library"},
     {.column = {"blocks/SM", .left = true, .cell = occupancy, .in = TIMED}},
     {.column = {"regs", .key = "registers", .format = "%.0f", .in = TIMED}},
     {.column = {"local", .key = "local_bytes", .format = "%.0f", .in = TIMED},
-     .row_key = "local_bytes"},
+     .key = "local_bytes"},
     {.column = {"MB", .key = "moved_mb", .in = COUNTED}},
     {.column = {"x least", .key = "times_least", .format = "%.2f", .in = COUNTED}},
     {.column = {"sectors", .key = "sectors", .format = "%.0f", .in = COUNTED}},
     {.column = {"a request", .key = "sectors_per_request", .format = "%.2f", .in = COUNTED}},
     {.column = {"turns", .key = "turns", .format = "%.0f", .in = COUNTED}},
     {.column = {"x least", .key = "turns_times_least", .format = "%.2f", .in = COUNTED}},
-    {.column = {"predicted", .key = "predicted", .in = LADDER}, .topic_key = "predicted_name"},
-    {.column = {"measured", .key = "measured", .in = TIMED}, .topic_key = "measured_name"},
-    {.column = {"ulp", .key = "ulp", .in = LADDER}, .topic_key = "shows_ulp"},
+    {.column = {"predicted", .key = "predicted", .in = LADDER}, .key = "predicted_name"},
+    {.column = {"measured", .key = "measured", .in = TIMED}, .key = "measured_name"},
+    {.column = {"ulp", .key = "ulp", .in = LADDER}, .key = "shows_ulp"},
     {.column = {"check", .left = true, .key = "check"}},
 };
-enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { COLUMNS = LENGTH(columns) };
 
-/* A row of the ladder has the key, with that text unless it is NULL. */
 static bool has(const LabLadder *l, const char *key, const char *text) {
-  for (int i = 0; i < l->rows.count; i++)
-    if (text ? text_is(l->rows.of[i], key, text) : json_object_get(l->rows.of[i], key) != NULL)
-      return true;
-  return false;
+  bool found = json_object_get(l->topic, key);
+  foreach_line (row, &l->rows)
+    found |= text ? text_is(*row, key, text) : json_object_get(*row, key) != NULL;
+  return found;
 }
 
 static bool is_counted(const LabLadder *l) {
@@ -129,18 +111,22 @@ static bool is_counted(const LabLadder *l) {
 }
 
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
-  const Table table = {file, markdown, l, NULL, others ? OTHERS : is_counted(l) ? COUNTED : TIMED};
+  const Table table = {.file = file,
+                       .markdown = markdown,
+                       .record = l->record,
+                       .which = others          ? OTHERS
+                                : is_counted(l) ? COUNTED
+                                                : TIMED};
   TableColumn shown[COLUMNS];
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {
-    const char *key = columns[i].topic_key, *row_key = columns[i].row_key;
-    if (!others && ((key && !json_object_get(l->topic, key)) ||
-                    (row_key && !has(l, row_key, columns[i].row_text))))
-      continue;
-    shown[count] = columns[i].column;
-    if (!shown[count].title)
-      shown[count].title = shown[count].in == OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
+    TableColumn *column = &shown[count];
+    if (!others && columns[i].key && !has(l, columns[i].key, columns[i].text)) continue;
+    *column = columns[i].column;
     count++;
+    if (column->title) continue;
+    column->title = column->in == OTHERS ? text_of(l->topic, "dims") : l->ceiling.unit;
+    if (strcmp(column->title, "GFLOP/s") == 0) column->key = "gflop_per_s";
   }
   table_print(&table, shown, count, others ? &l->others : &l->rows);
 }
@@ -153,15 +139,15 @@ enum { WIDTH = 100 };
    before the first note of each table. */
 static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   const char *size = "";
-  for (int i = 0; i < rows->count; i++) {
-    const json_t *row = rows->of[i];
-    const char *note = text_of(row, "note"), *reason = text_of(row, "reason");
+  foreach_line (row, rows) {
+    const char *note = text_of(*row, "note"), *reason = text_of(*row, "reason");
+    const double point = number_of(*row, "point");
     if (*reason) fprintf(file, "\n%s.\n", reason);
     if (!*note) continue;
-    if (!text_is(row, "size", size)) putc('\n', file);
-    size = text_of(row, "size");
-    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(row, "check"), text_of(row, "rung"));
-    if (isfinite(number_of(row, "point"))) fprintf(file, " at %.0f", number_of(row, "point"));
+    if (!text_is(*row, "size", size)) putc('\n', file);
+    size = text_of(*row, "size");
+    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(*row, "check"), text_of(*row, "rung"));
+    if (isfinite(point)) fprintf(file, " at %.0f", point);
     fprintf(file, ": %s.\n", note);
   }
 }
@@ -171,9 +157,10 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   int last = 0, number;
   putc('\n', file);
-  for (int i = 0; i < l->rows.count; i++, last = number) {
-    const json_t *rung = lab_rung(l->record, l->rows.of[i], &number);
+  foreach_line (row, &l->rows) {
+    const json_t *rung = lab_rung(l->record, *row, &number);
     if (number == last) continue;
+    last = number;
     const char *kind = text_is(rung, "kind", "rung") ? "" : text_of(rung, "kind");
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
@@ -184,17 +171,16 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
 }
 
 /* "reduce, int32" */
-static TableCell name_of(const LabLadder *l) {
-  return table_cell("%s%s%s", text_of(l->topic, "topic"), *l->problem ? ", " : "", l->problem);
+static ShortText name_of(const LabLadder *l) {
+  return text_format("%s%s%s", text_of(l->topic, "topic"), *l->problem ? ", " : "", l->problem);
 }
 
 static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   static const char *const named[][2] = {
       {"Point", "point_name"}, {"Predicted", "predicted_name"}, {"Measured", "measured_name"}};
   const LabCeiling *ceiling = &l->ceiling;
-  char title[256];
-  snprintf(title, sizeof title, "%s: %s", name_of(l).text, text_of(l->topic, "title"));
-  table_heading(file, markdown, title);
+  const ShortText title = text_format("%s: %s", name_of(l).text, text_of(l->topic, "title"));
+  table_heading(file, markdown, title.text);
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", l->size,
           text_of(l->topic, "dims"), text_of(l->machine, "gpu"), number_of(l->table, "bytes") / 1e6,
           number_of(l->table, "operations") / 1e6);

@@ -38,7 +38,7 @@ double lab_bytes(const LabTopic *topic, int problem, LabSize size) {
   return bytes;
 }
 
-TableCell lab_refusal(const LabRung *rung, const LabCall *call) {
+ShortText lab_refusal(const LabRung *rung, const LabCall *call) {
   const char *refused = rung->refuse ? rung->refuse(call) : NULL;
   const int needs = rung->capability, has = call->gpu->capability;
 #ifdef ON_EMULATOR
@@ -46,9 +46,9 @@ TableCell lab_refusal(const LabRung *rung, const LabCall *call) {
     refused = "a library has no sources that could be compiled for the emulator";
 #endif
   if (needs > has)
-    return table_cell("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",
-                      needs / 10, needs % 10, has / 10, has % 10);
-  return table_cell("%s", refused ? refused : "");
+    return text_format("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",
+                       needs / 10, needs % 10, has / 10, has % 10);
+  return text_format("%s", refused ? refused : "");
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -59,12 +59,10 @@ int lab_dims(const LabTopic *topic) {
   return dims;
 }
 
-TableCell lab_size_text(const LabTopic *topic, LabSize size) {
-  TableCell text;
-  int used = 0;
+ShortText lab_size_text(const LabTopic *topic, LabSize size) {
+  ShortText text = {""};
   for (int d = 0; d < lab_dims(topic); d++)
-    used += snprintf(text.text + used, sizeof text.text - (size_t)used, "%s%lld", d ? "x" : "",
-                     (long long)size.dim[d]);
+    text_append(text.text, sizeof text.text, "%s%lld", d ? "x" : "", (long long)size.dim[d]);
   return text;
 }
 
@@ -110,7 +108,7 @@ const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
 
 LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra) {
   LabTable table = {.topic = topic, .problem = problem, .size = size, .extra = extra};
-  for (const LabRung *rung = topic->rungs; rung < topic->rungs + topic->rung_count; rung++)
+  foreach_rung (rung, topic)
     for (int p = 0; lab_belongs(rung, problem) && p < (rung->points ? rung->point_count : 1); p++)
       table.rows[table.count++] = (LabRow){.rung = rung,
                                            .point = rung->points ? rung->points[p] : 0,

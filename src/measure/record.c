@@ -95,16 +95,26 @@ static bool append(Record *record, json_t *line, Error *error) {
          error_set(error, "no memory for a line of results");
 }
 
-bool record_add(Record *record, json_t *line, bool measured, Error *error) {
+void record_add(Record *record, json_t *line, bool measured) {
+  Error error;
   if (measured) {
     record_text(line, "gpu", *record->machine.name ? record->machine.name : NULL);
     record_text(line, "sources", record->sources);
   }
-  return append(record, line, error) && (!record->file || write_line(record, line, error));
+  if (record->failed ||
+      (append(record, line, &error) && (!record->file || write_line(record, line, &error))))
+    return;
+  record->failed = true;
+  record->failure = error;
+}
+
+bool record_good(const Record *record, Error *error) {
+  if (record->failed) *error = record->failure;
+  return !record->failed;
 }
 
 bool record_close(Record *record, bool good, Error *error) {
-  good = file_close(record->path, record->file, good, error);
+  good = file_close(record->path, record->file, good && record_good(record, error), error);
   json_decref(record->lines);
   *record = (Record){0};
   return good;
@@ -142,21 +152,19 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
-                          const char *text) {
+const json_t *record_next(const Record *record, size_t *at, const char *kind,
+                          const char *const *pairs) {
   const json_t *line;
-  while ((line = json_array_get(record->lines, (*at)++)))
-    if (line_is(line, kind) && (!text || text_is(line, key, text))) return line;
-  return NULL;
-}
-
-const json_t *record_find(const Record *record, const char *kind, const char *key,
-                          const char *text) {
-  return record_next(record, &(size_t){0}, kind, key, text);
+  while ((line = json_array_get(record->lines, (*at)++))) {
+    const char *const *p = pairs;
+    while (*p && (!p[1] || text_is(line, p[0], p[1]))) p += 2;
+    if (!*p && line_is(line, kind)) break;
+  }
+  return line;
 }
 
 const json_t *record_first(const Record *record, const char *kind) {
-  return record_find(record, kind, "case", NULL);
+  return record_find(record, kind, NULL);
 }
 
 Lines lines_open(const Record *record) {
@@ -169,7 +177,17 @@ void lines_add(Lines *lines, const json_t *line) {
 
 Lines lines_of(const Record *record, const char *kind) {
   Lines lines = lines_open(record);
-  const json_t *line;
-  for (size_t i = 0; (line = record_next(record, &i, kind, "reason", ""));) lines_add(&lines, line);
+  foreach_of (line, record, kind, "reason", "") lines_add(&lines, line);
   return lines;
+}
+
+int lines_values(const Lines *lines, const char *key, double above, double *values, int most) {
+  int count = 0;
+  for (double last = above, next; count < most; values[count++] = last = next) {
+    next = INFINITY;
+    foreach_line (line, lines)
+      if (number_of(*line, key) > last) next = fmin(next, number_of(*line, key));
+    if (isinf(next)) break;
+  }
+  return count;
 }

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -37,6 +38,8 @@ typedef struct {
   const char *path;    /* of that file, the caller's */
   GpuMachine machine;  /* its name is in every measured line */
   const char *sources; /* digest of the sources, of every measured line; NULL: not known */
+  bool failed;         /* a line is missing, here or in the file */
+  Error failure;       /* why the first one is */
 } Record;
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -59,8 +62,11 @@ bool line_is(const json_t *line, const char *kind);
 
 /* Makes a file for the lines that will be added. */
 bool record_create(Record *record, const char *path, Error *error);
-/* Takes the line and writes it to the file. measured: it gets the record's GPU and sources. */
-bool record_add(Record *record, json_t *line, bool measured, Error *error);
+/* Takes the line and writes it to the file. measured: it gets the record's GPU and sources. As with
+   a stream, what failed is asked for later. */
+void record_add(Record *record, json_t *line, bool measured);
+/* False if a line could not be added. */
+bool record_good(const Record *record, Error *error);
 
 /* Says why a line is none of the program's, one clause. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
@@ -68,18 +74,29 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
    in the record; NULL: all are taken. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
-/* Closes the file, frees the lines. Returns good, or false if the file cannot be written. */
+/* Closes the file, frees the lines. Returns good, or false if some line or the file could not be
+   written. */
 bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-/* The next line of that kind whose key has that text (NULL: any), from *at on, which moves behind
-   it; the first one; and the first of that kind. NULL: there is none. */
-const json_t *record_next(const Record *record, size_t *at, const char *kind, const char *key,
-                          const char *text);
-const json_t *record_find(const Record *record, const char *kind, const char *key,
-                          const char *text);
+/* Returns the next line of that kind from *at on, which moves behind it; NULL: there is none.
+   pairs: keys and the texts that the line must have there, NULL: any text; NULL behind the last. */
+const json_t *record_next(const Record *record, size_t *at, const char *kind,
+                          const char *const *pairs);
+
+#define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The first such line; the first of that kind. NULL: there is none. */
+#define record_find(RECORD, KIND, ...)                                                             \
+  record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 const json_t *record_first(const Record *record, const char *kind);
+
+/* Walks over such lines. */
+#define foreach_of(LINE, RECORD, KIND, ...)                                                        \
+  for (size_t LINE##_at = 0; LINE##_at < SIZE_MAX; LINE##_at = SIZE_MAX)                           \
+    for (const json_t *LINE;                                                                       \
+         (LINE = record_next(RECORD, &LINE##_at, KIND, RECORD_PAIRS(__VA_ARGS__)));)
 
 /* Lines in an order of their own. */
 typedef struct {
@@ -95,6 +112,9 @@ Lines lines_open(const Record *record);
 void lines_add(Lines *lines, const json_t *line);
 /* The lines of a kind that have no reason to be missing. */
 Lines lines_of(const Record *record, const char *kind);
+/* Sets the numbers above `above` that lines have of a key, ascending and each once; returns how
+   many, at most `most`. */
+int lines_values(const Lines *lines, const char *key, double above, double *values, int most);
 
 /* ---- text files ----------------------------------------------------------------------------- */
 

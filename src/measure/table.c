@@ -1,60 +1,61 @@
 #include "measure/table.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-TableCell table_cell(const char *format, ...) {
-  TableCell c;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(c.text, sizeof c.text, format, arguments);
-  va_end(arguments);
-  return c;
-}
-
-TableCell table_number(double value) {
-  if (!isfinite(value)) return table_cell("-");
-  const double size = fabs(value);
-  return table_cell("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
-}
+#include "base/sizes.h"
 
 void table_heading(FILE *file, bool markdown, const char *text) {
   fprintf(file, markdown ? "\n## %s\n\n" : "\n%s\n\n", text);
 }
 
-static TableCell cell_of(const Table *t, const TableColumn *c, const json_t *row) {
-  if (c->cell) return c->cell(c, row, t->context);
+static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row) {
+  if (c->cell) return c->cell(&(TableCell){c, row, t->record});
   const char *text = json_string_value(json_object_get(row, c->key));
-  if (text || c->left) return table_cell("%s", text ? text : "");
+  if (text || c->left) return text_format("%s", text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);
-  return c->format && isfinite(value) ? table_cell(c->format, value) : table_number(value);
+  const char *format = c->small && value < 0.0995 ? c->small : c->format;
+  return format && isfinite(value) ? text_format(format, value) : text_of_number(value);
 }
 
-enum { MAX_COLUMNS = 32 };
+enum { MAX_COLUMNS = 32, MAX_EACH = 8 };
 
 /* row NULL: the titles. No blanks stand at the end of a plain line. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
     const int width = !c->left ? c->width : !t->markdown && i == count - 1 ? 0 : -c->width;
-    const TableCell cell = row ? cell_of(t, c, row) : table_cell("%s", c->title);
+    const ShortText cell = row ? cell_of(t, c, row) : text_format("%s", c->title);
     fprintf(t->file, "%s%*s", t->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), width, cell.text);
   }
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }
 
+/* Adds the column to those that are shown; as wide as its widest text, unless it has a width. */
+static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
+  *shown = column;
+  shown->in = t->which;
+  for (int r = -1; !column.width && r < rows->count; r++)
+    shown->width = max_int(shown->width,
+                           (int)strlen(r < 0 ? shown->title : cell_of(t, shown, rows->of[r]).text));
+}
+
 void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
   TableColumn shown[MAX_COLUMNS] = {{0}};
+  ShortText titles[MAX_COLUMNS];
   int count = 0;
   for (const TableColumn *c = columns; c < columns + all; c++) {
+    double values[MAX_EACH];
     if (c->in && !(c->in & t->which)) continue;
-    TableColumn *column = &shown[count++];
-    *column = *c;
-    for (int r = -1; !c->width && r < rows->count; r++) {
-      const int length = (int)strlen(r < 0 ? c->title : cell_of(t, c, rows->of[r]).text);
-      if (length > column->width) column->width = length;
+    if (!c->each) show(t, *c, rows, &shown[count++]);
+    const int each = c->each ? lines_values(t->lines, c->each, c->at, values, MAX_EACH) : 0;
+    for (int i = 0; i < each; i++, count++) {
+      TableColumn column = *c;
+      titles[count] = text_format(c->title, values[i]);
+      column.title = titles[count].text;
+      column.at = values[i];
+      show(t, column, rows, &shown[count]);
     }
   }
   put_row(t, shown, count, NULL);

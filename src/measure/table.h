@@ -2,37 +2,42 @@
    record, a column names a key of it or has a function. */
 #pragma once
 
+#include "base/text.h"
 #include "measure/record.h"
 
+typedef struct TableColumn TableColumn;
+
+/* A cell, as a column's function is asked to show it. */
 typedef struct {
-  char text[112];
+  const TableColumn *column;
+  const json_t *row;
+  const Record *record;
 } TableCell;
 
-/* Formats a cell; what does not fit is cut. */
-TableCell table_cell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Formats a number with three digits or more; "-" if it is not finite. */
-TableCell table_number(double value);
-
-typedef struct TableColumn TableColumn;
 struct TableColumn {
   const char *title;
   int width; /* at least; 0: as wide as its widest text */
   bool left; /* text; numbers stand on the right, and are "-" where they are not there */
   const char *key;
-  const char *format; /* printf's, of a number; NULL: as table_number writes it */
+  const char *format; /* printf's, of a number; NULL: as text_of_number writes it */
+  const char *small;  /* the same of a number below 0.0995; NULL: as format or it says */
   double per;         /* the number is divided by this, 0: 1 */
-  TableCell (*cell)(const TableColumn *column, const json_t *row,
-                    const void *context); /* or NULL */
-  double at;   /* for the function, of columns that it makes of one key */
-  unsigned in; /* bits of the tables that have the column, 0: all have it */
+  ShortText (*cell)(const TableCell *at); /* or NULL */
+  double at; /* for the function, of columns that it makes of one key */
+  /* A key: the column is there once for each number above `at` that the table's lines have of it,
+     which is its `at` and stands in its title, a format. NULL: it is there once. */
+  const char *each;
+  unsigned in; /* bits of the tables that have the column, 0: all have it; for the function, those
+                  of its table */
 };
 
 typedef struct {
   FILE *file;
   bool markdown;
-  const void *context; /* for the columns' functions */
-  const char *group;   /* in text, an empty line where this number changes; NULL: nowhere */
-  unsigned which;      /* the table's bit of TableColumn.in; several, for columns of either */
+  const Record *record; /* for the columns' functions */
+  const char *group;    /* in text, an empty line where this number changes; NULL: nowhere */
+  unsigned which;       /* the table's bit of TableColumn.in; several, for columns of either */
+  const Lines *lines;   /* for TableColumn.each */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);

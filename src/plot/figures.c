@@ -12,124 +12,109 @@
 
 /* ---- curves ------------------------------------------------------------------------------- */
 
-enum { LOSS, ACCURACY, MEASURES };
-enum { TRAINING, TEST, KINDS };
+typedef enum { LOSS, ACCURACY, MEASURES } Measure;
+typedef enum { TRAINING, TEST } Kind;
 
-/* On a linear axis, a loss that fell this much would be a line along the bottom. */
-static const double STEEP = 20;
-
-/* Makes a panel of curves, with a line at the best epoch, 0: none; false if nothing of them is
-   finite. */
-static bool make_panel(int measure, const Curve *curves, int count, int best, CurvePanel *panel) {
-  Axis y = {.label = measure == LOSS ? "cross-entropy" : "percent"};
-  axis_clear(&y);
-  for (int k = 0; k < count; k++)
-    for (int i = 0; i < curves[k].count; i++) axis_include(&y, curves[k].y[i]);
-  if (measure == LOSS && y.low > 0 && y.high > STEEP * y.low) {
-    y.logarithmic = true;
-    y.label = "cross-entropy, logarithmic scale";
-  }
-  const Axis x = {.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
-  *panel = (CurvePanel){measure == LOSS ? "Loss" : "Accuracy", x, y, curves, count};
-  return y.low <= y.high;
+static double value_of(const EpochResult *r, Measure measure, Kind kind) {
+  if (measure == LOSS) return kind == TRAINING ? r->train_loss : r->test_loss;
+  return 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
 }
 
-/* Writes the title; percent: test accuracies. Returns the epoch of the best one, the first of equal
-   ones; 0: none is known. */
-static int title_curves(const EpochResult *results, const double *percent, int count, char *text) {
-  const int last = count - 1;
-  int best = last;
-  for (int i = last; i >= 0; i--)
-    if (percent[i] >= percent[best] || isnan(percent[best])) best = i;
-  const bool known = !isnan(percent[best]);
-  if (!known)
-    snprintf(text, WORDS, "%d epochs", count);
-  else
-    snprintf(text, WORDS, "%s accuracy %.2f%% after epoch %d",
-             results->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test", percent[last],
-             results[last].epoch);
-  if (known && percent[best] != percent[last])
-    text_append(text, WORDS, ", best %.2f%% after epoch %d", percent[best], results[best].epoch);
-  return known ? results[best].epoch : 0;
+/* Returns the mean of an epoch, which is that of the first run, over all runs. */
+static double mean_of(const EpochResult *r, int runs, int count, Measure measure, Kind kind) {
+  double sum = 0;
+  for (int run = 0; run < runs; run++) sum += value_of(r + run * count, measure, kind);
+  return sum / runs;
 }
 
-/* Sets column `column` of the numbers to draw, of which the first are the epochs: the mean of all
-   runs, then each run with a gap behind it. */
-static void set_column(const EpochResult *results, int runs, int count, int column, double *y) {
-  for (int i = 0; i < count; i++) {
-    double sum = 0;
-    for (int run = 0; run < runs; run++) {
-      const EpochResult *r = &results[run * count + i];
-      const double row[] = {r->epoch, r->train_loss, r->test_loss, 100 * r->train_accuracy,
-                            100 * r->test_accuracy};
-      double *of_run = y + count + run * (count + 1);
-      sum += of_run[i] = row[column];
-      of_run[count] = NAN;
+/* Adds the panel of a measure, with a line at the best epoch, 0: none. */
+static void add_panel(LineChart *chart, const EpochResult *results, int runs, int count,
+                      Measure measure, const char *judge, int best) {
+  const char *title = measure == LOSS ? "Loss" : "Accuracy";
+  CurvePanel *panel = line_chart_panel(chart, title);
+  for (Kind kind = TRAINING; kind <= (judge ? TEST : TRAINING); kind++) {
+    const int curve = line_chart_curve(panel, kind == TRAINING ? "training" : judge);
+    for (const EpochResult *r = results; r < results + count; r++)
+      line_chart_add(chart, panel, curve, r->epoch, mean_of(r, runs, count, measure, kind));
+    for (int i = 0; runs > 1 && i < runs * count; i++) {
+      if (i % count == 0) line_chart_add(chart, panel, ~curve, NAN, NAN);
+      line_chart_add(chart, panel, ~curve, results[i].epoch, value_of(&results[i], measure, kind));
     }
-    y[i] = sum / runs;
   }
+  const bool steep = measure == LOSS && line_chart_far_apart(panel, 0);
+  panel->title = title;
+  panel->x = (Axis){.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
+  panel->y.logarithmic = steep;
+  panel->y.label = measure == ACCURACY ? "percent"
+                   : steep             ? "cross-entropy, logarithmic scale"
+                                       : "cross-entropy";
+}
+
+/* Writes the title. Returns the epoch of the best test accuracy, the first of equal ones; 0: none
+   is known. */
+static int title_curves(const EpochResult *results, int runs, int count, ShortText *title) {
+  const EpochResult *last = &results[count - 1], *best = last;
+  const double at_last = mean_of(last, runs, count, ACCURACY, TEST);
+  double most = at_last;
+  for (const EpochResult *r = last; r >= results; r--) {
+    const double percent = mean_of(r, runs, count, ACCURACY, TEST);
+    if (!(percent >= most || isnan(most))) continue;
+    most = percent;
+    best = r;
+  }
+  *title = text_format("%d epochs", count);
+  if (isnan(most)) return 0;
+  *title = text_format("%s accuracy %.2f%% after epoch %d",
+                       last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test", at_last,
+                       last->epoch);
+  if (most != at_last)
+    text_append(title->text, sizeof title->text, ", best %.2f%% after epoch %d", most, best->epoch);
+  return best->epoch;
 }
 
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error) {
-  enum { COLUMNS = 1 + MEASURES * KINDS };
   if (count < 1)
     return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
   const EpochResult *last = &results[count - 1];
-  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
-  const int kinds = last->judged_by == JUDGED_BY_NONE ? TEST : KINDS, each = runs * (count + 1);
-  Curve curves[MEASURES][2 * KINDS];
-  CurvePanel panels[MEASURES];
-  char title[WORDS], subtitle[WORDS] = "";
-  double *numbers = make_array(numbers, COLUMNS * (count + each)), *y = numbers;
-  if (!numbers) return error_set(error, "no memory to draw %d epochs", count);
-  for (int c = 0; c < COLUMNS; c++, y += count + each) set_column(results, runs, count, c, y);
-  const int best = title_curves(results, y - count - each, count, title);
-  int drawn = 0;
-  for (int m = 0; m < MEASURES; m++) {
-    for (int k = 0; k < kinds; k++) {
-      y = numbers + (1 + m * KINDS + k) * (count + each);
-      curves[m][k] = (Curve){k == TRAINING ? "training" : judge, numbers, y, count};
-      curves[m][kinds + k] = (Curve){NULL, numbers + count, y + count, each};
-    }
-    drawn += make_panel(m, curves[m], runs > 1 ? 2 * kinds : kinds, best, &panels[drawn]);
+  const char *judge = last->judged_by == JUDGED_BY_NONE         ? NULL
+                      : last->judged_by == JUDGED_BY_VALIDATION ? "validation"
+                                                                : "test";
+  ShortText title, subtitle = text_format(runs > 1 ? "mean of %d runs, and each; " : "", runs);
+  text_append(subtitle.text, sizeof subtitle.text,
+              "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
+  if (judge)
+    text_append(subtitle.text, sizeof subtitle.text,
+                "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
+  const int best = title_curves(results, runs, count, &title);
+  LineChart chart = {.title = title.text, .subtitle = subtitle.text};
+  bool drawn = false;
+  for (Measure m = LOSS; m < MEASURES; m++) {
+    add_panel(&chart, results, runs, count, m, judge, best);
+    drawn |= chart.panels[m].y.low <= chart.panels[m].y.high;
   }
-  if (runs > 1) snprintf(subtitle, WORDS, "mean of %d runs, and each; ", runs);
-  text_append(subtitle, WORDS, "%" PRIu64 " training rows, each judged as it is trained on",
-              last->train_rows);
-  if (last->judged_by != JUDGED_BY_NONE)
-    text_append(subtitle, WORDS, "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows,
-                judge);
-  const LineChart chart = {title, subtitle, panels, drawn};
-  const bool good =
-      drawn ? line_chart_draw(&chart, path, error)
-            : error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
-  free(numbers);
-  return good;
+  if (drawn || chart.no_memory) return line_chart_draw(&chart, path, error);
+  line_chart_close(&chart);
+  return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
 }
 
-bool plot_rates(const RateTest *c, const char *path, Error *error) {
-  double *shown = make_array(shown, 2 * c->count);
-  if (!shown) return error_set(error, "no memory to draw %d learning rates", c->count);
-  const double most = 1.2 * c->loss[0];
-  for (int i = 0; i < c->count; i++) {
-    shown[i] = c->loss[i] <= most ? c->loss[i] : NAN;
-    shown[c->count + i] = c->smooth[i] <= most ? c->smooth[i] : NAN;
+bool plot_rates(const RateTest *test, const char *path, Error *error) {
+  const ShortText title =
+      text_format("From a learning rate of %.2g on the loss falls no further", test->best);
+  const double most = 1.2 * test->loss[0];
+  LineChart chart = {.title = title.text,
+                     .subtitle = "The rate grows from step to step within one epoch"};
+  CurvePanel *panel = line_chart_panel(&chart, "");
+  const int loss = line_chart_curve(panel, "loss"),
+            smooth = line_chart_curve(panel, "mean of five rates");
+  for (int i = 0; i < test->count; i++) {
+    const double rate = test->rate[i], one = test->loss[i], mean = test->smooth[i];
+    line_chart_add(&chart, panel, loss, rate, one <= most ? one : NAN);
+    line_chart_add(&chart, panel, smooth, rate, mean <= most ? mean : NAN);
   }
-  const Curve curves[] = {{"loss", c->rate, shown, c->count},
-                          {"mean of five rates", c->rate, shown + c->count, c->count}};
-  char title[WORDS];
-  snprintf(title, sizeof title, "From a learning rate of %.2g on the loss falls no further",
-           c->best);
-  const CurvePanel panel = {
-      NULL,
-      {.label = "learning rate", .logarithmic = true, .mark = c->best, .mark_label = "that rate"},
-      {.label = "training loss, cross-entropy"},
-      curves,
-      2};
-  const LineChart chart = {title, "The rate grows from step to step within one epoch", &panel, 1};
-  const bool good = line_chart_draw(&chart, path, error);
-  free(shown);
-  return good;
+  panel->x = (Axis){
+      .label = "learning rate", .logarithmic = true, .mark = test->best, .mark_label = "that rate"};
+  panel->y.label = "training loss, cross-entropy";
+  return line_chart_draw(&chart, path, error);
 }
 
 /* ---- weights ------------------------------------------------------------------------------ */
@@ -192,16 +177,17 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
   double scale;
   if (!weights_scale(weight, count * inputs, &scale))
     return error_set(error, "no memory to draw the weights of %d filters", count);
-  char title[WORDS], subtitle[WORDS] = "grey: 0, as all weights are", of[32] = "";
-  if (count < all) snprintf(of, sizeof of, "the first %d of ", count);
-  snprintf(title, sizeof title, "First layer: %s%d filter%s of %d x %d weights", of, all,
-           all == 1 ? "" : "s", wide, high);
-  if (scale > 0)
-    snprintf(subtitle, sizeof subtitle,
-             "black: -%.3g or less, grey: 0, white: %.3g or more (%g%% of them are between)", scale,
-             scale, 100 * INSIDE);
+  const ShortText of = text_format(count < all ? "the first %d of " : "", count),
+                  title = text_format("First layer: %s%d filter%s of %d x %d weights", of.text, all,
+                                      all == 1 ? "" : "s", wide, high),
+                  subtitle = text_format(
+                      scale > 0
+                          ? "black: -%.3g or less, grey: 0, white: %.3g or more (%g%% of them "
+                            "are between)"
+                          : "grey: 0, as all weights are",
+                      scale, scale, 100 * INSIDE);
   Canvas page;
-  if (!page_open(&page, title, subtitle, 2 * MARGIN + grid.columns * grid.width,
+  if (!page_open(&page, title.text, subtitle.text, 2 * MARGIN + grid.columns * grid.width,
                  grid_end(&grid, count) + MARGIN, error))
     return false;
   for (int f = 0; f < count; f++) {
@@ -217,30 +203,31 @@ enum { MISTAKE_COLUMNS = 8, MISTAKE_LINES = 3 };
 
 static void draw_mistake(Canvas *page, const Grid *grid, int i, const Mistake *mistake, int side,
                          const char *names) {
-  char truth[WORDS], prediction[WORDS], row[48];
   const double percent = 100 * mistake->probability;
   const bool almost = percent >= 99.995 && percent < 100; /* none is rounded to certainty */
-  snprintf(truth, sizeof truth, "truth %s", class_name(names, mistake->truth).text);
-  snprintf(prediction, sizeof prediction,
-           almost ? "prediction %s: >99.99%%" : "prediction %s: %.2f%%",
-           class_name(names, mistake->prediction).text, percent);
-  snprintf(row, sizeof row, "row %" PRIu64, mistake->row);
-  page_tile(page, grid, i, mistake->pixels, side,
-            (const Key[MISTAKE_LINES]){{INK, truth}, {page_series[1], prediction}, {PALE, row}},
-            MISTAKE_LINES);
+  const ShortText truth = text_format("truth %s", class_name(names, mistake->truth).text),
+                  prediction =
+                      text_format(almost ? "prediction %s: >99.99%%" : "prediction %s: %.2f%%",
+                                  class_name(names, mistake->prediction).text, percent),
+                  row = text_format("row %" PRIu64, mistake->row);
+  const Key lines[MISTAKE_LINES] = {
+      {INK, truth.text}, {page_series[1], prediction.text}, {PALE, row.text}};
+  page_tile(page, grid, i, mistake->pixels, side, lines, MISTAKE_LINES);
 }
 
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *names,
                    const char *path, Error *error) {
   const Grid grid =
       tile_grid(MARGIN, HEAD, names ? 240 : 190, MISTAKE_COLUMNS, side, MISTAKE_LINES);
-  char title[WORDS] = "No mistakes";
   const char *subtitle = count ? "with the prediction's probability, and the row of the file from 1"
                                : "every prediction was right";
-  if (count == 1) snprintf(title, sizeof title, "The most confident mistake");
-  if (count > 1) snprintf(title, sizeof title, "The %d most confident mistakes", count);
+  const ShortText title = text_format(count > 1    ? "The %d most confident mistakes"
+                                      : count == 1 ? "The most confident mistake"
+                                                   : "No mistakes",
+                                      count);
   Canvas page;
-  if (!page_open(&page, title, subtitle, 2 * MARGIN + min_int(count, MISTAKE_COLUMNS) * grid.width,
+  if (!page_open(&page, title.text, subtitle,
+                 2 * MARGIN + min_int(count, MISTAKE_COLUMNS) * grid.width,
                  grid_end(&grid, count) + MARGIN, error))
     return false;
   for (int i = 0; i < count; i++) draw_mistake(&page, &grid, i, &mistakes[i], side, names);
@@ -271,12 +258,11 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
     if (i == first) rows = 0;
     for (int c = first; i == first && c < first + classes; c++) rows += metrics->counts[c];
     const Colour colour = shade(truth == i - first, count ? (double)count / (double)rows : 0);
-    char text[32];
     canvas_rectangle(page, x, y, side, side, colour);
-    if (!numbers) continue;
-    snprintf(text, sizeof text, "%" PRIu64, count);
-    page_text_within(page, CENTRED, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL,
-                     side - 2 * CELL_GAP, count ? page_ink_on(colour) : FAINT, text);
+    if (numbers)
+      page_text_within(page, CENTRED, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL,
+                       side - 2 * CELL_GAP, count ? page_ink_on(colour) : FAINT,
+                       text_format("%" PRIu64, count).text);
   }
 }
 
@@ -321,14 +307,13 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
                       {shade(false, 0.1), "10%"},
                       {shade(false, 0.01), "1%"},
                       {shade(false, 0.001), "0.1% of the truth's rows"}};
-  char title[WORDS] = "Confusion matrix of no rows", subtitle[WORDS];
-  if (metrics->rows)
-    snprintf(title, sizeof title, "Confusion matrix, accuracy %.2f%%",
-             100 * (double)metrics->correct / (double)metrics->rows);
-  snprintf(subtitle, sizeof subtitle, "%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
-           metrics->rows);
+  const ShortText title = text_format(metrics->rows ? "Confusion matrix, accuracy %.2f%%"
+                                                    : "Confusion matrix of no rows",
+                                      100 * (double)metrics->correct / (double)metrics->rows),
+                  subtitle = text_format("%" PRIu64 " of %" PRIu64 " rows right", metrics->correct,
+                                         metrics->rows);
   Canvas page;
-  if (!page_open(&page, title, subtitle, width, TOP + side + FOOT, error)) return false;
+  if (!page_open(&page, title.text, subtitle.text, width, TOP + side + FOOT, error)) return false;
   page_legend(&page, width - MARGIN, HEAD + SMALL, keys, LENGTH(keys));
   page_axis(&page, &prediction);
   page_axis(&page, &truth);

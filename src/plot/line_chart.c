@@ -1,85 +1,55 @@
 #include "plot/line_chart.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "base/sizes.h"
-
-enum { TOP = 92, LEFT = 110, RIGHT = CHART_WIDTH - 40 };
-enum { PANEL = 480, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights; a title is in the head */
-enum { MANY_POINTS = 64 };                              /* more are drawn without dots */
-static const double LINE = 2.6, THIN = 0.8, DOT = 7;
-
-/* Leaves some air around the values; no axis is shorter than its numbers can tell apart. */
-static void widen(Axis *axis, double air) {
-  if (axis->from_zero) axis_include(axis, 0);
-  const double low = axis->low, high = axis->high, length = high - low;
-  double more = air * length;
-  if (length <= 1e-9 * fmax(fabs(low), fabs(high)))
-    more = axis->logarithmic ? 0.15 : low != 0 ? 0.1 * fabs(low) : 1;
-  if (!axis->from_zero || low != 0) axis->low -= more;
-  if (!axis->from_zero || high != 0 || low == 0) axis->high += more;
+CurvePanel *line_chart_panel(LineChart *chart, const char *key) {
+  CurvePanel *panel = chart->panels, *behind = panel + chart->count;
+  while (panel < behind && strcmp(panel->key.text, key) != 0) panel++;
+  if (panel < behind) return panel;
+  if (chart->count == LINE_CHART_PANELS) return NULL;
+  chart->count++;
+  *panel = (CurvePanel){.key = text_format("%s", key)};
+  axis_clear(&panel->y);
+  return panel;
 }
 
-/* Places the axes of a panel around the points that are drawn; the x axis reaches over gaps.
-   Returns false if there is no point. */
-static bool set_axes(CurvePanel *panel, int top) {
-  Axis *x = &panel->x, *y = &panel->y;
-  y->upright = true;
-  y->near = x->from = LEFT;
-  y->far = x->to = RIGHT;
-  y->to = x->far = top + PANEL_HEAD;
-  y->from = x->near = top + PANEL - PANEL_FOOT;
-  axis_clear(x);
-  axis_clear(y);
-  for (const Curve *c = panel->curves; c < panel->curves + panel->count; c++)
-    for (int i = 0; i < c->count; i++)
-      if (axis_include(x, c->x[i])) axis_include(y, c->y[i]);
-  if (y->low > y->high) return false;
-  if (y->mark_label) axis_include(y, y->mark);
-  widen(x, 0.015);
-  widen(y, 0.05);
-  return true;
+int line_chart_curve(CurvePanel *panel, const char *name) {
+  int c = 0;
+  while (c < panel->count && strcmp(panel->curves[c].text, name) != 0) c++;
+  if (c == panel->count && c < LINE_CHART_MAX)
+    panel->curves[panel->count++] = text_format("%s", name);
+  return c;
 }
 
-static void draw_curve(Canvas *page, const CurvePanel *panel, const Curve *curve, Colour colour) {
-  double last_x = NAN, last_y = NAN;
-  for (int i = 0; i < curve->count; i++) {
-    const double x = axis_place(&panel->x, curve->x[i]), y = axis_place(&panel->y, curve->y[i]);
-    const bool drawn = isfinite(x + y), follows = isfinite(last_x + last_y);
-    if (drawn && follows)
-      canvas_line(page, last_x, last_y, x, y, curve->name ? LINE : THIN, colour);
-    if (drawn && curve->name && (curve->count <= MANY_POINTS || !follows))
-      canvas_line(page, x, y, x, y, DOT, colour);
-    last_x = x;
-    last_y = y;
+/* The array's room is the power of two that its count has reached. */
+void line_chart_add(LineChart *chart, CurvePanel *panel, int curve, double x, double y) {
+  const size_t count = chart->point_count;
+  if (curve == LINE_CHART_MAX) return;
+  if ((count & (count - 1)) == 0) {
+    CurvePoint *more = realloc(chart->points, (count ? 2 * count : 1) * sizeof *more);
+    chart->no_memory |= !more;
+    if (!more) return;
+    chart->points = more;
   }
+  chart->points[chart->point_count++] = (CurvePoint){panel, curve, x, y};
+  axis_include(&panel->y, y);
 }
 
-static void draw_panel(Canvas *page, const CurvePanel *panel) {
-  Key keys[LINE_CHART_MAX];
-  if (panel->title) page_text(page, STARTS, MARGIN, panel->y.to - 44, TEXT + 1, INK, panel->title);
-  page_axis(page, &panel->x);
-  page_axis(page, &panel->y);
-  int thick = 0;
-  while (thick < panel->count && panel->curves[thick].name) thick++;
-  for (int c = panel->count - 1; c >= 0; c--) { /* the first curve lies over the others */
-    keys[c] = (Key){page_series[c % max_int(1, thick)], panel->curves[c].name};
-    draw_curve(page, panel, &panel->curves[c], keys[c].colour);
-  }
-  page_legend(page, RIGHT, panel->y.to - 44, keys, thick);
+const CurvePoint *line_chart_next(const LineChart *chart, const CurvePoint *p,
+                                  const CurvePanel *panel, int curve) {
+  for (p = p ? p + 1 : chart->points; p < chart->points + chart->point_count; p++)
+    if (p->panel == panel && p->curve == curve) return p;
+  return NULL;
 }
 
-bool line_chart_draw(const LineChart *chart, const char *path, Error *error) {
-  CurvePanel panels[LINE_CHART_PANELS];
-  Canvas page;
-  for (int i = 0; i < chart->count; i++) {
-    panels[i] = chart->panels[i];
-    if (!set_axes(&panels[i], TOP + i * PANEL))
-      return error_set(error, "the chart '%s' has no point to draw", chart->title);
-  }
-  if (!page_open(&page, chart->title, chart->subtitle, CHART_WIDTH, TOP + chart->count * PANEL,
-                 error))
-    return false;
-  for (int i = 0; i < chart->count; i++) draw_panel(&page, &panels[i]);
-  return page_save(&page, path, error);
+bool line_chart_far_apart(const CurvePanel *panel, double beside) {
+  static const double FAR = 20;
+  return panel->y.low > 0 && fmax(panel->y.high, beside) > FAR * panel->y.low;
+}
+
+void line_chart_close(LineChart *chart) {
+  free(chart->points);
+  *chart = (LineChart){0};
 }

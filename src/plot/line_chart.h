@@ -1,5 +1,6 @@
 /* Line charts: panels one below the other, each with a few curves over axes of its own, linear or
-   logarithmic. */
+   logarithmic. A chart begins as zeros with its titles, grows point by point, and ends when it is
+   drawn. */
 #pragma once
 
 #include "plot/page.h"
@@ -7,24 +8,44 @@
 enum { LINE_CHART_MAX = PAGE_SERIES, LINE_CHART_PANELS = 8 };
 
 typedef struct {
-  const char *name; /* in the legend; NULL: a thin one, behind all others, in their colours */
-  const double *x, *y;
-  int count; /* of points; one that is not finite leaves a gap, which the x axis covers */
-} Curve;
-
-typedef struct {
-  const char *title; /* "" or NULL: none */
-  Axis x, y;
-  const Curve *curves;
-  int count; /* of curves, 1 to LINE_CHART_MAX: colours follow this order */
+  ShortText key;     /* what tells it from the others */
+  const char *title; /* NULL: none */
+  Axis x, y;         /* what the caller says of them; y also spans the points so far */
+  ShortText curves[LINE_CHART_MAX]; /* names in the legend: colours follow this order */
+  int count;                        /* of curves */
 } CurvePanel;
 
 typedef struct {
+  const CurvePanel *panel;
+  int curve;
+  double x, y;
+} CurvePoint;
+
+typedef struct {
   const char *title, *subtitle;
-  const CurvePanel *panels;
-  int count; /* 1 to LINE_CHART_PANELS */
+  CurvePanel panels[LINE_CHART_PANELS];
+  int count;
+  CurvePoint *points; /* of all panels and curves; those of a curve in their order */
+  size_t point_count;
+  bool no_memory; /* for some point */
 } LineChart;
 
-/* Replaces the file `path` by the chart as a PNG. Fails on a panel without a single point, without
-   memory, or if the file cannot be written. */
-bool line_chart_draw(const LineChart *chart, const char *path, Error *error);
+/* Finds the panel, or adds one without curves. NULL: there are too many. */
+CurvePanel *line_chart_panel(LineChart *chart, const char *key);
+/* Finds the curve, or adds one without points; LINE_CHART_MAX: there are too many. */
+int line_chart_curve(CurvePanel *panel, const char *name);
+/* Adds a point to a curve, or to a thin one behind all others if it is given as ~curve. A point
+   that is not finite leaves a gap, which the x axis covers. A curve too many gets none. */
+void line_chart_add(LineChart *chart, CurvePanel *panel, int curve, double x, double y);
+/* Returns the curve's next point behind p, NULL: its first; NULL: there is none. */
+const CurvePoint *line_chart_next(const LineChart *chart, const CurvePoint *p,
+                                  const CurvePanel *panel, int curve);
+/* True if the points, and a value beside them, are so far apart on the y axis that many would lie
+   along the bottom of a linear one. */
+bool line_chart_far_apart(const CurvePanel *panel, double beside);
+void line_chart_close(LineChart *chart);
+
+/* Replaces the file `path` by the chart as a PNG, and closes the chart, also on failure. Leaves out
+   panels without a point. Fails if there are no others, without memory, or if the file cannot be
+   written. */
+bool line_chart_draw(LineChart *chart, const char *path, Error *error);

@@ -1,7 +1,6 @@
 #include "plot/page.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "base/sizes.h"
 
@@ -89,15 +88,14 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
                       int digits) {
   enum { BEYOND = 6 };
   const double at = round(place(a, number));
-  char text[32];
+  const ShortText text = text_format(fixed ? "%.*f" : "%.*g", digits, value);
   if (number < a->low || number > a->high) return;
-  snprintf(text, sizeof text, fixed ? "%.*f" : "%.*g", digits, value);
   if (a->upright) {
     canvas_rectangle(page, a->near - BEYOND, at, a->far - a->near + BEYOND, 1, GRID);
-    page_text(page, ENDS, a->near - 14, at + SMALL / 2.0, SMALL, PALE, text);
+    page_text(page, ENDS, a->near - 14, at + SMALL / 2.0, SMALL, PALE, text.text);
   } else {
     canvas_rectangle(page, at, a->far, 1, a->near - a->far + BEYOND, GRID);
-    page_text(page, CENTRED, at, a->near + 24, SMALL, PALE, text);
+    page_text(page, CENTRED, at, a->near + 24, SMALL, PALE, text.text);
   }
 }
 

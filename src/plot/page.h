@@ -3,6 +3,7 @@
    pixels. */
 #pragma once
 
+#include "base/text.h"
 #include "plot/canvas.h"
 
 /* ---- palette -------------------------------------------------------------------------------- */
@@ -23,7 +24,6 @@ Colour page_ink_on(Colour colour);
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */
 enum { MARGIN = 28, HEAD = 104 };           /* around the page; above the figure, for its title */
 enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* pixels of a page: with a chart; of any */
-enum { WORDS = 160 };                           /* bytes of a line of text */
 
 /* Opens a page of at least LEAST_WIDTH x height pixels with a title and a subtitle, in smaller
    letters if they would not fit. */

@@ -52,19 +52,18 @@ static void draw_digit(const Seen *seen, Canvas *c, const Grid *grid, const Phot
   const int top = box->top / shrunk, bottom = top + box->height / shrunk;
   const double x[] = {MARGIN + left / step - 2, MARGIN + right / step + 2};
   const double y[] = {GAP + top / step - 2, GAP + bottom / step + 2};
-  char number[16] = "", answer[WORDS], percent[32];
+  const ShortText number = text_format(p->count > 1 ? "%d" : "", i + 1),
+                  answer = text_format("%s%s%s", number.text, p->count > 1 ? ": " : "",
+                                       class_name(seen->names, d->best).text),
+                  percent = text_format("%.1f%%%s", 100 * d->probabilities[d->best],
+                                        d->sure ? "" : " unsure");
   for (int k = 0; k < 2; k++) {
     canvas_line(c, x[0], y[k], x[1], y[k], 2, colour);
     canvas_line(c, x[k], y[0], x[k], y[1], 2, colour);
   }
-  if (p->count > 1) snprintf(number, sizeof number, "%d", i + 1);
-  page_text(c, STARTS, x[0], y[0] - 5, SMALL, colour, number);
-  snprintf(answer, sizeof answer, "%s%s%s", number, *number ? ": " : "",
-           class_name(seen->names, d->best).text);
-  snprintf(percent, sizeof percent, "%.1f%%%s", 100 * d->probabilities[d->best],
-           d->sure ? "" : " unsure");
+  page_text(c, STARTS, x[0], y[0] - 5, SMALL, colour, number.text);
   page_tile(c, grid, i, p->pixels + i * side * side, side,
-            (const Key[]){{INK, answer}, {colour, percent}}, 2);
+            (const Key[]){{INK, answer.text}, {colour, percent.text}}, 2);
 }
 
 bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph *p,
@@ -93,14 +92,12 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
 }
 
 bool seen_save(const Seen *seen, const char *path, Error *error) {
-  char subtitle[WORDS];
+  const ShortText subtitle = text_format(seen->shown < seen->count ? "the first %d of %d pictures"
+                                         : seen->shown == 1        ? "%d picture with digits"
+                                                                   : "%d pictures with digits",
+                                         seen->shown, seen->count);
   Canvas page;
-  if (seen->shown < seen->count)
-    snprintf(subtitle, sizeof subtitle, "the first %d of %d pictures", seen->shown, seen->count);
-  else
-    snprintf(subtitle, sizeof subtitle, "%d picture%s with digits", seen->shown,
-             seen->shown == 1 ? "" : "s");
-  if (!page_open(&page, "What the network saw", subtitle, seen->width, seen->height + MARGIN,
+  if (!page_open(&page, "What the network saw", subtitle.text, seen->width, seen->height + MARGIN,
                  error))
     return false;
   for (int i = 0, y = HEAD; i < seen->shown; y += seen->canvas[i++].height)

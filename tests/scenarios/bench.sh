@@ -13,27 +13,37 @@ else
   printed 3 ''
   printed 1 '^{"case": "peers", '
   printed 2 '^{"case": "epoch", .*"reason": "not installed"'
-  [ ! -x "$MLP" ] || ok --from peers.json
-  [ ! -x "$MLP" ] || printed 1 'JAX: not installed'
+  ok --from peers.json
+  printed 1 'JAX: not installed'
 fi
 
 case_ 'a record shows what was measured'
-[ -x "$MLP" ] || {
-  skip_ 'mlp-bench is not built'
-  exit
-}
 prints 4 '^ .* fusion step .* fp32 ' --from "$results/fusion-h200.json" --markdown tables.md --plot it.png
 same tables.md "$results/fusion-h200.md"
 is_png it.png
+
+case_ 'a record of ranks shows how they scale'
+prints 1 '^Strong scaling: ' --from "$results/scaling-cpu.json" --markdown tables.md --plot it.png
+printed 2 '^mlp-train .* 101\.7%$|^mlp-train .* 0\.55$'
+same tables.md "$results/scaling-cpu.md"
+is_png it.png
+head -n 2 "$results/scaling-cpu.json" >one.json
+fails 1 'nothing was measured on several ranks' --from one.json --plot it.png
+head -n 1 one.json >none.json
+refuses 1 'none.json holds no measurement' --from none.json
 
 case_ 'a recorded trace is drawn'
 prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
 is_png it.png
 cp "$results/trace-h200.json.gz" trace
 refuses 2 'are the same file' --from trace --timeline trace
+said "Try '$MLP --help'."
 
 case_ 'files that cannot be are named'
-for file in '--from no/file' '--train no/file' '--json no/file' '--trace no/file' \
-  '--timeline no/file' '--timeline it.png --from no/file'; do
+for file in '--from no/file' '--timeline it.png --from no/file'; do
   refuses 1 no/file $file
+done
+for file in '--train no/file' '--json no/file' '--trace no/file' '--timeline no/file'; do
+  refuses 1 '' $file
+  grep -qE 'no/file|built without CUDA' err
 done

@@ -1,7 +1,7 @@
 # make install puts what was built under PREFIX, where it works from any folder.
 mkdir built any
 cp "$MLP" built
-touch built/mlp-{digits,lab,lab-emulator} built/mlp-{train,digits,lab}.{1,bash} built/libmlp-ranks.so
+touch built/mlp-{bench,digits,lab,lab-emulator} built/mlp-{train,bench,digits,lab}.{1,bash} built/libmlp-ranks.so
 
 # to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
 to_root() {
@@ -16,12 +16,14 @@ root=$PWD/'a root'
 case_ 'everything is installed'
 (cd "$root" && find . -type f ! -name '*.conf' ! -path '*/docs/*' -printf '%m %p\n') | sort -k 2 >list
 diff list - <<'END'
+755 ./usr/bin/mlp-bench
 755 ./usr/bin/mlp-digits
 755 ./usr/bin/mlp-lab
 755 ./usr/bin/mlp-lab-emulator
 755 ./usr/bin/mlp-train
 755 ./usr/bin/mlp-train-fetch
 755 ./usr/lib/mlp-train/libmlp-ranks.so
+644 ./usr/share/bash-completion/completions/mlp-bench
 644 ./usr/share/bash-completion/completions/mlp-digits
 644 ./usr/share/bash-completion/completions/mlp-lab
 644 ./usr/share/bash-completion/completions/mlp-train
@@ -30,6 +32,7 @@ diff list - <<'END'
 644 ./usr/share/doc/mlp-train/README.md
 644 ./usr/share/doc/mlp-train/SECURITY.md
 644 ./usr/share/doc/mlp-train/data/README.md
+644 ./usr/share/man/man1/mlp-bench.1
 644 ./usr/share/man/man1/mlp-digits.1
 644 ./usr/share/man/man1/mlp-lab.1
 644 ./usr/share/man/man1/mlp-train.1

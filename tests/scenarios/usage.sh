@@ -29,23 +29,14 @@ mlp-bench|unexpected argument 'extra'|extra
 mlp-bench|run mlp-bench twice|--trace a --json b
 mlp-bench|no use for --from|--trace a --from b
 mlp-bench|are the same file|--trace a --timeline ./a
-mlp-scaling|unknown option '--json'|--json a
-mlp-scaling|unexpected argument 'a'|a b c
-mlp-scaling|--from, --markdown and --plot are needed, all three|--from a --plot b
-mlp-scaling|are the same file|--from lab-h100.json --markdown lab-h100.json --plot b
 END
 cp "$TOP"/docs/results/lab-h100.json .
 touch before out err
 echo * >before
 
-for program in mlp-train mlp-digits mlp-lab mlp-bench mlp-scaling; do
+for program in mlp-train mlp-digits mlp-lab mlp-bench; do
   case_ $program
   MLP=$PROGRAMS/$program
-  [ -x "$MLP" ] || MLP=$PROGRAMS/build/$program
-  [ -x "$MLP" ] || {
-    skip_ "$program is not built"
-    continue
-  }
   sanitized || (ulimit -s 1000 && refuses 1 'a stack of 1000 KiB is too small: ')
   prints 1 "^$program [0-9]+\.[0-9]+\.[0-9]+$" --version
   printed 1 ''
@@ -62,13 +53,6 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench mlp-scaling; do
     prints 1 '^Usage: mlp-lab TOPIC' softmax --help
     { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # as `| head` does
     [ "$(cat err out)" = 141 ]
-    ;;
-  mlp-scaling)
-    refuses 1 'cannot open none.json' --from none.json --markdown a --plot b
-    ok --from "$TOP"/docs/results/scaling-cpu.json --markdown scaling.md --plot scaling.png
-    same scaling.md "$TOP"/docs/results/scaling-cpu.md
-    is_png scaling.png
-    rm scaling.md scaling.png
     ;;
   esac
 done

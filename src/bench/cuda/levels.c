@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/sizes.h"
 #include "base/stats.h"
 #include "bench/bench.h"
 #include "data/dataset.h"
@@ -87,7 +88,6 @@ const BenchLevel bench_levels[] = {
     {"layer", "tf32", FUSION_LAYER},  {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
 };
-enum { LEVELS = sizeof bench_levels / sizeof *bench_levels };
 
 static bool config_of(const BenchRows *rows, const BenchNetwork *network, int batch, int fusion,
                       EngineConfig *config, Error *error) {
@@ -172,7 +172,7 @@ static bool time_level(Engine *engine, const BenchLevel *level, const BenchRows 
 static bool add_levels(Record *record, const BenchRows *rows, const BenchNetwork *network,
                        int batch, int epochs, Fusion chosen, Error *error) {
   const char *name = network->name;
-  for (const BenchLevel *level = bench_levels; level < bench_levels + LEVELS; level++) {
+  foreach (level, bench_levels) {
     Error reason;
     if (name && level->level != FUSION_STEP) continue;
     json_t *line =
@@ -185,7 +185,8 @@ static bool add_levels(Record *record, const BenchRows *rows, const BenchNetwork
     if (!engine || !time_level(engine, level, rows, epochs, line, &reason))
       record_text(line, "reason", reason.text);
     if (engine) engine->call->close(engine);
-    if (!record_add(record, line, true, error)) return false;
+    record_add(record, line, true);
+    if (!record_good(record, error)) return false;
   }
   return true;
 }
@@ -194,38 +195,33 @@ static double ceiling_of(const Record *record, Ceiling which) {
   return number_of(record_find(record, "ceiling", "name", ceilings[which].name), "value");
 }
 
-static bool add_floors(Record *record, const Network *network, const BenchRows *rows, int batch,
-                       Error *error) {
-  bool good = true;
-  for (int tf32 = 0; good && tf32 < 2; tf32++) {
+static void add_floors(Record *record, const Network *network, const BenchRows *rows, int batch) {
+  for (int tf32 = 0; tf32 < 2; tf32++) {
     const Ceiling sgemm = tf32 ? CEILING_SGEMM_TF32 : CEILING_SGEMM_FP32;
     const BenchRates at = {.flops_per_second = 1e12 * ceiling_of(record, sgemm),
                            .bytes_per_second = 1e9 * ceiling_of(record, CEILING_COPY),
                            .barrier_seconds = 1e-6 * ceiling_of(record, CEILING_BARRIER)};
     const double ms = 1e3 * bench_floor_seconds(&at, network, batch, rows->train_rows);
-    if (!isfinite(ms)) continue;
-    good = bench_add(record, "floor", NULL, tf32 ? "tf32" : "fp32", ms, "ms", batch, NAN, error);
+    if (isfinite(ms))
+      bench_add(record, "floor", NULL, tf32 ? "tf32" : "fp32", ms, "ms", batch, NAN);
   }
-  return good;
 }
 
 /* Adds a line that says why a part is missing, if it is. */
-static bool add_reason(Record *record, const char *kind, bool is_there, const Error *reason,
-                       Error *error) {
-  if (is_there) return true;
+static void add_reason(Record *record, const char *kind, bool is_there, const Error *reason) {
+  if (is_there) return;
   json_t *line = record_line(kind);
   record_text(line, "reason", reason->text);
-  return record_add(record, line, true, error);
+  record_add(record, line, true);
 }
 
 static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows *rows, int batch,
                           Error *error) {
   EngineConfig config;
   Error reason;
-  if (!config_of(rows, &bench_usual, batch, FUSION_AUTO, &config, error) ||
-      !add_floors(record, &config.network, rows, batch, error) ||
-      !add_reason(record, "kernel", bench_kernels(record, &config, &reason), &reason, error))
-    return false;
+  if (!config_of(rows, &bench_usual, batch, FUSION_AUTO, &config, error)) return false;
+  add_floors(record, &config.network, rows, batch);
+  add_reason(record, "kernel", bench_kernels(record, &config, &reason), &reason);
   const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = bench_open(&any, rows, &bench_usual, batch, NULL);
   const Fusion chosen = engine ? engine->config.training.fusion : FUSION_AUTO;
@@ -235,44 +231,42 @@ static bool measure_batch(Record *record, const BenchPlan *plan, const BenchRows
 
 static bool measure_wide(Record *record, const BenchPlan *plan, const BenchRows *rows,
                          Error *error) {
-  const int networks = plan->wide_epochs > 0 ? sizeof wide / sizeof *wide : 0;
-  for (int n = 0; n < networks; n++)
-    for (size_t b = 0; b < sizeof wide_batches / sizeof *wide_batches; b++)
-      if (!add_levels(record, rows, &wide[n], wide_batches[b], plan->wide_epochs, FUSION_STEP,
-                      error))
+  if (plan->wide_epochs == 0) return true;
+  foreach (network, wide)
+    foreach (batch, wide_batches)
+      if (!add_levels(record, rows, network, *batch, plan->wide_epochs, FUSION_STEP, error))
         return false;
   return true;
 }
 
 /* ---- a whole run ---------------------------------------------------------------------------- */
 
-static bool add_run(Record *record, const BenchRun *run, const BenchRows *rows, Error *error) {
+static void add_run(Record *record, const BenchRun *run, const BenchRows *rows) {
+  enum { PARTS = 7 }; /* of the run; the others are not */
   const double bytes = (double)(rows->train_rows + rows->test_rows) * (rows->inputs + 2);
   const double rate = 1e9 * ceiling_of(record, CEILING_PINNED);
   const double known =
       run->open + run->first_epoch + run->test_file + run->epochs + run->evaluation + run->close;
-  const TableCell epochs = table_cell("epochs 2 to %d", run->count),
-                  evaluations = table_cell("evaluation, %d times", run->count);
+  const ShortText epochs = text_format("epochs 2 to %d", run->count),
+                  evaluations = text_format("evaluation, %d times", run->count);
   const struct {
     const char *name;
     double seconds;
-    bool alone; /* no part of the run */
-  } parts[] = {{"start: context, memory, first rows parsed", run->open, false},
-               {"epoch 1: the other rows parsed and copied", run->first_epoch, false},
-               {"the rest of the test file", run->test_file, false},
-               {epochs.text, run->epochs, false},
-               {evaluations.text, run->evaluation, false},
-               {"closing files, freeing memory", run->close, false},
-               {"start and end of the process", run->total - known, false},
-               {"alone: creating a context", run->context, true},
-               {"alone: parsing both files", rows->seconds, true},
-               {"alone: copying the rows, at the pinned rate", bytes / rate, true}};
-  bool good = true;
-  for (size_t i = 0; good && i < sizeof parts / sizeof *parts; i++)
-    good = bench_add(record, parts[i].alone ? "alone" : "run", parts[i].name, NULL,
-                     1e3 * parts[i].seconds, "ms", NAN,
-                     parts[i].alone ? (double)NAN : parts[i].seconds / run->total, error);
-  return good;
+  } parts[] = {{"start: context, memory, first rows parsed", run->open},
+               {"epoch 1: the other rows parsed and copied", run->first_epoch},
+               {"the rest of the test file", run->test_file},
+               {epochs.text, run->epochs},
+               {evaluations.text, run->evaluation},
+               {"closing files, freeing memory", run->close},
+               {"start and end of the process", run->total - known},
+               {"alone: creating a context", run->context},
+               {"alone: parsing both files", rows->seconds},
+               {"alone: copying the rows, at the pinned rate", bytes / rate}};
+  foreach (part, parts) {
+    const bool alone = part >= parts + PARTS;
+    bench_add(record, alone ? "alone" : "run", part->name, NULL, 1e3 * part->seconds, "ms", NAN,
+              alone ? (double)NAN : part->seconds / run->total);
+  }
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -283,7 +277,6 @@ static bool measure_all(Record *record, const BenchPlan *plan, const char *comma
                         Error *error) {
   BenchRun run;
   Error run_reason, reason;
-  char what[96];
   const double start = seconds_now();
   if (!append_file(rows, plan->train, &rows->train_rows, error) ||
       !append_file(rows, plan->test, &rows->test_rows, error))
@@ -291,13 +284,13 @@ static bool measure_all(Record *record, const BenchPlan *plan, const char *comma
   rows->seconds = seconds_now() - start;
   const bool has_run = bench_run(plan->train, plan->test, plan->run_epochs, &run, &run_reason);
   const char *slash = strrchr(plan->train, '/');
-  snprintf(what, sizeof what, "%d-%d-%d-%d on %s", rows->inputs, bench_usual.hidden[0],
-           bench_usual.hidden[1], CLASSES, slash ? slash + 1 : plan->train);
-  if (!bench_machine(record, what, command, error) ||
-      !add_reason(record, "ceiling", bench_ceilings(record, &reason), &reason, error) ||
-      !add_reason(record, "run", has_run, &run_reason, error) ||
-      (has_run && !add_run(record, &run, rows, error)))
-    return false;
+  const ShortText what =
+      text_format("%d-%d-%d-%d on %s", rows->inputs, bench_usual.hidden[0], bench_usual.hidden[1],
+                  CLASSES, slash ? slash + 1 : plan->train);
+  if (!bench_machine(record, what.text, command, error)) return false;
+  add_reason(record, "ceiling", bench_ceilings(record, &reason), &reason);
+  add_reason(record, "run", has_run, &run_reason);
+  if (has_run) add_run(record, &run, rows);
   for (int i = 0; i < plan->batch_count; i++)
     if (!measure_batch(record, plan, rows, plan->batches[i], error)) return false;
   return measure_wide(record, plan, rows, error);

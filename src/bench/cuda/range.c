@@ -23,9 +23,9 @@ static bool is_launch(const TraceEvent *e) {
 
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *size, int *status);
 
-static TableCell name_of(const TraceEvent *kernel) {
+static ShortText name_of(const TraceEvent *kernel) {
   char *demangled = __cxa_demangle(kernel->name, NULL, NULL, NULL);
-  TableCell name;
+  ShortText name;
   trace_kernel_name(demangled ? demangled : kernel->name, name.text, sizeof name.text);
   free(demangled);
   return name;
@@ -33,7 +33,8 @@ static TableCell name_of(const TraceEvent *kernel) {
 
 /* True if the kernel is of a range of steps and of none of them. */
 static bool is_of_a_range(const TraceEvent *kernel) {
-  return strstr(" order begin advance sum augment ", table_cell(" %s ", name_of(kernel).text).text);
+  return strstr(" order begin advance sum augment ",
+                text_format(" %s ", name_of(kernel).text).text);
 }
 
 static TraceEvent *launch_of(const Range *range, const TraceEvent *kernel) {
@@ -111,9 +112,9 @@ static void add_kernel(Range *range, const TraceEvent *kernel, int64_t busy[PARA
   const int64_t start = kernel->start < busy[lane] ? busy[lane] : kernel->start;
   if (kernel->end <= start) return;
   busy[lane] = kernel->end;
-  TableCell name = name_of(kernel);
+  ShortText name = name_of(kernel);
   if (kernels_beside(range, kernel, name.text, false) > 1)
-    name = table_cell("%.30s %d", name.text, kernels_beside(range, kernel, name.text, true) + 1);
+    name = text_format("%.30s %d", name.text, kernels_beside(range, kernel, name.text, true) + 1);
   trace_add_slice(range->trace, range->level, track, kernel->step, start, kernel->end, name.text);
   TraceEvent *launch = launch_of(range, kernel);
   if (!launch) return;
@@ -149,8 +150,8 @@ bool range_add(Trace *trace, int level, Trace *list, bool one_kernel, RangeFacts
   }
   trace_add_track(trace, level, TRACE_HOST, "host: launches");
   for (int lane = 0; lane < PARALLEL && busy[lane] > 0; lane++) {
-    const TableCell name =
-        table_cell(range.overlap ? "GPU: kernel %d of a step" : "GPU: kernels", lane + 1);
+    const ShortText name =
+        text_format(range.overlap ? "GPU: kernel %d of a step" : "GPU: kernels", lane + 1);
     trace_add_track(trace, level, TRACE_GPU + lane, name.text);
   }
   return true;

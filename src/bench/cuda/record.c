@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/stats.h"
 #include "base/text.h"
 #include "bench/bench.h"
@@ -145,15 +146,15 @@ bool trace_record(Trace *trace, const char *command, const char *sources, Error 
   Trace list = {0};
   GpuMachine machine;
   if (!gpu_machine(&machine, error)) return false;
-  const TableCell network = table_cell("784-300-100-10, batch %d", BATCH);
+  const ShortText network = text_format("784-300-100-10, batch %d", BATCH);
   const char *const head[][2] = {{"gpu", machine.name},  {"driver", machine.driver},
                                  {"date", machine.date}, {"network", network.text},
                                  {"command", command},   {"sources", sources ? sources : ""}};
   trace->head = json_object();
-  for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
+  foreach (pair, head) {
     char text[512];
-    text_printable(text, sizeof text, head[i][1]);
-    record_text(trace->head, head[i][0], text);
+    text_printable(text, sizeof text, (*pair)[1]);
+    record_text(trace->head, (*pair)[0], text);
   }
   time_levels(trace, us);
   bool good = activity_start(error);

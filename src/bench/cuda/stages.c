@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
 #include "measure/table.h"
 
 /* The stage that ends with a stamp; NULL: it is the start of a team's step. The first stage of a
@@ -42,7 +43,7 @@ static const struct {
     {"dZ1", STAMP_DZ1_SENT, STAMP_H1_SENT, false, true},
     {"W2", STAMP_P_SENT, STAMP_W2_RECEIVED, false, true},
 };
-enum { MAILS = sizeof mails / sizeof *mails };
+enum { MAILS = LENGTH(mails) };
 
 /* A block's place: its number among those of its kind, its group, and its number in that. */
 typedef struct {
@@ -97,8 +98,8 @@ static void add_team(const Stages *s, int block, TraceTeam team, int from, int t
   const EpochStamp first = teams[team].first;
   const int track = track_of(s, block, first);
   const Place place = place_of(s, block);
-  const TableCell name =
-      table_cell("group %d, block %02d, %s team", place.group, place.in_group, teams[team].name);
+  const ShortText name =
+      text_format("group %d, block %02d, %s team", place.group, place.in_group, teams[team].name);
   trace_add_track(s->trace, s->level, track, name.text);
   int64_t start = time_of(s, block, from, first);
   for (int step = from; step < to; step++)

@@ -66,7 +66,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
 static void plan_blocks(LabArrays *a) {
   const LabTopic *t = a->topic;
   bool pageable = false;
-  for (const LabRung *rung = t->rungs; rung < t->rungs + t->rung_count; rung++) {
+  foreach_rung (rung, t) {
     size_t *most = &a->blocks[LAB_WORK].bytes;
     pageable |= rung->pageable;
     if (!rung->work || !lab_belongs(rung, a->call.problem) || *lab_refusal(rung, &a->call).text)

@@ -6,25 +6,20 @@ bool lab_start(Error *error) {
   return gpu_start(error);
 }
 
-/* A CeilingUse: adds a number to the machine's line. */
-static bool put_rate(void *line, Ceiling which, double value, Error *error) {
-  static const char *const keys[] = {"copy_gb_per_s", "link_gb_per_s", "fma_gflop_per_s"};
-  (void)error;
-  record_number(line, keys[which], value);
-  return true;
-}
-
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
-  if (!gpu_machine(&record->machine, error)) return false;
+  static const char *const keys[] = {"copy_gb_per_s", "link_gb_per_s", "fma_gflop_per_s"};
+  double values[CEILINGS];
+  if (!gpu_machine(&record->machine, error) ||
+      (rates && !ceilings_measure(CEILING_COPY, CEILING_FMA + 1, values, error)))
+    return false;
   json_t *line = record_line("lab-machine");
   record_text(line, "driver", record->machine.driver);
   record_text(line, "date", record->machine.date);
   record_text(line, "command", command);
-  if (rates && !ceilings_measure(CEILING_COPY, CEILING_FMA + 1, put_rate, line, error)) {
-    json_decref(line);
-    return false;
-  }
-  return record_add(record, line, true, error);
+  for (int i = CEILING_COPY; rates && i <= CEILING_FMA; i++)
+    record_number(line, keys[i], values[i]);
+  record_add(record, line, true);
+  return true;
 }
 
 /* ---- mlp-lab device ------------------------------------------------------------------------- */

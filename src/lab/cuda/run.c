@@ -89,12 +89,12 @@ static bool check_mistake(const LabArrays *a, LabRow *row, Error *error) {
 static bool run_row(const LabArrays *a, LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
   const LabCall call = lab_arrays_call(a, row, 0);
-  const TableCell refused = lab_refusal(rung, &call);
+  const ShortText refused = lab_refusal(rung, &call);
   double seconds = 0;
   if (rung->predicted) row->predicted = rung->predicted(&call);
   if (*refused.text) {
     row->outcome = LAB_REFUSED;
-    snprintf(row->note, sizeof row->note, "%s", refused.text);
+    snprintf(row->note, sizeof row->note, "%.255s", refused.text);
     return true;
   }
   if (rung->kind == LAB_MISTAKE && a->how->mode != LAB_PROFILE) return check_mistake(a, row, error);

@@ -36,7 +36,7 @@ const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kern
              {"shared", of_block ? (int)(gpu->sharedMemPerMultiprocessor / of_block)
                                  : gpu->maxBlocksPerMultiProcessor}};
   int least = 0;
-  for (int i = 1; i < (int)(sizeof all / sizeof *all); i++)
+  for (int i = 1; i < (int)LENGTH(all); i++)
     if (all[i].blocks < all[least].blocks) least = i;
   return all[least].name;
 }
@@ -82,11 +82,10 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
 
 /* `once`: the seconds of the run that was checked. */
 bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
-  char what[128];
+  const ShortText what = text_format("timing rung %s of topic %s", row->rung->name, a->topic->name);
   Rotation rotation = {.arrays = a, .row = row};
-  Rung rung = {what, queue_next, &rotation, .calls = 1,
+  Rung rung = {what.text, queue_next, &rotation, .calls = 1,
                .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
-  snprintf(what, sizeof what, "timing rung %s of topic %s", row->rung->name, a->topic->name);
   row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
   row->seconds = stats_of(&once, 1);
   if (once > VERY_SLOW) return true;

@@ -22,13 +22,14 @@ bool lab_start(Error *error) {
 }
 
 bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
-  (void)rates;
+  (void)rates, (void)error;
   strcpy(record->machine.name, "the emulator");
   json_t *line = record_line("lab-machine");
   record_text(line, "driver", "none: it counts, and has no times");
   json_object_set_new(line, "counted", json_true());
   record_text(line, "command", command);
-  return record_add(record, line, true, error);
+  record_add(record, line, true);
+  return true;
 }
 
 bool lab_device(Error *error) {

@@ -116,17 +116,15 @@ static bool prepare(Stand *s, Error *error) {
           cuda_done(cudaDeviceSynchronize(), "clearing", error));
 }
 
-bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error) {
+bool ceilings_measure(Ceiling first, Ceiling end, double values[CEILINGS], Error *error) {
   Stand s = {.which = first, .stamp = 1};
   bool good = cuda_done(open_stand(&s), "allocating", error);
   for (; good && s.which < end; s.which++) {
     Rung rung = ceilings[s.which];
-    double value;
     rung.context = &s;
     if (s.which == CEILING_FMA) rung.amount *= s.blocks;
     if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
-    good = prepare(&s, error) && rung_value(&rung, &value, error) &&
-           use(context, s.which, value, error);
+    good = prepare(&s, error) && rung_value(&rung, &values[s.which], error);
   }
   if (s.cublas) cublasDestroy(s.cublas);
   cudaFree(s.d_from);

@@ -18,8 +18,6 @@ typedef enum {
 
 extern const Rung ceilings[CEILINGS]; /* their names and units */
 
-/* Takes a ceiling's value, in the unit of its rung. */
-typedef bool CeilingUse(void *context, Ceiling which, double value, Error *error);
-
-/* Measures ceilings first to end - 1 in their order. */
-bool ceilings_measure(Ceiling first, Ceiling end, CeilingUse *use, void *context, Error *error);
+/* Measures ceilings first to end - 1 in their order, up to one that fails, and sets their values,
+   in the units of their rungs. */
+bool ceilings_measure(Ceiling first, Ceiling end, double values[CEILINGS], Error *error);
