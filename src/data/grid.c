@@ -7,31 +7,22 @@
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Blocks of a window's length: any window is the end of one block and the beginning of the next.
-   scratch: (2, count). */
+/* Doubles the length of the windows until two of them cover the whole one. line: the first of
+   `count` values, `step` apart; scratch: (count + 2 radius), of which the ends are 0. */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
-  uint8_t *to_end = scratch, *from_start = scratch + count; /* of the pixel's block */
-  const int block = 2 * radius + 1;
-  for (int i = 0; i < count; i++) {
-    const uint8_t value = line[i * step];
-    from_start[i] = i % block && from_start[i - 1] > value ? from_start[i - 1] : value;
-  }
-  for (int i = count - 1; i >= 0; i--) {
-    const uint8_t value = line[i * step];
-    to_end[i] = i + 1 < count && (i + 1) % block && to_end[i + 1] > value ? to_end[i + 1] : value;
-  }
-  for (int i = 0; i < count; i++) {
-    const int first = max_int(0, i - radius), last = min_int(count - 1, i + radius);
-    uint8_t *value = &line[i * step];
-    if (first / block < last / block)
-      *value = (uint8_t)max_int(to_end[first], from_start[last]);
-    else /* cut by an end of the line */
-      *value = first % block == 0 ? from_start[last] : to_end[first];
-  }
+  const int end = count + 2 * radius, window = 2 * radius + 1;
+  int length = 1; /* of the window from each place on, whose largest value is there */
+  memset(scratch, 0, (size_t)end);
+  for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
+  for (; 2 * length <= window; length *= 2)
+    for (int i = 0; i + length < end; i++)
+      scratch[i] = scratch[i] > scratch[i + length] ? scratch[i] : scratch[i + length];
+  for (int i = 0; i < count; i++)
+    line[i * step] = (uint8_t)max_int(scratch[i], scratch[i + window - length]);
 }
 
 bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
-  uint8_t *scratch = make_array(scratch, 2 * max_int(width, height));
+  uint8_t *scratch = make_array(scratch, max_int(width, height) + 2 * radius);
   if (!scratch) return false;
   for (int y = 0; y < height; y++) dilate_line(grid + y * width, width, 1, radius, scratch);
   for (int x = 0; x < width; x++) dilate_line(grid + x, height, width, radius, scratch);

@@ -1,13 +1,12 @@
 /* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All
-   take time proportional to the grid, whatever the radius, and return false without memory. */
+   take time proportional to the grid (grid_dilate: and to the logarithm of the radius) and return
+   false without memory. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Replaces each value by the largest within `radius` rows and columns (van Herk, "A fast
-   algorithm for local minimum and maximum filters on rectangular and octagonal kernels", 1992; Gil
-   and Werman, 1993). Outside there is nothing. */
+/* Replaces each value by the largest within `radius` rows and columns. Outside there is nothing. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
 /* The mean within `radius` rows and columns, by sums over rectangles (Crow, "Summed-area tables for
