@@ -1,9 +1,8 @@
 #include "data/grid.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/sizes.h"
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
@@ -54,6 +53,22 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
   return true;
 }
 
+/* ---- the centre of mass ------------------------------------------------------------------- */
+
+void grid_centre(const double *digit, int width, int height, int side, uint8_t *page) {
+  double mass = 0, x = 0, y = 0; /* the moments */
+  for (int i = 0; i < width * height; i++) {
+    mass += digit[i];
+    x += digit[i] * (i % width);
+    y += digit[i] * (i / width);
+  }
+  const int left = (int)lround(side / 2 - x / mass), top = (int)lround(side / 2 - y / mass);
+  page = memset(page, 0, (size_t)(side * side));
+  page += min_int(max_int(top, 0), side - height) * side + min_int(max_int(left, 0), side - width);
+  for (int i = 0; i < width * height; i++)
+    page[i / width * side + i % width] = (uint8_t)(digit[i] + 0.5);
+}
+
 /* ---- regions ------------------------------------------------------------------------------ */
 
 /* Returns the label that stands for all labels joined with it, and halves the way there. */
@@ -83,12 +98,12 @@ static void label_pixel(int32_t *labels, int width, int pixel, int32_t *parent, 
   parent[*label] = *label;
 }
 
-bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
+Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
   const int pixels = width * height;
   /* At most one pixel of a square of 2 x 2 begins a region. */
   const int most = (width + 1) / 2 * ((height + 1) / 2) + 1;
   int32_t *parent = make_array(parent, most), next = 1;
-  if (!parent) return false;
+  if (!parent) return NULL;
   memset(labels, 0, (size_t)pixels * sizeof *labels);
   for (int i = 0; i < pixels; i++)
     if (grid[i]) label_pixel(labels, width, i, parent, &next);
@@ -96,8 +111,18 @@ bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int
   *count = 0;
   for (int32_t label = 1; label < next; label++)
     parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
-  for (int i = 0; i < pixels; i++)
-    if (labels[i]) labels[i] = -parent[labels[i]];
+  Region *regions = make_array(regions, *count + 1);
+  for (int i = 0; regions && i < *count; i++)
+    regions[i] = (Region){.box = {width, height, 0, 0}, .part_of = i};
+  for (int i = 0; regions && i < pixels; i++) {
+    if (!labels[i]) continue;
+    const int x = i % width, y = i / width;
+    Region *r = &regions[(labels[i] = -parent[labels[i]]) - 1];
+    r->box = around(r->box, (Box){x, y, x + 1, y + 1});
+    r->pixels++;
+    r->left += x == 0, r->right += x == width - 1;
+    r->top += y == 0, r->bottom += y == height - 1;
+  }
   free(parent);
-  return true;
+  return regions;
 }

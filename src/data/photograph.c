@@ -4,44 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
 #include "data/grid.h"
 #include "data/ink.h"
-
-/* first <= x or y < end. */
-typedef struct {
-  int left, top, right, bottom;
-} Box;
-
-static int width_of(Box b) {
-  return b.right - b.left;
-}
-
-static int height_of(Box b) {
-  return b.bottom - b.top;
-}
-
-static int extent_of(Box b) {
-  return max_int(width_of(b), height_of(b));
-}
-
-static Box around(Box a, Box b) {
-  return (Box){min_int(a.left, b.left), min_int(a.top, b.top), max_int(a.right, b.right),
-               max_int(a.bottom, b.bottom)};
-}
-
-/* Connected ink, later a whole digit. */
-typedef struct {
-  Box box;
-  int ink;        /* pixels */
-  int digit;      /* that it is a piece of: an index; -1: of none */
-  bool at_border; /* of the picture */
-} Piece;
 
 typedef struct {
   const Ink *ink;
   int32_t *labels; /* (height, width): 1 + index of the piece, 0 elsewhere */
-  Piece *pieces;
+  Region *pieces;  /* of ink, later whole digits; part_of -1: of none */
   int count;
 } Pieces;
 
@@ -73,56 +42,47 @@ static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
   return true;
 }
 
-static void measure(Pieces *p) {
-  const int w = p->ink->width, h = p->ink->height;
-  for (int i = 0; i < p->count; i++) p->pieces[i] = (Piece){.box = {w, h, 0, 0}, .digit = i};
-  for (int i = 0; i < w * h; i++) {
-    const int x = i % w, y = i / w;
-    if (!p->labels[i]) continue;
-    Piece *piece = &p->pieces[p->labels[i] - 1];
-    piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
-    piece->ink++;
-    piece->at_border |= x == 0 || y == 0 || x == w - 1 || y == h - 1;
-  }
-}
-
 static bool find_pieces(const Ink *ink, Pieces *p) {
   const int count = ink->width * ink->height;
   uint8_t *mask = make_array(mask, count);
   *p = (Pieces){.ink = ink, .labels = make_array(p->labels, count)};
-  const bool labelled = mask && p->labels && find_ink_pixels(ink, mask) &&
-                        grid_label(mask, ink->width, ink->height, p->labels, &p->count);
-  p->pieces = labelled ? make_array(p->pieces, p->count + 1) : NULL;
+  if (mask && p->labels && find_ink_pixels(ink, mask))
+    p->pieces = grid_regions(mask, ink->width, ink->height, p->labels, &p->count);
   free(mask);
-  if (p->pieces) measure(p);
   return p->pieces != NULL;
+}
+
+/* True if the piece, not yet joined to others, lies at the border of the picture. */
+static bool at_border(const Region *r) {
+  return r->left + r->top + r->right + r->bottom > 0;
 }
 
 /* ---- which of them are digits ------------------------------------------------------------- */
 
 /* Finds the piece with the most ink, with which others are compared. A piece at the border is
    taken only if those inside are dust beside it. */
-static const Piece *find_largest(const Pieces *p) {
-  enum { DUST = 8 };                      /* dust has less than this part of the extent */
-  const Piece *largest[2] = {NULL, NULL}; /* inside, at the border */
+static const Region *find_largest(const Pieces *p) {
+  enum { DUST = 8 };                       /* dust has less than this part of the extent */
+  const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < p->count; i++) {
-    const Piece **most = &largest[p->pieces[i].at_border];
-    if (!*most || p->pieces[i].ink > (*most)->ink) *most = &p->pieces[i];
+    const Region **most = &largest[at_border(&p->pieces[i])];
+    if (!*most || p->pieces[i].pixels > (*most)->pixels) *most = &p->pieces[i];
   }
   if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
   return DUST * extent_of(largest[0]->box) >= extent_of(largest[1]->box) ? largest[0] : largest[1];
 }
 
 /* Drops the pieces that cannot be part of a digit. */
-static void sort_out(Pieces *p, const Piece *largest) {
+static void sort_out(Pieces *p, const Region *largest) {
   enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
   enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
   for (int i = 0; i < p->count; i++) {
-    Piece *piece = &p->pieces[i];
-    const bool cut_off = piece->at_border && !largest->at_border;
+    Region *piece = &p->pieces[i];
+    const bool cut_off = at_border(piece) && !at_border(largest);
     const int extent = extent_of(piece->box);
-    const bool thin = piece != largest && (int64_t)piece->ink * THINNEST < (int64_t)extent * extent;
-    if (cut_off || thin || LEAST * extent < extent_of(largest->box)) piece->digit = -1;
+    const bool thin =
+        piece != largest && (int64_t)piece->pixels * THINNEST < (int64_t)extent * extent;
+    if (cut_off || thin || LEAST * extent < extent_of(largest->box)) piece->part_of = -1;
   }
 }
 
@@ -144,7 +104,7 @@ enum { WIDE_GAP = 5, NARROW_GAP = 12 };
    their boxes overlap or nearly do. Two pieces above each other are, if the gap is narrow, or wide
    and one of them is low: less than half as high as the other. A part, such as the roof of a 5,
    extends less than two thirds of the height of the higher one. */
-static bool belong(const Piece *a, const Piece *b) {
+static bool belong(const Region *a, const Region *b) {
   const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
   const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
   const int higher = max_int(height_of(a->box), height_of(b->box));
@@ -158,30 +118,30 @@ static bool belong(const Piece *a, const Piece *b) {
 }
 
 /* Joins pieces to digits until nothing changes. The first piece of a digit holds its box. */
-static void join_pieces(Piece **kept, int count, Pieces *p) {
+static void join_pieces(Region **kept, int count, Pieces *p) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < count; i++)
       for (int j = i + 1; j < count; j++) {
-        Piece *a = kept[i], *b = kept[j];
-        if (a->digit != a - p->pieces || b->digit != b - p->pieces || !belong(a, b)) continue;
+        Region *a = kept[i], *b = kept[j];
+        if (a->part_of != a - p->pieces || b->part_of != b - p->pieces || !belong(a, b)) continue;
         a->box = around(a->box, b->box);
-        a->ink += b->ink;
-        b->digit = a->digit;
+        a->pixels += b->pixels;
+        b->part_of = a->part_of;
         changed = true;
       }
   }
 }
 
 static int digit_of(const Pieces *p, int piece) {
-  int digit = p->pieces[piece].digit;
-  while (digit >= 0 && p->pieces[digit].digit != digit) digit = p->pieces[digit].digit;
+  int digit = p->pieces[piece].part_of;
+  while (digit >= 0 && p->pieces[digit].part_of != digit) digit = p->pieces[digit].part_of;
   return digit;
 }
 
 /* Returns true if a whole piece is a digit: at least two fifths of the largest in extent and a
    fourth in height (else it is dust), and not so wide that it is a stroke across the page. */
-static bool is_digit(const Piece *piece, const Piece *largest) {
+static bool is_digit(const Region *piece, const Region *largest) {
   enum { LEAST_HEIGHT = 4, MOST_WIDTH = 3 }; /* pieces to the largest; heights to a width */
   const int height = height_of(piece->box);
   const bool large = 5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
@@ -191,11 +151,11 @@ static bool is_digit(const Piece *piece, const Piece *largest) {
 
 /* Returns true if a digit has a shape that no digit has: wider than digits are, as two that touch,
    or too thin for its length, as an edge. */
-static bool is_doubtful(const Piece *digit) {
+static bool is_doubtful(const Region *digit) {
   enum { THINNEST = 25 }; /* strokes' widths to an extent */
   const int64_t extent = extent_of(digit->box);
   return 4 * width_of(digit->box) > 5 * height_of(digit->box) ||
-         (int64_t)digit->ink * THINNEST < extent * extent;
+         (int64_t)digit->pixels * THINNEST < extent * extent;
 }
 
 /* ---- reading order ------------------------------------------------------------------------ */
@@ -204,7 +164,7 @@ enum { STEEPEST = 20 }; /* degrees that a page may be turned */
 
 /* A digit with its place in lines. Tops are sheared: as they are if the page were not turned. */
 typedef struct {
-  Piece *piece;
+  Region *piece;
   double top, height;
 } Written;
 
@@ -221,7 +181,7 @@ static int by_left(const void *a, const void *b) {
 
 /* Returns how many pairs of digits lie beside each other along a slope: 1 for a pair at the same
    height, less the more they differ, 0 from half their height. */
-static double pairs_along(double slope, Piece *const *digits, int count) {
+static double pairs_along(double slope, Region *const *digits, int count) {
   double pairs = 0;
   for (int i = 0; i < count; i++)
     for (int j = 0; j < i; j++) {
@@ -237,7 +197,7 @@ static double pairs_along(double slope, Piece *const *digits, int count) {
 /* Returns the page's tilt in radians, positive where lines fall to the right: where the profile of
    the digits' centres is sharpest (Postl, "Detection of linear oblique structures and skew scan in
    digitized documents", 1986). The smallest tilt of those that are nearly as sharp. */
-static double find_tilt(Piece *const *digits, int count) {
+static double find_tilt(Region *const *digits, int count) {
   enum { STEPS = 2 }; /* of a degree */
   static const double BETTER = 1.02;
   double tilt = 0, sharpest = pairs_along(0, digits, count);
@@ -256,7 +216,7 @@ static double find_tilt(Piece *const *digits, int count) {
 /* Sorts digits by lines along the tilt, from left to right in each. A line begins with the topmost
    digit that is left and takes every digit that shares half of the height with it. rows: the
    number of each digit's line. */
-static void put_in_order(Piece **digits, int count, double tilt, int *rows) {
+static void put_in_order(Region **digits, int count, double tilt, int *rows) {
   Written line[PHOTOGRAPH_MOST];
   for (int i = 0; i < count; i++) {
     const Box box = digits[i]->box;
@@ -395,13 +355,6 @@ static bool make_level(Crop *crop, double radians) {
   return level != NULL;
 }
 
-/* Returns the offset that brings a centre of mass nearest to the middle and leaves the box on the
-   page. MNIST's centres lie in pixel 14, not between 13 and 14. */
-static int offset(double centre, int box, int side) {
-  const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
-  return min_int(max_int(nearest, 0), most);
-}
-
 /* Scales the box of ink to digit (height, width). The strongest pixel becomes 255: scaling has made
    a thin pen's lines grey, and MNIST has no pale digits. */
 static void scale(const Crop *crop, Box box, int width, int height, double *digit) {
@@ -416,22 +369,6 @@ static void scale(const Crop *crop, Box box, int width, int height, double *digi
   for (int i = 0; i < width * height; i++) digit[i] *= 255 / strongest;
 }
 
-/* Copies the digit to where its centre of mass is in the middle of the page. */
-static void centre(const double *digit, int width, int height, int side, uint8_t *page) {
-  double mass = 0, moment_x = 0, moment_y = 0;
-  for (int i = 0; i < width * height; i++) {
-    const int x = i % width, y = i / width;
-    mass += digit[i];
-    moment_x += digit[i] * x;
-    moment_y += digit[i] * y;
-  }
-  const int left = offset(moment_x / mass, width, side);
-  const int top = offset(moment_y / mass, height, side);
-  memset(page, 0, (size_t)(side * side));
-  for (int i = 0; i < width * height; i++)
-    page[(top + i / width) * side + left + i % width] = (uint8_t)(digit[i] + 0.5);
-}
-
 /* Sizes and centres the digit as MNIST's are. */
 static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
   enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
@@ -442,7 +379,7 @@ static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
   double *digit = make_array(digit, width * height);
   if (!digit) return false;
   scale(crop, box, width, height, digit);
-  centre(digit, width, height, side, pixels);
+  grid_centre(digit, width, height, side, pixels);
   free(digit);
   return true;
 }
@@ -457,7 +394,7 @@ static PhotographBox in_file(const Image *image, Box box) {
 }
 
 /* Cuts a digit out and sizes it. tilt: of the page, in radians. */
-static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps,
+static bool read_digit(const Image *image, const Pieces *p, const Region *digit, int steps,
                        double tilt, int side, uint8_t *pixels, PhotographBox *found) {
   const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
                      min_int(image->width, digit->box.right + steps),
@@ -480,22 +417,22 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
 /* Returns the digits among the pieces, in reading order with their lines, and the page's tilt as
    far as digits tell: an array of *count that the caller frees. Returns NULL without memory, or if
    *count is too large. */
-static Piece **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
+static Region **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
   enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST, LEAST_TELLING = 3 };
-  const Piece *largest = find_largest(p);
-  Piece **digits = make_array(digits, MOST_PIECES);
+  const Region *largest = find_largest(p);
+  Region **digits = make_array(digits, MOST_PIECES);
   *count = 0;
   if (!digits) return NULL;
   sort_out(p, largest);
   for (int i = 0; i < p->count && *count <= MOST_PIECES; i++)
-    if (p->pieces[i].digit >= 0 && (*count)++ < MOST_PIECES) digits[*count - 1] = &p->pieces[i];
+    if (p->pieces[i].part_of >= 0 && (*count)++ < MOST_PIECES) digits[*count - 1] = &p->pieces[i];
   if (*count <= MOST_PIECES) {
     const int kept = *count;
     join_pieces(digits, kept, p);
     largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
     *count = 0;
     for (int i = 0; i < kept; i++)
-      if (digits[i]->digit == digits[i] - p->pieces && is_digit(digits[i], largest))
+      if (digits[i]->part_of == digits[i] - p->pieces && is_digit(digits[i], largest))
         digits[(*count)++] = digits[i];
   }
   if (*count <= PHOTOGRAPH_MOST) {
@@ -514,7 +451,7 @@ static bool read_digits(const Image *image, Pieces *p, int side, Photograph *pho
   double tilt = 0;
   const int size = side * side;
   const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
-  Piece **digits = find_digits(p, &count, photograph->row, &tilt);
+  Region **digits = find_digits(p, &count, photograph->row, &tilt);
   photograph->count = count;
   photograph->pixels = digits && count > 0 ? make_array(photograph->pixels, count * size) : NULL;
   bool good = photograph->pixels && grow(p, steps);
