@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "exercise/apart.h"
 #include "exercise/reference.h"
 
 /* An array: its name, its shape, of rows, in, out, end and 1, and what it is to each task:
@@ -281,6 +282,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
     *a = (ExerciseArray){.rows = side_of(&p.shape, sides[0]),
                          .columns = side_of(&p.shape, sides[1]),
                          .size = arrays[name].size};
+    if (role != 'c' && !(a->got = apart_memory(exercise_bytes(a)))) abort();
     if (role != 'w' && !has_logits) give(a, name, -1, 1, seed);
   }
   if (has_logits) {
@@ -302,6 +304,7 @@ void exercise_expect(ExerciseProblem *problem) {
 void exercise_free(ExerciseProblem *problem) {
   for (int name = 0; name < ARRAYS; name++) {
     ExerciseArray *a = &problem->array[name];
+    apart_release(a->got, exercise_bytes(a));
     free(a->given);
     free(a->expected);
     free(a->allowed);
