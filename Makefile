@@ -145,7 +145,7 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
             $(call objects,lab) $(MEASURE)
 # What a student's functions are judged with, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
-SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
+SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
