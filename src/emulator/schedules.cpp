@@ -1,12 +1,9 @@
 /* Launches of all blocks at once, by a drawn schedule, with named barriers and mail. */
 #include "emulator/core.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <queue>
 
 Emulator emulator;
@@ -14,6 +11,7 @@ Emulator emulator;
 namespace emulated {
 
 static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are touched */
+static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
 struct Barrier {
@@ -45,6 +43,10 @@ struct Reader {
   unsigned next_look; /* that is forgotten next */
 };
 
+struct alignas(128) Line {
+  unsigned char bytes[128];
+};
+
 struct Late {
   uint64_t due, order;
   size_t slot;
@@ -69,6 +71,7 @@ struct Drawn {
   Schedule schedule;
   size_t warps_of_block, victim; /* victim: 1 + the one reader that is slow now */
   std::vector<Block> blocks;
+  std::vector<Line> shared; /* memory of each block */
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
   std::vector<Barrier> barriers; /* BARRIERS of each block */
@@ -287,16 +290,6 @@ static void run_all() {
   }
 }
 
-/* Stacks for `count` fibers, kept for later launches. */
-static unsigned char *stacks_for(size_t count) {
-  static unsigned char *stacks;
-  static size_t bytes;
-  if (bytes >= count * SMALL_STACK) return stacks;
-  if (stacks) munmap(stacks, bytes);
-  bytes = count * SMALL_STACK;
-  return stacks = reserve(bytes);
-}
-
 static void check_end() {
   for (const Lane &l : launch->lanes) {
     uint64_t last; /* of the stack: 0 until it is used */
@@ -312,9 +305,11 @@ static void check_end() {
 }
 
 bool run_drawn(const Call &call) {
-  const size_t threads = call.block.x, pitch = (call.shared + 127) / 128 * 128;
+  static unsigned char *const stacks = reserve(MOST_LANES * SMALL_STACK);
+  const size_t threads = call.block.x, lines = call.shared / sizeof(Line) + 1;
   report.clear();
-  if (threads % WARP != 0 || call.block.y * call.block.z * call.grid.y * call.grid.z != 1)
+  if (threads % WARP != 0 || call.block.y * call.block.z * call.grid.y * call.grid.z != 1 ||
+      call.grid.x * threads > MOST_LANES)
     return false;
   Drawn state = {};
   launch = &state;
@@ -327,11 +322,9 @@ bool run_drawn(const Call &call) {
   state.barriers.resize(BARRIERS * state.blocks.size());
   state.queued.resize(state.lanes.size() / WARP);
   state.slots.resize(emulator.mail_bytes / 16);
-  std::unique_ptr<unsigned char[]> memory(new unsigned char[call.grid.x * pitch + 128]);
-  memset(memory.get(), 0xff, call.grid.x * pitch + 128); /* as floats, NaN */
-  unsigned char *aligned = memory.get() + (128 - (uintptr_t)memory.get() % 128);
-  unsigned char *stacks = stacks_for(state.lanes.size());
-  for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, aligned + b * pitch};
+  state.shared.resize(call.grid.x * lines);
+  memset(state.shared.data(), 0xff, state.shared.size() * sizeof(Line)); /* NaN */
+  for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, state.shared[b * lines].bytes};
   for (size_t i = 0; i < state.lanes.size(); i++)
     start_lane(&state.lanes[i], (unsigned)(i % threads), &state.blocks[i / threads],
                stacks + i * SMALL_STACK, SMALL_STACK);
