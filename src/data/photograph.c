@@ -269,21 +269,23 @@ static bool grow(Pieces *p, int steps) {
   return true;
 }
 
-/* A digit's ink alone. */
+/* Levels of ink (height, width), 0 to 1. */
 typedef struct {
-  Box box;      /* in the picture */
-  float *level; /* (height, width) of the box, 0 to 1 */
+  int width, height;
+  float *level;
 } Crop;
 
-/* Sets the levels of the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only
-   one in FULL of its pixels exceeds. */
-static void find_levels(const Pieces *p, int digit, Crop *crop) {
+/* Cuts out the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only one in FULL
+   of its pixels exceeds. */
+static bool find_levels(const Pieces *p, int digit, Box box, Crop *crop) {
   enum { FULL = 50 };
   uint32_t histogram[256] = {0}, count = 0;
   const Ink *ink = p->ink;
-  const int width = width_of(crop->box), pixels = width * height_of(crop->box);
-  for (int c = 0; c < pixels; c++) {
-    const int i = (crop->box.top + c / width) * ink->width + crop->box.left + c % width;
+  *crop = (Crop){.width = width_of(box), .height = height_of(box)};
+  const int pixels = crop->width * crop->height;
+  crop->level = make_array(crop->level, pixels);
+  for (int c = 0; crop->level && c < pixels; c++) {
+    const int i = (box.top + c / crop->width) * ink->width + box.left + c % crop->width;
     const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
     const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
     crop->level[c] = (float)above;
@@ -291,7 +293,9 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
   }
   int full = 255;
   for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
-  for (int i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  for (int i = 0; crop->level && i < pixels; i++)
+    crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  return crop->level != NULL;
 }
 
 /* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
@@ -307,7 +311,7 @@ static void trim(const float *sums, int lines, int *first, int *end) {
 
 /* Finds the extent of the ink within the crop. */
 static bool find_box(const Crop *crop, Box *box) {
-  const int width = width_of(crop->box), height = height_of(crop->box);
+  const int width = crop->width, height = crop->height;
   float *columns = make_array(columns, width + height);
   if (!columns) return false;
   float *rows = columns + width;
@@ -325,12 +329,11 @@ static bool find_box(const Crop *crop, Box *box) {
 
 /* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1, outside is 0. */
 static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
-  const int width = width_of(crop->box), height = height_of(crop->box);
   double sum = 0;
-  for (int y = (int)fmax(0, y0); y < y1 && y < height; y++) {
+  for (int y = (int)fmax(0, y0); y < y1 && y < crop->height; y++) {
     double line = 0;
-    for (int x = (int)fmax(0, x0); x < x1 && x < width; x++)
-      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * width + x];
+    for (int x = (int)fmax(0, x0); x < x1 && x < crop->width; x++)
+      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * crop->width + x];
     sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
   }
   return sum / ((x1 - x0) * (y1 - y0));
@@ -339,19 +342,18 @@ static double mean_ink(const Crop *crop, double x0, double x1, double y0, double
 /* Turns the crop of a page that is tilted by `radians`, so that its lines are level. */
 static bool make_level(Crop *crop, double radians) {
   const double sine = sin(radians), cosine = cos(radians);
-  const int from_width = width_of(crop->box), from_height = height_of(crop->box);
-  const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
-            height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
+  const int width = (int)ceil(crop->width * cosine + crop->height * fabs(sine)),
+            height = (int)ceil(crop->width * fabs(sine) + crop->height * cosine);
   float *level = make_array(level, width * height);
   for (int i = 0; level && i < width * height; i++) {
     const int row = i / width;
     const double x = i % width + (1 - width) / 2.0, y = row + (1 - height) / 2.0;
-    const double left = (from_width - 1) / 2.0 + cosine * x - sine * y,
-                 top = (from_height - 1) / 2.0 + sine * x + cosine * y;
+    const double left = (crop->width - 1) / 2.0 + cosine * x - sine * y,
+                 top = (crop->height - 1) / 2.0 + sine * x + cosine * y;
     level[i] = (float)mean_ink(crop, left, left + 1, top, top + 1);
   }
   free(crop->level);
-  *crop = (Crop){{0, 0, width, height}, level};
+  *crop = (Crop){width, height, level};
   return level != NULL;
 }
 
@@ -399,12 +401,9 @@ static bool read_digit(const Image *image, const Pieces *p, const Region *digit,
   const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
                      min_int(image->width, digit->box.right + steps),
                      min_int(image->height, digit->box.bottom + steps)};
-  Crop crop = {.box = grown};
+  Crop crop;
   Box box;
-  crop.level = make_array(crop.level, width_of(grown) * height_of(grown));
-  if (!crop.level) return false;
-  find_levels(p, (int)(digit - p->pieces), &crop);
-  bool good = find_box(&crop, &box);
+  bool good = find_levels(p, (int)(digit - p->pieces), grown, &crop) && find_box(&crop, &box);
   if (good)
     *found = in_file(image, (Box){grown.left + box.left, grown.top + box.top,
                                   grown.left + box.right, grown.top + box.bottom});
@@ -414,53 +413,44 @@ static bool read_digit(const Image *image, const Pieces *p, const Region *digit,
   return good;
 }
 
-/* Returns the digits among the pieces, in reading order with their lines, and the page's tilt as
-   far as digits tell: an array of *count that the caller frees. Returns NULL without memory, or if
-   *count is too large. */
-static Region **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
-  enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST, LEAST_TELLING = 3 };
+enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
+
+/* Finds the digits among the pieces. Returns how many; more than PHOTOGRAPH_MOST also where there
+   are too many pieces. */
+static int find_digits(Pieces *p, Region *digits[MOST_PIECES]) {
   const Region *largest = find_largest(p);
-  Region **digits = make_array(digits, MOST_PIECES);
-  *count = 0;
-  if (!digits) return NULL;
+  int kept = 0, count = 0;
   sort_out(p, largest);
-  for (int i = 0; i < p->count && *count <= MOST_PIECES; i++)
-    if (p->pieces[i].part_of >= 0 && (*count)++ < MOST_PIECES) digits[*count - 1] = &p->pieces[i];
-  if (*count <= MOST_PIECES) {
-    const int kept = *count;
-    join_pieces(digits, kept, p);
-    largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
-    *count = 0;
-    for (int i = 0; i < kept; i++)
-      if (digits[i]->part_of == digits[i] - p->pieces && is_digit(digits[i], largest))
-        digits[(*count)++] = digits[i];
+  for (int i = 0; i < p->count; i++) {
+    if (p->pieces[i].part_of < 0) continue;
+    if (kept == MOST_PIECES) return kept;
+    digits[kept++] = &p->pieces[i];
   }
-  if (*count <= PHOTOGRAPH_MOST) {
-    *tilt = find_tilt(digits, *count);
-    put_in_order(digits, *count, *tilt, rows);
-    if (*count < LEAST_TELLING) *tilt = 0;
-    return digits;
-  }
-  free(digits);
-  return NULL;
+  join_pieces(digits, kept, p);
+  largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
+  for (int i = 0; i < kept; i++)
+    if (digits[i]->part_of == digits[i] - p->pieces && is_digit(digits[i], largest))
+      digits[count++] = digits[i];
+  return count;
 }
 
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
   enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
-  int count;
-  double tilt = 0;
-  const int size = side * side;
-  const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
-  Region **digits = find_digits(p, &count, photograph->row, &tilt);
-  photograph->count = count;
-  photograph->pixels = digits && count > 0 ? make_array(photograph->pixels, count * size) : NULL;
+  enum { LEAST_TELLING = 3 };             /* digits that tell the page's tilt */
+  Region *digits[MOST_PIECES];
+  const int size = side * side, steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
+  const int count = photograph->count = find_digits(p, digits);
+  if (count > PHOTOGRAPH_MOST) return false;
+  double tilt = find_tilt(digits, count);
+  put_in_order(digits, count, tilt, photograph->row);
+  if (count < LEAST_TELLING) tilt = 0;
+  photograph->pixels = make_array(photograph->pixels, count * size);
   bool good = photograph->pixels && grow(p, steps);
   for (int i = 0; good && i < count; i++) {
     photograph->doubtful[i] = is_doubtful(digits[i]);
     good = read_digit(image, p, digits[i], steps, tilt, side, photograph->pixels + i * size,
                       &photograph->box[i]);
   }
-  free(digits);
   return good;
 }
 
