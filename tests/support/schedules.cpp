@@ -1,12 +1,13 @@
-/* Launches of all blocks at once, by a drawn schedule, with named barriers and mail. */
-#include "emulator/core.h"
+#include "support/schedules.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <queue>
 
-Emulator emulator;
+#include "emulator/core.h"
+
+DrawnLaunch drawn_launch;
 
 namespace emulated {
 
@@ -85,9 +86,10 @@ struct Drawn {
 
 static Drawn *launch;
 static std::string report;
+static uint64_t packets; /* of mail, sent so far */
 
 static unsigned char *place_of(size_t slot) {
-  return static_cast<unsigned char *>(emulator.mail) + 16 * slot;
+  return static_cast<unsigned char *>(drawn_launch.mail) + 16 * slot;
 }
 
 static size_t warp_of(const Lane &l) {
@@ -135,7 +137,7 @@ static bool is_slow(size_t warp, bool by_mail) {
   const uint64_t who = s.slow == Schedule::WARPS    ? warp
                        : s.slow == Schedule::BLOCKS ? warp / of_block
                                                     : warp % of_block;
-  return mixed(mixed(emulator.seed + (when << 32)) + who) % s.one_in == 0;
+  return mixed(mixed(drawn_launch.seed + (when << 32)) + who) % s.one_in == 0;
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */
@@ -218,8 +220,10 @@ static void wait_in(std::vector<Lane *> &waiting, State state) {
 
 static size_t slot_at(const void *at) {
   const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) - place_of(0));
-  if (bytes >= emulator.mail_bytes || bytes % 16 != 0) fail_here("an address that is not mail's");
-  const size_t slot = bytes / 16, buffer = emulator.buffer, second = emulator.buffer_at + buffer;
+  if (bytes >= drawn_launch.mail_bytes || bytes % 16 != 0)
+    fail_here("an address that is not mail's");
+  const size_t slot = bytes / 16, buffer = drawn_launch.buffer,
+               second = drawn_launch.buffer_at + buffer;
   return slot >= second && slot < second + buffer ? slot - buffer : slot;
 }
 
@@ -304,7 +308,7 @@ static void check_end() {
                        arrived, i % BARRIERS));
 }
 
-bool run_drawn(const Call &call) {
+static bool run_drawn(const Call &call) {
   static unsigned char *const stacks = reserve(MOST_LANES * SMALL_STACK);
   const size_t threads = call.block.x, lines = call.shared / sizeof(Line) + 1;
   report.clear();
@@ -313,7 +317,7 @@ bool run_drawn(const Call &call) {
     return false;
   Drawn state = {};
   launch = &state;
-  state.random = mixed(emulator.seed);
+  state.random = mixed(drawn_launch.seed);
   state.schedule = draw_schedule();
   state.warps_of_block = threads / WARP;
   state.blocks.resize(call.grid.x);
@@ -321,7 +325,7 @@ bool run_drawn(const Call &call) {
   state.readers.resize(state.lanes.size());
   state.barriers.resize(BARRIERS * state.blocks.size());
   state.queued.resize(state.lanes.size() / WARP);
-  state.slots.resize(emulator.mail_bytes / 16);
+  state.slots.resize(drawn_launch.mail_bytes / 16);
   state.shared.resize(call.grid.x * lines);
   memset(state.shared.data(), 0xff, state.shared.size() * sizeof(Line)); /* NaN */
   for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, state.shared[b * lines].bytes};
@@ -342,7 +346,7 @@ bool run_drawn(const Call &call) {
 using namespace emulated;
 
 void emulator_arrive(int id, int threads, bool waits) {
-  if (id != 0 && id == emulator.barrier_left_out) return;
+  if (id != 0 && id == drawn_launch.barrier_left_out) return;
   Reader &me = reader(*lane);
   Barrier &barrier = barrier_of(*lane, id);
   if (barrier.arrived > 0 && barrier.threads != threads)
@@ -366,10 +370,10 @@ void emulator_arrive(int id, int threads, bool waits) {
 void emulator_store_mail(void *to, const void *packet) {
   const size_t index = slot_at(to);
   Slot &slot = launch->slots[index];
-  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++counts.packets, index, {}};
+  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++packets, index, {}};
   slot.due = mail.due;
   memcpy(mail.packet, packet, sizeof mail.packet);
-  if (counts.packets == emulator.stamp_too_low) mail.packet[12]--;
+  if (packets == drawn_launch.stamp_too_low) mail.packet[12]--;
   launch->late.push(mail);
 }
 
@@ -384,17 +388,29 @@ void emulator_load_mail(const void *at, void *packet) {
   Look &look = *found;
   if (look.slot != &slot || look.version != slot.version) look = {&slot, slot.version, 0};
   if (++look.times > 2) {
-    counts.vain_looks++;
     look.times = 0;
     me.slot = &slot;
     me.barrier = 0;
     wait_in(slot.waiting, State::MAIL);
   }
   memcpy(packet, place_of(index), 16);
-  if (emulator.read_too_early && draw(emulator.read_too_early) == 0)
+  if (drawn_launch.read_too_early && draw(drawn_launch.read_too_early) == 0)
     static_cast<unsigned char *>(packet)[12]++;
 }
 
-extern "C" const char *emulator_report(void) {
+extern "C" {
+
+void schedules_draw(bool draw) {
+  static const AtOnce drawn = {run_drawn, emulator_arrive};
+  at_once = draw ? &drawn : nullptr;
+}
+
+uint64_t schedules_packets(void) {
+  return packets;
+}
+
+const char *schedules_report(void) {
   return report.c_str();
 }
+
+} // extern "C"
