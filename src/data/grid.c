@@ -118,7 +118,7 @@ Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels
     if (!labels[i]) continue;
     const int x = i % width, y = i / width;
     Region *r = &regions[(labels[i] = -parent[labels[i]]) - 1];
-    r->box = around(r->box, (Box){x, y, x + 1, y + 1});
+    r->box = box_around(r->box, (Box){x, y, x + 1, y + 1});
     r->pixels++;
     r->left += x == 0, r->right += x == width - 1;
     r->top += y == 0, r->bottom += y == height - 1;

@@ -24,19 +24,19 @@ typedef struct {
   int left, top, right, bottom;
 } Box;
 
-static inline int width_of(Box b) {
+static inline int box_width(Box b) {
   return b.right - b.left;
 }
 
-static inline int height_of(Box b) {
+static inline int box_height(Box b) {
   return b.bottom - b.top;
 }
 
-static inline int extent_of(Box b) {
-  return max_int(width_of(b), height_of(b));
+static inline int box_extent(Box b) {
+  return max_int(box_width(b), box_height(b));
 }
 
-static inline Box around(Box a, Box b) {
+static inline Box box_around(Box a, Box b) {
   return (Box){min_int(a.left, b.left), min_int(a.top, b.top), max_int(a.right, b.right),
                max_int(a.bottom, b.bottom)};
 }

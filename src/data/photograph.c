@@ -69,7 +69,8 @@ static const Region *find_largest(const Pieces *p) {
     if (!*most || p->pieces[i].pixels > (*most)->pixels) *most = &p->pieces[i];
   }
   if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
-  return DUST * extent_of(largest[0]->box) >= extent_of(largest[1]->box) ? largest[0] : largest[1];
+  return DUST * box_extent(largest[0]->box) >= box_extent(largest[1]->box) ? largest[0]
+                                                                           : largest[1];
 }
 
 /* Drops the pieces that cannot be part of a digit. */
@@ -79,10 +80,10 @@ static void sort_out(Pieces *p, const Region *largest) {
   for (int i = 0; i < p->count; i++) {
     Region *piece = &p->pieces[i];
     const bool cut_off = at_border(piece) && !at_border(largest);
-    const int extent = extent_of(piece->box);
+    const int extent = box_extent(piece->box);
     const bool thin =
         piece != largest && (int64_t)piece->pixels * THINNEST < (int64_t)extent * extent;
-    if (cut_off || thin || LEAST * extent < extent_of(largest->box)) piece->part_of = -1;
+    if (cut_off || thin || LEAST * extent < box_extent(largest->box)) piece->part_of = -1;
   }
 }
 
@@ -107,11 +108,11 @@ enum { WIDE_GAP = 5, NARROW_GAP = 12 };
 static bool belong(const Region *a, const Region *b) {
   const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
   const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
-  const int higher = max_int(height_of(a->box), height_of(b->box));
-  const bool low = 2 * min_int(height_of(a->box), height_of(b->box)) < higher,
-             part = 3 * min_int(extent_of(a->box), extent_of(b->box)) < 2 * higher;
-  const bool level = share_half(down, height_of(a->box), height_of(b->box));
-  if (share_half(across, width_of(a->box), width_of(b->box)))
+  const int higher = max_int(box_height(a->box), box_height(b->box));
+  const bool low = 2 * min_int(box_height(a->box), box_height(b->box)) < higher,
+             part = 3 * min_int(box_extent(a->box), box_extent(b->box)) < 2 * higher;
+  const bool level = share_half(down, box_height(a->box), box_height(b->box));
+  if (share_half(across, box_width(a->box), box_width(b->box)))
     return level || -down * (low ? WIDE_GAP : NARROW_GAP) <= higher;
   const bool overlap = across > 0 && down > 0, near = level && -across * NARROW_GAP <= higher;
   return part && (overlap || near);
@@ -125,7 +126,7 @@ static void join_pieces(Region **kept, int count, Pieces *p) {
       for (int j = i + 1; j < count; j++) {
         Region *a = kept[i], *b = kept[j];
         if (a->part_of != a - p->pieces || b->part_of != b - p->pieces || !belong(a, b)) continue;
-        a->box = around(a->box, b->box);
+        a->box = box_around(a->box, b->box);
         a->pixels += b->pixels;
         b->part_of = a->part_of;
         changed = true;
@@ -143,18 +144,18 @@ static int digit_of(const Pieces *p, int piece) {
    fourth in height (else it is dust), and not so wide that it is a stroke across the page. */
 static bool is_digit(const Region *piece, const Region *largest) {
   enum { LEAST_HEIGHT = 4, MOST_WIDTH = 3 }; /* pieces to the largest; heights to a width */
-  const int height = height_of(piece->box);
-  const bool large = 5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
-                     LEAST_HEIGHT * height >= height_of(largest->box);
-  return piece == largest || (large && width_of(piece->box) <= MOST_WIDTH * height);
+  const int height = box_height(piece->box);
+  const bool large = 5 * box_extent(piece->box) >= 2 * box_extent(largest->box) &&
+                     LEAST_HEIGHT * height >= box_height(largest->box);
+  return piece == largest || (large && box_width(piece->box) <= MOST_WIDTH * height);
 }
 
 /* Returns true if a digit has a shape that no digit has: wider than digits are, as two that touch,
    or too thin for its length, as an edge. */
 static bool is_doubtful(const Region *digit) {
   enum { THINNEST = 25 }; /* strokes' widths to an extent */
-  const int64_t extent = extent_of(digit->box);
-  return 4 * width_of(digit->box) > 5 * height_of(digit->box) ||
+  const int64_t extent = box_extent(digit->box);
+  return 4 * box_width(digit->box) > 5 * box_height(digit->box) ||
          (int64_t)digit->pixels * THINNEST < extent * extent;
 }
 
@@ -188,7 +189,7 @@ static double pairs_along(double slope, Region *const *digits, int count) {
       const Box a = digits[i]->box, b = digits[j]->box;
       const double across = (a.left + a.right - b.left - b.right) / 2.0,
                    down = (a.top + a.bottom - b.top - b.bottom) / 2.0,
-                   off = 4 * (down - slope * across) / (height_of(a) + height_of(b));
+                   off = 4 * (down - slope * across) / (box_height(a) + box_height(b));
       pairs += fmax(0, 1 - off * off);
     }
   return pairs;
@@ -221,7 +222,7 @@ static void put_in_order(Region **digits, int count, double tilt, int *rows) {
   for (int i = 0; i < count; i++) {
     const Box box = digits[i]->box;
     const double across = (box.left + box.right) / 2.0;
-    line[i] = (Written){digits[i], box.top - tan(tilt) * across, height_of(box)};
+    line[i] = (Written){digits[i], box.top - tan(tilt) * across, box_height(box)};
   }
   qsort(line, (size_t)count, sizeof *line, by_top);
   for (int first = 0, end, row = 0; first < count; first = end, row++) {
@@ -281,7 +282,7 @@ static bool find_levels(const Pieces *p, int digit, Box box, Crop *crop) {
   enum { FULL = 50 };
   uint32_t histogram[256] = {0}, count = 0;
   const Ink *ink = p->ink;
-  *crop = (Crop){.width = width_of(box), .height = height_of(box)};
+  *crop = (Crop){.width = box_width(box), .height = box_height(box)};
   const int pixels = crop->width * crop->height;
   crop->level = make_array(crop->level, pixels);
   for (int c = 0; crop->level && c < pixels; c++) {
@@ -360,7 +361,7 @@ static bool make_level(Crop *crop, double radians) {
 /* Scales the box of ink to digit (height, width). The strongest pixel becomes 255: scaling has made
    a thin pen's lines grey, and MNIST has no pale digits. */
 static void scale(const Crop *crop, Box box, int width, int height, double *digit) {
-  const double dx = (double)width_of(box) / width, dy = (double)height_of(box) / height;
+  const double dx = (double)box_width(box) / width, dy = (double)box_height(box) / height;
   double strongest = 0;
   for (int i = 0; i < width * height; i++) {
     const int x = i % width, y = i / width;
@@ -375,9 +376,9 @@ static void scale(const Crop *crop, Box box, int width, int height, double *digi
 static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
   enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
   const double longest = round(side * MNIST_BOX / (double)MNIST_SIDE),
-               factor = longest / extent_of(box);
-  const int width = max_int(1, (int)round(width_of(box) * factor));
-  const int height = max_int(1, (int)round(height_of(box) * factor));
+               factor = longest / box_extent(box);
+  const int width = max_int(1, (int)round(box_width(box) * factor));
+  const int height = max_int(1, (int)round(box_height(box) * factor));
   double *digit = make_array(digit, width * height);
   if (!digit) return false;
   scale(crop, box, width, height, digit);
