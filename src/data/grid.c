@@ -56,13 +56,16 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
 /* ---- the centre of mass ------------------------------------------------------------------- */
 
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page) {
-  double mass = 0, x = 0, y = 0; /* the moments */
+  const int middle = side / 2;
+  double mass = 0, moment_x = 0, moment_y = 0;
   for (int i = 0; i < width * height; i++) {
+    const int x = i % width, y = i / width;
     mass += digit[i];
-    x += digit[i] * (i % width);
-    y += digit[i] * (i / width);
+    moment_x += digit[i] * x;
+    moment_y += digit[i] * y;
   }
-  const int left = (int)lround(side / 2 - x / mass), top = (int)lround(side / 2 - y / mass);
+  const int left = (int)lround(middle - moment_x / mass),
+            top = (int)lround(middle - moment_y / mass);
   page = memset(page, 0, (size_t)(side * side));
   page += min_int(max_int(top, 0), side - height) * side + min_int(max_int(left, 0), side - width);
   for (int i = 0; i < width * height; i++)

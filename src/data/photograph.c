@@ -441,7 +441,7 @@ static bool read_digits(const Image *image, Pieces *p, int side, Photograph *pho
   Region *digits[MOST_PIECES];
   const int size = side * side, steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
   const int count = photograph->count = find_digits(p, digits);
-  if (count > PHOTOGRAPH_MOST) return false;
+  if (count < 1 || count > PHOTOGRAPH_MOST) return false;
   double tilt = find_tilt(digits, count);
   put_in_order(digits, count, tilt, photograph->row);
   if (count < LEAST_TELLING) tilt = 0;
