@@ -145,7 +145,7 @@ LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda
             $(call objects,lab) $(MEASURE)
 # What a student's functions are judged with, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
-SUPPORT  := $(BUILD)/src/exercise/reference.o $(BUILD)/src/exercise/reference_network.o \
+SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
@@ -162,7 +162,7 @@ CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
-              $(BUILD)/tests/support/epoch_parts.o)
+              $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)
 # Without a GPU the tests of kernels have theirs there, too.
 KERNEL_TESTS := $(filter $(BUILD)/test_kernels%,$(TESTS))
 ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(KERNEL_TESTS)))
@@ -420,6 +420,7 @@ CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-We
 # nvcc warns of kernels already. It does not believe that pointers to two types are apart, either.
 KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
+$(BUILD)/tests/support/schedules.o: CXX_FLAGS += -Itests
 $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if $(EMULATED),-lstdc++)

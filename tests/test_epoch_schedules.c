@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sizes.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR
 
-#include "emulator/emulator.h"
 #include "support/epoch_parts.h"
+#include "support/schedules.h"
 
 /* ---- a trial -------------------------------------------------------------------------------- */
 
@@ -159,7 +159,7 @@ static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   }
   cudaError_t status = launch_gram(&plan, &job, NULL);
   if (status == cudaSuccess) status = launch_epoch(&plan, &job, NULL);
-  if (status == cudaErrorLaunchFailure) fputs(emulator_report(), said);
+  if (status == cudaErrorLaunchFailure) fputs(schedules_report(), said);
   if (status == cudaErrorInvalidValue) fputs("the launcher refuses the job\n", said);
   return status == cudaSuccess;
 }
@@ -211,16 +211,17 @@ static void judge_outcome(FILE *said) {
 }
 
 /* Trains as `how` says (its mail is the trial's). Returns what did not go well, in lines. */
-static const char *run_trial(Emulator how) {
+static const char *run_trial(DrawnLaunch how) {
   const uint32_t last = end_step;
   const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
   FILE *said = text_open();
   memcpy(now.parameters, start.parameters, outcome_bytes);
   memset(mail, 0, plan.mail_bytes);
   memset(gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *gram); /* NaN */
-  emulator = how;
-  emulator.mail = mail;
-  emulator.mail_bytes = plan.mail_bytes;
+  schedules_draw(true);
+  drawn_launch = how;
+  drawn_launch.mail = mail;
+  drawn_launch.mail_bytes = plan.mail_bytes;
   if (train_steps(trial.first_step, split, said) &&
       (split == last || train_steps(split, last, said)))
     judge_outcome(said);
@@ -265,7 +266,7 @@ TEST(test_schedules) {
   foreach (c, cases) {
     OK(begin_trial(&c->of));
     for (uint32_t seed = 0; seed < c->schedules; seed++) {
-      const char *wrong = run_trial((Emulator){.seed = seed});
+      const char *wrong = run_trial((DrawnLaunch){.seed = seed});
       if (*wrong) fail_msg("case %td, schedule %u: %s", c - cases, seed, wrong);
     }
   }
@@ -310,7 +311,7 @@ TEST(test_random_cases) {
     if (!begin_trial(&of)) continue;
     planned++;
     for (uint32_t i = (uint32_t)seed; i < (uint32_t)seed + schedules; i++) {
-      const char *wrong = run_trial((Emulator){.seed = i});
+      const char *wrong = run_trial((DrawnLaunch){.seed = i});
       if (!*wrong) continue;
       fail_msg("%d-%d-%d-%d, batch %d, to row %u from step %u on, a second launch from step %u "
                "on, %d multiprocessors, %d KB, schedule %u:\n%s\nSEED=%llu repeats it",
@@ -320,7 +321,7 @@ TEST(test_random_cases) {
   }
   printf("level epoch on the emulator: %llu schedules of %llu cases are right, %llu packets\n",
          (unsigned long long)(schedules * planned), (unsigned long long)planned,
-         (unsigned long long)emulator_counts().packets);
+         (unsigned long long)schedules_packets());
 }
 
 /* ---- faults --------------------------------------------------------------------------------- */
@@ -334,8 +335,8 @@ static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .
 
 /* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
    `as`. */
-static void assert_found(const char *fault, const EpochCase *of, Emulator how, uint32_t schedules,
-                         const char *as) {
+static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
+                         uint32_t schedules, const char *as) {
   OK(begin_trial(of));
   for (uint32_t i = 0; i < schedules; i++, how.seed++) {
     const char *wrong = run_trial(how);
@@ -348,7 +349,7 @@ static void assert_found(const char *fault, const EpochCase *of, Emulator how, u
 
 TEST(test_finds_barrier_left_out) {
   for (int i = 0; i < EPOCH_BARRIERS; i++) {
-    const Emulator how = {.barrier_left_out = epoch_barriers[i].id};
+    const DrawnLaunch how = {.barrier_left_out = epoch_barriers[i].id};
     assert_found(epoch_barriers[i].name, &one_group, how, 4, "");
     assert_found(epoch_barriers[i].name, &four_tiles, how, 4, "");
     assert_found(epoch_barriers[i].name, &eight_rows, how, 4, "");
@@ -361,15 +362,15 @@ TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
     OK(begin_trial(&two_groups));
     const EpochBuffers b = epoch_buffers(&plan, i);
-    assert_found(b.name, &two_groups, (Emulator){.buffer_at = b.first, .buffer = b.packets}, 24,
+    assert_found(b.name, &two_groups, (DrawnLaunch){.buffer_at = b.first, .buffer = b.packets}, 24,
                  "wait for mail, the first for packet ");
   }
 }
 
 /* Who takes a packet of the step before computes with old values. */
 TEST(test_finds_old_mail) {
-  const Emulator sent = {.stamp_too_low = emulator_counts().packets + 5000},
-                 read = {.read_too_early = 1000};
+  const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 5000},
+                    read = {.read_too_early = 1000};
   assert_found("a packet with the stamp before its own", &one_group, sent, 1,
                "wait for mail, the first for packet ");
   assert_found("a packet of the step before is taken", &one_group, read, 1, "W1: error");

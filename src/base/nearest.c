@@ -17,23 +17,21 @@ Nearest nearest_to(const char *given) {
   return (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
 }
 
-/* Fills the table of distances between the first i letters of a and j of b row by row; a swap looks
-   two rows back, so three rows are kept. */
 static size_t distance(const char *a, const char *b) {
-  size_t rows[3][NEAREST_LENGTH + 1];
+  size_t edits[NEAREST_LENGTH + 1]
+              [NEAREST_LENGTH + 1]; /* from the first i letters of a to j of b */
   const size_t a_length = strlen(a), b_length = strlen(b);
-  for (size_t j = 0; j <= b_length; j++) rows[0][j] = j;
-  for (size_t i = 1; i <= a_length; i++) {
-    size_t *row = rows[i % 3], *before = rows[(i + 2) % 3], *two_before = rows[(i + 1) % 3];
-    row[0] = i;
-    for (size_t j = 1; j <= b_length; j++) {
-      row[j] =
-          min_size(min_size(row[j - 1], before[j]) + 1, before[j - 1] + (a[i - 1] != b[j - 1]));
+  for (size_t i = 0; i <= a_length; i++)
+    for (size_t j = 0; j <= b_length; j++) {
+      size_t *least = &edits[i][j];
+      *least = i + j;
+      if (i == 0 || j == 0) continue;
+      *least = min_size(min_size(edits[i][j - 1], edits[i - 1][j]) + 1,
+                        edits[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = min_size(row[j], two_before[j - 2] + 1);
+        *least = min_size(*least, edits[i - 2][j - 2] + 1);
     }
-  }
-  return rows[a_length % 3][b_length];
+  return edits[a_length][b_length];
 }
 
 void nearest_try(Nearest *nearest, const char *known) {

@@ -257,42 +257,6 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Returns how many rows have the commonest label, or pixel of the last column; all of them if one
-   is no class. */
-static size_t commonest(const Chunk *chunk, size_t inputs, int classes, bool last) {
-  size_t counts[DATASET_MAX_CLASSES] = {0}, most = 0;
-  for (size_t r = 0; r < chunk->rows; r++) {
-    const int value = last ? chunk->pixels[r * inputs + inputs - 1] : chunk->labels[r];
-    if (value >= classes) return chunk->rows;
-    if (++counts[value] > most) most = counts[value];
-  }
-  return most;
-}
-
-/* Refuses a file whose first rows show that the label is their last field, not their first: nearly
-   all of the first have one value, and the last are classes, no three quarters of one. */
-static bool check_guess(DatasetReader *reader, Error *error) {
-  enum { ENOUGH = 10 };
-  Chunk *chunk = reader->spare;
-  ChunkParser parser;
-  size_t length = reader->tail_length;
-  if (!reader->guessed || !reader->columns.labelled) return true;
-  while (length > 0 && reader->tail[length - 1] != '\n') length--;
-  chunk_clear(chunk);
-  chunk_parser_open(&parser, &reader->columns, NULL);
-  chunk_parse(&parser, chunk, reader->tail, length);
-  chunk_parser_close(&parser);
-  const size_t rows = chunk->rows;
-  const size_t first = commonest(chunk, reader->columns.inputs, reader->columns.classes, false),
-               last = commonest(chunk, reader->columns.inputs, reader->columns.classes, true);
-  return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
-         error_set(
-             error,
-             "%s: the last column looks like the label, the first has one value in %zu of %zu "
-             "rows: give --label-column last, or --label-column 1 if it is the first",
-             reader->source.name, first, rows);
-}
-
 /* Starts up to `threads` workers; one is enough. */
 static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
   int code = ENOMEM;
@@ -311,6 +275,45 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
   }
   return reader->workers || error_set(error, "cannot start a thread to read %s: %s",
                                       reader->source.name, strerror(code));
+}
+
+/* The next chunk in file order, once it is parsed; NULL at the end. */
+static Chunk *wait_for_chunk(DatasetReader *reader) {
+  pthread_mutex_lock(&reader->mutex);
+  while (reader->head ? !reader->head->parsed : !reader->ended)
+    pthread_cond_wait(&reader->ready, &reader->mutex);
+  Chunk *chunk = reader->head;
+  pthread_mutex_unlock(&reader->mutex);
+  return chunk;
+}
+
+/* Returns how many rows have the commonest label, or pixel of the last column; all of them if one
+   is no class. */
+static size_t commonest(const Chunk *chunk, size_t inputs, int classes, bool last) {
+  size_t counts[DATASET_MAX_CLASSES] = {0}, most = 0;
+  for (size_t r = 0; r < chunk->rows; r++) {
+    const int value = last ? chunk->pixels[r * inputs + inputs - 1] : chunk->labels[r];
+    if (value >= classes) return chunk->rows;
+    if (++counts[value] > most) most = counts[value];
+  }
+  return most;
+}
+
+/* Refuses a file whose first rows show that the label is their last field, not their first: nearly
+   all of the first have one value, and the last are classes, no three quarters of one. */
+static bool check_guess(DatasetReader *reader, Error *error) {
+  enum { ENOUGH = 10 };
+  const CsvColumns *c = &reader->columns;
+  if (!reader->guessed || !c->labelled || reader->config.wanted) return true;
+  const Chunk *chunk = wait_for_chunk(reader);
+  const size_t rows = chunk->rows, first = commonest(chunk, c->inputs, c->classes, false),
+               last = commonest(chunk, c->inputs, c->classes, true);
+  return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
+         error_set(
+             error,
+             "%s: the last column looks like the label, the first has one value in %zu of %zu "
+             "rows: give --label-column last, or --label-column 1 if it is the first",
+             reader->source.name, first, rows);
 }
 
 /* Returns true if the length of the text is known: an archive must be unpacked first. */
@@ -336,10 +339,9 @@ static bool start(DatasetReader *reader, Error *error) {
   reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
-  return check_guess(reader, error) &&
-         (c->hold_out == 0 ||
+  return (c->hold_out == 0 ||
           split_open(&reader->split, c->hold_out, c->seed, c->held_out, c->classes, error)) &&
-         start_workers(reader, threads, error);
+         start_workers(reader, threads, error) && check_guess(reader, error);
 }
 
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
@@ -425,16 +427,6 @@ double dataset_progress(const DatasetReader *reader) {
   const uint64_t size = reader->source.size;
   if (size == 0) return 0;
   return reader->offset < size ? (double)reader->offset / (double)size : 1;
-}
-
-/* The next chunk in file order, once it is parsed; NULL at the end. */
-static Chunk *wait_for_chunk(DatasetReader *reader) {
-  pthread_mutex_lock(&reader->mutex);
-  while (reader->head ? !reader->head->parsed : !reader->ended)
-    pthread_cond_wait(&reader->ready, &reader->mutex);
-  Chunk *chunk = reader->head;
-  pthread_mutex_unlock(&reader->mutex);
-  return chunk;
 }
 
 /* Counts a chunk that has been delivered, and lets a worker fill it again. */

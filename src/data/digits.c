@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/random.h"
+#include "data/grid.h"
 
 /* ---- skeletons --------------------------------------------------------------------------- */
 
@@ -233,17 +233,13 @@ static void fit(Drawing *drawing, Nib nib, float size) {
   }
 }
 
-typedef struct {
-  uint8_t pixel[DIGITS_BOX][DIGITS_BOX];
-} Box;
-
 static int clamp_pixel(float place) {
   return place < 0 ? 0 : place >= (float)DIGITS_BOX ? DIGITS_BOX - 1 : (int)place;
 }
 
 /* A pixel is as dark as its centre is near to the path: black within the pen's radius, less half
    the edge, white beyond it, more half the edge. */
-static void ink(const Segment *s, Box *box) {
+static void ink(const Segment *s, double *box) {
   const float reach = s->radius + 0.5f * EDGE, dx = s->x1 - s->x0, dy = s->y1 - s->y0;
   const float square = dx * dx + dy * dy;
   const int left = clamp_pixel(fminf(s->x0, s->x1) - reach),
@@ -256,31 +252,9 @@ static void ink(const Segment *s, Box *box) {
       const float t = square > 0 ? fminf(1, fmaxf(0, (px * dx + py * dy) / square)) : 0;
       const float ax = px - t * dx, ay = py - t * dy;
       const float dark = fminf(1, fmaxf(0, (reach - sqrtf(ax * ax + ay * ay)) / EDGE));
-      const uint8_t value = (uint8_t)(255.0f * dark + 0.5f);
-      if (value > box->pixel[y][x]) box->pixel[y][x] = value;
+      double *pixel = &box[y * DIGITS_BOX + x];
+      *pixel = fmax(*pixel, (uint8_t)(255.0f * dark + 0.5f));
     }
-}
-
-/* The offset that brings a centre of mass, moment / mass, nearest to 14 and leaves the box on the
-   page: MNIST's centres of mass lie in the middle of pixel 14. */
-static int offset(int moment, int mass) {
-  const int nearest = (2 * 14 * mass - 2 * moment + mass) / (2 * mass),
-            most = DIGITS_SIDE - DIGITS_BOX;
-  return nearest < 0 ? 0 : nearest > most ? most : nearest;
-}
-
-/* Copies the box to the page so that the centre of mass is in the middle. */
-static void centre(const Box *box, uint8_t *page) {
-  int mass = 0, moment_x = 0, moment_y = 0;
-  for (int i = 0; i < DIGITS_BOX * DIGITS_BOX; i++) {
-    const int x = i % DIGITS_BOX, y = i / DIGITS_BOX, dark = box->pixel[y][x];
-    mass += dark;
-    moment_x += dark * x;
-    moment_y += dark * y;
-  }
-  memset(page, 0, DIGITS_PIXELS);
-  page += offset(moment_y, mass) * DIGITS_SIDE + offset(moment_x, mass);
-  for (int y = 0; y < DIGITS_BOX; y++) memcpy(page + y * DIGITS_SIDE, box->pixel[y], DIGITS_BOX);
 }
 
 /* Draws the skeleton as one writer does. */
@@ -298,9 +272,9 @@ static void draw_path(Dice *dice, const char *path, uint8_t *pixels) {
   add_strokes(&drawing, point, place, points);
   const Nib nib = {fmaxf(0.6f, 1.35f + dice_normal(dice, 0.35f)), dice_normal(dice, 0.1f)};
   fit(&drawing, nib, dice_between(dice, 0.95f, 1) * DIGITS_BOX);
-  Box box = {0};
-  for (int i = 0; i < drawing.count; i++) ink(&drawing.segment[i], &box);
-  centre(&box, pixels);
+  double box[DIGITS_BOX * DIGITS_BOX] = {0};
+  for (int i = 0; i < drawing.count; i++) ink(&drawing.segment[i], box);
+  grid_centre(box, DIGITS_BOX, DIGITS_BOX, DIGITS_SIDE, pixels);
 }
 
 int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels[DIGITS_PIXELS]) {

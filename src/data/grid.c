@@ -1,37 +1,27 @@
 #include "data/grid.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
-
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Blocks of a window's length: any window is the end of one block and the beginning of the next.
-   scratch: (2, count). */
+/* Doubles the length of the windows until two of them cover the whole one. line: the first of
+   `count` values, `step` apart; scratch: (count + 2 radius), of which the ends are 0. */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
-  uint8_t *to_end = scratch, *from_start = scratch + count; /* of the pixel's block */
-  const int block = 2 * radius + 1;
-  for (int i = 0; i < count; i++) {
-    const uint8_t value = line[i * step];
-    from_start[i] = i % block && from_start[i - 1] > value ? from_start[i - 1] : value;
-  }
-  for (int i = count - 1; i >= 0; i--) {
-    const uint8_t value = line[i * step];
-    to_end[i] = i + 1 < count && (i + 1) % block && to_end[i + 1] > value ? to_end[i + 1] : value;
-  }
-  for (int i = 0; i < count; i++) {
-    const int first = max_int(0, i - radius), last = min_int(count - 1, i + radius);
-    uint8_t *value = &line[i * step];
-    if (first / block < last / block)
-      *value = (uint8_t)max_int(to_end[first], from_start[last]);
-    else /* cut by an end of the line */
-      *value = first % block == 0 ? from_start[last] : to_end[first];
-  }
+  const int end = count + 2 * radius, window = 2 * radius + 1;
+  int length = 1; /* of the window from each place on, whose largest value is there */
+  memset(scratch, 0, (size_t)end);
+  for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
+  for (; 2 * length <= window; length *= 2)
+    for (int i = 0; i + length < end; i++)
+      scratch[i] = scratch[i] > scratch[i + length] ? scratch[i] : scratch[i + length];
+  for (int i = 0; i < count; i++)
+    line[i * step] = (uint8_t)max_int(scratch[i], scratch[i + window - length]);
 }
 
 bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
-  uint8_t *scratch = make_array(scratch, 2 * max_int(width, height));
+  uint8_t *scratch = make_array(scratch, max_int(width, height) + 2 * radius);
   if (!scratch) return false;
   for (int y = 0; y < height; y++) dilate_line(grid + y * width, width, 1, radius, scratch);
   for (int x = 0; x < width; x++) dilate_line(grid + x, height, width, radius, scratch);
@@ -63,6 +53,25 @@ bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *
   return true;
 }
 
+/* ---- the centre of mass ------------------------------------------------------------------- */
+
+void grid_centre(const double *digit, int width, int height, int side, uint8_t *page) {
+  const int middle = side / 2;
+  double mass = 0, moment_x = 0, moment_y = 0;
+  for (int i = 0; i < width * height; i++) {
+    const int x = i % width, y = i / width;
+    mass += digit[i];
+    moment_x += digit[i] * x;
+    moment_y += digit[i] * y;
+  }
+  const int left = (int)lround(middle - moment_x / mass),
+            top = (int)lround(middle - moment_y / mass);
+  page = memset(page, 0, (size_t)(side * side));
+  page += min_int(max_int(top, 0), side - height) * side + min_int(max_int(left, 0), side - width);
+  for (int i = 0; i < width * height; i++)
+    page[i / width * side + i % width] = (uint8_t)(digit[i] + 0.5);
+}
+
 /* ---- regions ------------------------------------------------------------------------------ */
 
 /* Returns the label that stands for all labels joined with it, and halves the way there. */
@@ -92,12 +101,12 @@ static void label_pixel(int32_t *labels, int width, int pixel, int32_t *parent, 
   parent[*label] = *label;
 }
 
-bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
+Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
   const int pixels = width * height;
   /* At most one pixel of a square of 2 x 2 begins a region. */
   const int most = (width + 1) / 2 * ((height + 1) / 2) + 1;
   int32_t *parent = make_array(parent, most), next = 1;
-  if (!parent) return false;
+  if (!parent) return NULL;
   memset(labels, 0, (size_t)pixels * sizeof *labels);
   for (int i = 0; i < pixels; i++)
     if (grid[i]) label_pixel(labels, width, i, parent, &next);
@@ -105,8 +114,18 @@ bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int
   *count = 0;
   for (int32_t label = 1; label < next; label++)
     parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
-  for (int i = 0; i < pixels; i++)
-    if (labels[i]) labels[i] = -parent[labels[i]];
+  Region *regions = make_array(regions, *count + 1);
+  for (int i = 0; regions && i < *count; i++)
+    regions[i] = (Region){.box = {width, height, 0, 0}, .part_of = i};
+  for (int i = 0; regions && i < pixels; i++) {
+    if (!labels[i]) continue;
+    const int x = i % width, y = i / width;
+    Region *r = &regions[(labels[i] = -parent[labels[i]]) - 1];
+    r->box = box_around(r->box, (Box){x, y, x + 1, y + 1});
+    r->pixels++;
+    r->left += x == 0, r->right += x == width - 1;
+    r->top += y == 0, r->bottom += y == height - 1;
+  }
   free(parent);
-  return true;
+  return regions;
 }

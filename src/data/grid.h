@@ -1,20 +1,56 @@
 /* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All
-   take time proportional to the grid, whatever the radius, and return false without memory. */
+   take time proportional to the grid (grid_dilate: and to the logarithm of the radius) and return
+   false without memory. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Replaces each value by the largest within `radius` rows and columns (van Herk, "A fast
-   algorithm for local minimum and maximum filters on rectangular and octagonal kernels", 1992; Gil
-   and Werman, 1993). Outside there is nothing. */
+#include "base/sizes.h"
+
+/* Replaces each value by the largest within `radius` rows and columns. Outside there is nothing. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
 /* The mean within `radius` rows and columns, by sums over rectangles (Crow, "Summed-area tables for
    texture mapping", 1984). `mean` may be `grid`. */
 bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean);
 
-/* Numbers the connected regions of the pixels that are not 0, from 1, in the order of their first
-   pixels; neighbours touch at sides or corners (Rosenfeld and Pfaltz, "Sequential operations in
-   digital picture processing", 1966). labels: (height, width), 0 elsewhere. *count: of regions. */
-bool grid_label(const uint8_t *grid, int width, int height, int32_t *labels, int *count);
+/* Copies digit (height, width), of 0 to 255, to a page (side, side) of zeros, where its centre of
+   mass comes nearest to the middle. MNIST's centres lie in pixel 14, not between 13 and 14. */
+void grid_centre(const double *digit, int width, int height, int side, uint8_t *page);
+
+/* first <= x or y < end. */
+typedef struct {
+  int left, top, right, bottom;
+} Box;
+
+static inline int box_width(Box b) {
+  return b.right - b.left;
+}
+
+static inline int box_height(Box b) {
+  return b.bottom - b.top;
+}
+
+static inline int box_extent(Box b) {
+  return max_int(box_width(b), box_height(b));
+}
+
+static inline Box box_around(Box a, Box b) {
+  return (Box){min_int(a.left, b.left), min_int(a.top, b.top), max_int(a.right, b.right),
+               max_int(a.bottom, b.bottom)};
+}
+
+/* Connected pixels. */
+typedef struct {
+  Box box;
+  int pixels;
+  int part_of;                  /* the caller's: at first the region's own index */
+  int left, top, right, bottom; /* pixels along the sides of the grid */
+} Region;
+
+/* Finds the connected regions of the pixels that are not 0, in the order of their first pixels;
+   neighbours touch at sides or corners (Rosenfeld and Pfaltz, "Sequential operations in digital
+   picture processing", 1966). labels: (height, width): 1 + the index of the region, 0 elsewhere.
+   Returns the regions, (*count), to be freed; NULL without memory. */
+Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

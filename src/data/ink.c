@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
-#include "data/grid.h"
-
 /* Contrast, of 255, that ink must have: 20 levels on white paper. */
 enum { LEAST_CONTRAST = 20 };
 
@@ -279,33 +276,22 @@ static bool remove_lines(Ink *ink, bool down) {
 
 /* ---- the desk beside the paper ------------------------------------------------------------ */
 
-/* The pixels of a region along the sides of the picture. */
-typedef struct {
-  int top, bottom, left, right;
-} Contact;
-
 /* Removes the regions that lie along half of a side of the picture: they are not digits. */
 static bool remove_edges(Ink *ink, int floor) {
-  const int w = ink->width, h = ink->height;
-  const int count = w * h;
+  const int w = ink->width, h = ink->height, count = w * h;
   uint8_t *seen = make_array(seen, count);
   int32_t *labels = make_array(labels, count);
-  int regions = 0;
+  int found;
   for (int i = 0; seen && i < count; i++) seen[i] = ink->contrast[i] > floor;
-  const bool labelled = seen && labels && grid_label(seen, w, h, labels, &regions);
-  Contact *contacts = labelled ? make_array(contacts, regions + 1) : NULL;
-  for (int i = 0; contacts && i < count; i++) {
-    Contact *c = &contacts[labels[i]];
-    c->top += i / w == 0, c->bottom += i / w == h - 1;
-    c->left += i % w == 0, c->right += i % w == w - 1;
-  }
-  for (int i = 0; contacts && i < count; i++) {
-    const Contact *c = &contacts[labels[i]];
-    if (labels[i] && (2 * max_int(c->top, c->bottom) > w || 2 * max_int(c->left, c->right) > h))
+  Region *regions = seen && labels ? grid_regions(seen, w, h, labels, &found) : NULL;
+  for (int i = 0; regions && i < count; i++) {
+    if (!labels[i]) continue;
+    const Region *r = &regions[labels[i] - 1];
+    if (2 * max_int(r->top, r->bottom) > w || 2 * max_int(r->left, r->right) > h)
       ink->contrast[i] = 0;
   }
-  const bool good = contacts != NULL;
-  free(contacts);
+  const bool good = regions != NULL;
+  free(regions);
   free(labels);
   free(seen);
   return good;

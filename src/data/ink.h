@@ -2,6 +2,7 @@
    the paper's rules and the desk beside it. */
 #pragma once
 
+#include "data/grid.h"
 #include "data/image.h"
 
 typedef struct {

@@ -4,44 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
 #include "data/grid.h"
 #include "data/ink.h"
-
-/* first <= x or y < end. */
-typedef struct {
-  int left, top, right, bottom;
-} Box;
-
-static int width_of(Box b) {
-  return b.right - b.left;
-}
-
-static int height_of(Box b) {
-  return b.bottom - b.top;
-}
-
-static int extent_of(Box b) {
-  return max_int(width_of(b), height_of(b));
-}
-
-static Box around(Box a, Box b) {
-  return (Box){min_int(a.left, b.left), min_int(a.top, b.top), max_int(a.right, b.right),
-               max_int(a.bottom, b.bottom)};
-}
-
-/* Connected ink, later a whole digit. */
-typedef struct {
-  Box box;
-  int ink;        /* pixels */
-  int digit;      /* that it is a piece of: an index; -1: of none */
-  bool at_border; /* of the picture */
-} Piece;
 
 typedef struct {
   const Ink *ink;
   int32_t *labels; /* (height, width): 1 + index of the piece, 0 elsewhere */
-  Piece *pieces;
+  Region *pieces;  /* of ink, later whole digits; part_of -1: of none */
   int count;
 } Pieces;
 
@@ -73,56 +42,48 @@ static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
   return true;
 }
 
-static void measure(Pieces *p) {
-  const int w = p->ink->width, h = p->ink->height;
-  for (int i = 0; i < p->count; i++) p->pieces[i] = (Piece){.box = {w, h, 0, 0}, .digit = i};
-  for (int i = 0; i < w * h; i++) {
-    const int x = i % w, y = i / w;
-    if (!p->labels[i]) continue;
-    Piece *piece = &p->pieces[p->labels[i] - 1];
-    piece->box = around(piece->box, (Box){x, y, x + 1, y + 1});
-    piece->ink++;
-    piece->at_border |= x == 0 || y == 0 || x == w - 1 || y == h - 1;
-  }
-}
-
 static bool find_pieces(const Ink *ink, Pieces *p) {
   const int count = ink->width * ink->height;
   uint8_t *mask = make_array(mask, count);
   *p = (Pieces){.ink = ink, .labels = make_array(p->labels, count)};
-  const bool labelled = mask && p->labels && find_ink_pixels(ink, mask) &&
-                        grid_label(mask, ink->width, ink->height, p->labels, &p->count);
-  p->pieces = labelled ? make_array(p->pieces, p->count + 1) : NULL;
+  if (mask && p->labels && find_ink_pixels(ink, mask))
+    p->pieces = grid_regions(mask, ink->width, ink->height, p->labels, &p->count);
   free(mask);
-  if (p->pieces) measure(p);
   return p->pieces != NULL;
+}
+
+/* True if the piece, not yet joined to others, lies at the border of the picture. */
+static bool at_border(const Region *r) {
+  return r->left + r->top + r->right + r->bottom > 0;
 }
 
 /* ---- which of them are digits ------------------------------------------------------------- */
 
 /* Finds the piece with the most ink, with which others are compared. A piece at the border is
    taken only if those inside are dust beside it. */
-static const Piece *find_largest(const Pieces *p) {
-  enum { DUST = 8 };                      /* dust has less than this part of the extent */
-  const Piece *largest[2] = {NULL, NULL}; /* inside, at the border */
+static const Region *find_largest(const Pieces *p) {
+  enum { DUST = 8 };                       /* dust has less than this part of the extent */
+  const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < p->count; i++) {
-    const Piece **most = &largest[p->pieces[i].at_border];
-    if (!*most || p->pieces[i].ink > (*most)->ink) *most = &p->pieces[i];
+    const Region **most = &largest[at_border(&p->pieces[i])];
+    if (!*most || p->pieces[i].pixels > (*most)->pixels) *most = &p->pieces[i];
   }
   if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
-  return DUST * extent_of(largest[0]->box) >= extent_of(largest[1]->box) ? largest[0] : largest[1];
+  return DUST * box_extent(largest[0]->box) >= box_extent(largest[1]->box) ? largest[0]
+                                                                           : largest[1];
 }
 
 /* Drops the pieces that cannot be part of a digit. */
-static void sort_out(Pieces *p, const Piece *largest) {
+static void sort_out(Pieces *p, const Region *largest) {
   enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
   enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
   for (int i = 0; i < p->count; i++) {
-    Piece *piece = &p->pieces[i];
-    const bool cut_off = piece->at_border && !largest->at_border;
-    const int extent = extent_of(piece->box);
-    const bool thin = piece != largest && (int64_t)piece->ink * THINNEST < (int64_t)extent * extent;
-    if (cut_off || thin || LEAST * extent < extent_of(largest->box)) piece->digit = -1;
+    Region *piece = &p->pieces[i];
+    const bool cut_off = at_border(piece) && !at_border(largest);
+    const int extent = box_extent(piece->box);
+    const bool thin =
+        piece != largest && (int64_t)piece->pixels * THINNEST < (int64_t)extent * extent;
+    if (cut_off || thin || LEAST * extent < box_extent(largest->box)) piece->part_of = -1;
   }
 }
 
@@ -144,58 +105,58 @@ enum { WIDE_GAP = 5, NARROW_GAP = 12 };
    their boxes overlap or nearly do. Two pieces above each other are, if the gap is narrow, or wide
    and one of them is low: less than half as high as the other. A part, such as the roof of a 5,
    extends less than two thirds of the height of the higher one. */
-static bool belong(const Piece *a, const Piece *b) {
+static bool belong(const Region *a, const Region *b) {
   const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
   const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
-  const int higher = max_int(height_of(a->box), height_of(b->box));
-  const bool low = 2 * min_int(height_of(a->box), height_of(b->box)) < higher,
-             part = 3 * min_int(extent_of(a->box), extent_of(b->box)) < 2 * higher;
-  const bool level = share_half(down, height_of(a->box), height_of(b->box));
-  if (share_half(across, width_of(a->box), width_of(b->box)))
+  const int higher = max_int(box_height(a->box), box_height(b->box));
+  const bool low = 2 * min_int(box_height(a->box), box_height(b->box)) < higher,
+             part = 3 * min_int(box_extent(a->box), box_extent(b->box)) < 2 * higher;
+  const bool level = share_half(down, box_height(a->box), box_height(b->box));
+  if (share_half(across, box_width(a->box), box_width(b->box)))
     return level || -down * (low ? WIDE_GAP : NARROW_GAP) <= higher;
   const bool overlap = across > 0 && down > 0, near = level && -across * NARROW_GAP <= higher;
   return part && (overlap || near);
 }
 
 /* Joins pieces to digits until nothing changes. The first piece of a digit holds its box. */
-static void join_pieces(Piece **kept, int count, Pieces *p) {
+static void join_pieces(Region **kept, int count, Pieces *p) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < count; i++)
       for (int j = i + 1; j < count; j++) {
-        Piece *a = kept[i], *b = kept[j];
-        if (a->digit != a - p->pieces || b->digit != b - p->pieces || !belong(a, b)) continue;
-        a->box = around(a->box, b->box);
-        a->ink += b->ink;
-        b->digit = a->digit;
+        Region *a = kept[i], *b = kept[j];
+        if (a->part_of != a - p->pieces || b->part_of != b - p->pieces || !belong(a, b)) continue;
+        a->box = box_around(a->box, b->box);
+        a->pixels += b->pixels;
+        b->part_of = a->part_of;
         changed = true;
       }
   }
 }
 
 static int digit_of(const Pieces *p, int piece) {
-  int digit = p->pieces[piece].digit;
-  while (digit >= 0 && p->pieces[digit].digit != digit) digit = p->pieces[digit].digit;
+  int digit = p->pieces[piece].part_of;
+  while (digit >= 0 && p->pieces[digit].part_of != digit) digit = p->pieces[digit].part_of;
   return digit;
 }
 
 /* Returns true if a whole piece is a digit: at least two fifths of the largest in extent and a
    fourth in height (else it is dust), and not so wide that it is a stroke across the page. */
-static bool is_digit(const Piece *piece, const Piece *largest) {
+static bool is_digit(const Region *piece, const Region *largest) {
   enum { LEAST_HEIGHT = 4, MOST_WIDTH = 3 }; /* pieces to the largest; heights to a width */
-  const int height = height_of(piece->box);
-  const bool large = 5 * extent_of(piece->box) >= 2 * extent_of(largest->box) &&
-                     LEAST_HEIGHT * height >= height_of(largest->box);
-  return piece == largest || (large && width_of(piece->box) <= MOST_WIDTH * height);
+  const int height = box_height(piece->box);
+  const bool large = 5 * box_extent(piece->box) >= 2 * box_extent(largest->box) &&
+                     LEAST_HEIGHT * height >= box_height(largest->box);
+  return piece == largest || (large && box_width(piece->box) <= MOST_WIDTH * height);
 }
 
 /* Returns true if a digit has a shape that no digit has: wider than digits are, as two that touch,
    or too thin for its length, as an edge. */
-static bool is_doubtful(const Piece *digit) {
+static bool is_doubtful(const Region *digit) {
   enum { THINNEST = 25 }; /* strokes' widths to an extent */
-  const int64_t extent = extent_of(digit->box);
-  return 4 * width_of(digit->box) > 5 * height_of(digit->box) ||
-         (int64_t)digit->ink * THINNEST < extent * extent;
+  const int64_t extent = box_extent(digit->box);
+  return 4 * box_width(digit->box) > 5 * box_height(digit->box) ||
+         (int64_t)digit->pixels * THINNEST < extent * extent;
 }
 
 /* ---- reading order ------------------------------------------------------------------------ */
@@ -204,7 +165,7 @@ enum { STEEPEST = 20 }; /* degrees that a page may be turned */
 
 /* A digit with its place in lines. Tops are sheared: as they are if the page were not turned. */
 typedef struct {
-  Piece *piece;
+  Region *piece;
   double top, height;
 } Written;
 
@@ -221,14 +182,14 @@ static int by_left(const void *a, const void *b) {
 
 /* Returns how many pairs of digits lie beside each other along a slope: 1 for a pair at the same
    height, less the more they differ, 0 from half their height. */
-static double pairs_along(double slope, Piece *const *digits, int count) {
+static double pairs_along(double slope, Region *const *digits, int count) {
   double pairs = 0;
   for (int i = 0; i < count; i++)
     for (int j = 0; j < i; j++) {
       const Box a = digits[i]->box, b = digits[j]->box;
       const double across = (a.left + a.right - b.left - b.right) / 2.0,
                    down = (a.top + a.bottom - b.top - b.bottom) / 2.0,
-                   off = 4 * (down - slope * across) / (height_of(a) + height_of(b));
+                   off = 4 * (down - slope * across) / (box_height(a) + box_height(b));
       pairs += fmax(0, 1 - off * off);
     }
   return pairs;
@@ -237,7 +198,7 @@ static double pairs_along(double slope, Piece *const *digits, int count) {
 /* Returns the page's tilt in radians, positive where lines fall to the right: where the profile of
    the digits' centres is sharpest (Postl, "Detection of linear oblique structures and skew scan in
    digitized documents", 1986). The smallest tilt of those that are nearly as sharp. */
-static double find_tilt(Piece *const *digits, int count) {
+static double find_tilt(Region *const *digits, int count) {
   enum { STEPS = 2 }; /* of a degree */
   static const double BETTER = 1.02;
   double tilt = 0, sharpest = pairs_along(0, digits, count);
@@ -256,12 +217,12 @@ static double find_tilt(Piece *const *digits, int count) {
 /* Sorts digits by lines along the tilt, from left to right in each. A line begins with the topmost
    digit that is left and takes every digit that shares half of the height with it. rows: the
    number of each digit's line. */
-static void put_in_order(Piece **digits, int count, double tilt, int *rows) {
+static void put_in_order(Region **digits, int count, double tilt, int *rows) {
   Written line[PHOTOGRAPH_MOST];
   for (int i = 0; i < count; i++) {
     const Box box = digits[i]->box;
     const double across = (box.left + box.right) / 2.0;
-    line[i] = (Written){digits[i], box.top - tan(tilt) * across, height_of(box)};
+    line[i] = (Written){digits[i], box.top - tan(tilt) * across, box_height(box)};
   }
   qsort(line, (size_t)count, sizeof *line, by_top);
   for (int first = 0, end, row = 0; first < count; first = end, row++) {
@@ -309,21 +270,23 @@ static bool grow(Pieces *p, int steps) {
   return true;
 }
 
-/* A digit's ink alone. */
+/* Levels of ink (height, width), 0 to 1. */
 typedef struct {
-  Box box;      /* in the picture */
-  float *level; /* (height, width) of the box, 0 to 1 */
+  int width, height;
+  float *level;
 } Crop;
 
-/* Sets the levels of the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only
-   one in FULL of its pixels exceeds. */
-static void find_levels(const Pieces *p, int digit, Crop *crop) {
+/* Cuts out the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only one in FULL
+   of its pixels exceeds. */
+static bool find_levels(const Pieces *p, int digit, Box box, Crop *crop) {
   enum { FULL = 50 };
   uint32_t histogram[256] = {0}, count = 0;
   const Ink *ink = p->ink;
-  const int width = width_of(crop->box), pixels = width * height_of(crop->box);
-  for (int c = 0; c < pixels; c++) {
-    const int i = (crop->box.top + c / width) * ink->width + crop->box.left + c % width;
+  *crop = (Crop){.width = box_width(box), .height = box_height(box)};
+  const int pixels = crop->width * crop->height;
+  crop->level = make_array(crop->level, pixels);
+  for (int c = 0; crop->level && c < pixels; c++) {
+    const int i = (box.top + c / crop->width) * ink->width + box.left + c % crop->width;
     const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
     const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
     crop->level[c] = (float)above;
@@ -331,7 +294,9 @@ static void find_levels(const Pieces *p, int digit, Crop *crop) {
   }
   int full = 255;
   for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
-  for (int i = 0; i < pixels; i++) crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  for (int i = 0; crop->level && i < pixels; i++)
+    crop->level[i] = fminf(1, crop->level[i] / (float)full);
+  return crop->level != NULL;
 }
 
 /* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
@@ -347,7 +312,7 @@ static void trim(const float *sums, int lines, int *first, int *end) {
 
 /* Finds the extent of the ink within the crop. */
 static bool find_box(const Crop *crop, Box *box) {
-  const int width = width_of(crop->box), height = height_of(crop->box);
+  const int width = crop->width, height = crop->height;
   float *columns = make_array(columns, width + height);
   if (!columns) return false;
   float *rows = columns + width;
@@ -365,12 +330,11 @@ static bool find_box(const Crop *crop, Box *box) {
 
 /* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1, outside is 0. */
 static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
-  const int width = width_of(crop->box), height = height_of(crop->box);
   double sum = 0;
-  for (int y = (int)fmax(0, y0); y < y1 && y < height; y++) {
+  for (int y = (int)fmax(0, y0); y < y1 && y < crop->height; y++) {
     double line = 0;
-    for (int x = (int)fmax(0, x0); x < x1 && x < width; x++)
-      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * width + x];
+    for (int x = (int)fmax(0, x0); x < x1 && x < crop->width; x++)
+      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * crop->width + x];
     sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
   }
   return sum / ((x1 - x0) * (y1 - y0));
@@ -379,33 +343,25 @@ static double mean_ink(const Crop *crop, double x0, double x1, double y0, double
 /* Turns the crop of a page that is tilted by `radians`, so that its lines are level. */
 static bool make_level(Crop *crop, double radians) {
   const double sine = sin(radians), cosine = cos(radians);
-  const int from_width = width_of(crop->box), from_height = height_of(crop->box);
-  const int width = (int)ceil(from_width * cosine + from_height * fabs(sine)),
-            height = (int)ceil(from_width * fabs(sine) + from_height * cosine);
+  const int width = (int)ceil(crop->width * cosine + crop->height * fabs(sine)),
+            height = (int)ceil(crop->width * fabs(sine) + crop->height * cosine);
   float *level = make_array(level, width * height);
   for (int i = 0; level && i < width * height; i++) {
     const int row = i / width;
     const double x = i % width + (1 - width) / 2.0, y = row + (1 - height) / 2.0;
-    const double left = (from_width - 1) / 2.0 + cosine * x - sine * y,
-                 top = (from_height - 1) / 2.0 + sine * x + cosine * y;
+    const double left = (crop->width - 1) / 2.0 + cosine * x - sine * y,
+                 top = (crop->height - 1) / 2.0 + sine * x + cosine * y;
     level[i] = (float)mean_ink(crop, left, left + 1, top, top + 1);
   }
   free(crop->level);
-  *crop = (Crop){{0, 0, width, height}, level};
+  *crop = (Crop){width, height, level};
   return level != NULL;
-}
-
-/* Returns the offset that brings a centre of mass nearest to the middle and leaves the box on the
-   page. MNIST's centres lie in pixel 14, not between 13 and 14. */
-static int offset(double centre, int box, int side) {
-  const int middle = side / 2, most = side - box, nearest = (int)lround(middle - centre);
-  return min_int(max_int(nearest, 0), most);
 }
 
 /* Scales the box of ink to digit (height, width). The strongest pixel becomes 255: scaling has made
    a thin pen's lines grey, and MNIST has no pale digits. */
 static void scale(const Crop *crop, Box box, int width, int height, double *digit) {
-  const double dx = (double)width_of(box) / width, dy = (double)height_of(box) / height;
+  const double dx = (double)box_width(box) / width, dy = (double)box_height(box) / height;
   double strongest = 0;
   for (int i = 0; i < width * height; i++) {
     const int x = i % width, y = i / width;
@@ -416,33 +372,17 @@ static void scale(const Crop *crop, Box box, int width, int height, double *digi
   for (int i = 0; i < width * height; i++) digit[i] *= 255 / strongest;
 }
 
-/* Copies the digit to where its centre of mass is in the middle of the page. */
-static void centre(const double *digit, int width, int height, int side, uint8_t *page) {
-  double mass = 0, moment_x = 0, moment_y = 0;
-  for (int i = 0; i < width * height; i++) {
-    const int x = i % width, y = i / width;
-    mass += digit[i];
-    moment_x += digit[i] * x;
-    moment_y += digit[i] * y;
-  }
-  const int left = offset(moment_x / mass, width, side);
-  const int top = offset(moment_y / mass, height, side);
-  memset(page, 0, (size_t)(side * side));
-  for (int i = 0; i < width * height; i++)
-    page[(top + i / width) * side + left + i % width] = (uint8_t)(digit[i] + 0.5);
-}
-
 /* Sizes and centres the digit as MNIST's are. */
 static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
   enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
   const double longest = round(side * MNIST_BOX / (double)MNIST_SIDE),
-               factor = longest / extent_of(box);
-  const int width = max_int(1, (int)round(width_of(box) * factor));
-  const int height = max_int(1, (int)round(height_of(box) * factor));
+               factor = longest / box_extent(box);
+  const int width = max_int(1, (int)round(box_width(box) * factor));
+  const int height = max_int(1, (int)round(box_height(box) * factor));
   double *digit = make_array(digit, width * height);
   if (!digit) return false;
   scale(crop, box, width, height, digit);
-  centre(digit, width, height, side, pixels);
+  grid_centre(digit, width, height, side, pixels);
   free(digit);
   return true;
 }
@@ -457,17 +397,14 @@ static PhotographBox in_file(const Image *image, Box box) {
 }
 
 /* Cuts a digit out and sizes it. tilt: of the page, in radians. */
-static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, int steps,
+static bool read_digit(const Image *image, const Pieces *p, const Region *digit, int steps,
                        double tilt, int side, uint8_t *pixels, PhotographBox *found) {
   const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
                      min_int(image->width, digit->box.right + steps),
                      min_int(image->height, digit->box.bottom + steps)};
-  Crop crop = {.box = grown};
+  Crop crop;
   Box box;
-  crop.level = make_array(crop.level, width_of(grown) * height_of(grown));
-  if (!crop.level) return false;
-  find_levels(p, (int)(digit - p->pieces), &crop);
-  bool good = find_box(&crop, &box);
+  bool good = find_levels(p, (int)(digit - p->pieces), grown, &crop) && find_box(&crop, &box);
   if (good)
     *found = in_file(image, (Box){grown.left + box.left, grown.top + box.top,
                                   grown.left + box.right, grown.top + box.bottom});
@@ -477,53 +414,44 @@ static bool read_digit(const Image *image, const Pieces *p, const Piece *digit, 
   return good;
 }
 
-/* Returns the digits among the pieces, in reading order with their lines, and the page's tilt as
-   far as digits tell: an array of *count that the caller frees. Returns NULL without memory, or if
-   *count is too large. */
-static Piece **find_digits(Pieces *p, int *count, int *rows, double *tilt) {
-  enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST, LEAST_TELLING = 3 };
-  const Piece *largest = find_largest(p);
-  Piece **digits = make_array(digits, MOST_PIECES);
-  *count = 0;
-  if (!digits) return NULL;
+enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
+
+/* Finds the digits among the pieces. Returns how many; more than PHOTOGRAPH_MOST also where there
+   are too many pieces. */
+static int find_digits(Pieces *p, Region *digits[MOST_PIECES]) {
+  const Region *largest = find_largest(p);
+  int kept = 0, count = 0;
   sort_out(p, largest);
-  for (int i = 0; i < p->count && *count <= MOST_PIECES; i++)
-    if (p->pieces[i].digit >= 0 && (*count)++ < MOST_PIECES) digits[*count - 1] = &p->pieces[i];
-  if (*count <= MOST_PIECES) {
-    const int kept = *count;
-    join_pieces(digits, kept, p);
-    largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
-    *count = 0;
-    for (int i = 0; i < kept; i++)
-      if (digits[i]->digit == digits[i] - p->pieces && is_digit(digits[i], largest))
-        digits[(*count)++] = digits[i];
+  for (int i = 0; i < p->count; i++) {
+    if (p->pieces[i].part_of < 0) continue;
+    if (kept == MOST_PIECES) return kept;
+    digits[kept++] = &p->pieces[i];
   }
-  if (*count <= PHOTOGRAPH_MOST) {
-    *tilt = find_tilt(digits, *count);
-    put_in_order(digits, *count, *tilt, rows);
-    if (*count < LEAST_TELLING) *tilt = 0;
-    return digits;
-  }
-  free(digits);
-  return NULL;
+  join_pieces(digits, kept, p);
+  largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
+  for (int i = 0; i < kept; i++)
+    if (digits[i]->part_of == digits[i] - p->pieces && is_digit(digits[i], largest))
+      digits[count++] = digits[i];
+  return count;
 }
 
 static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
   enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
-  int count;
-  double tilt = 0;
-  const int size = side * side;
-  const int steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
-  Piece **digits = find_digits(p, &count, photograph->row, &tilt);
-  photograph->count = count;
-  photograph->pixels = digits && count > 0 ? make_array(photograph->pixels, count * size) : NULL;
+  enum { LEAST_TELLING = 3 };             /* digits that tell the page's tilt */
+  Region *digits[MOST_PIECES];
+  const int size = side * side, steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
+  const int count = photograph->count = find_digits(p, digits);
+  if (count < 1 || count > PHOTOGRAPH_MOST) return false;
+  double tilt = find_tilt(digits, count);
+  put_in_order(digits, count, tilt, photograph->row);
+  if (count < LEAST_TELLING) tilt = 0;
+  photograph->pixels = make_array(photograph->pixels, count * size);
   bool good = photograph->pixels && grow(p, steps);
   for (int i = 0; good && i < count; i++) {
     photograph->doubtful[i] = is_doubtful(digits[i]);
     good = read_digit(image, p, digits[i], steps, tilt, side, photograph->pixels + i * size,
                       &photograph->box[i]);
   }
-  free(digits);
   return good;
 }
 

@@ -64,8 +64,13 @@ void leave(State state, uintptr_t pc);
 /* Ends the launch, from a fiber. */
 [[noreturn]] void stop();
 
-/* All blocks at once, by a drawn schedule (schedules.cpp). Returns whether all went well. */
-bool run_drawn(const Call &call);
+/* Another way to run a launch: all blocks at once, as kernels want whose blocks wait for each
+   other. A test that has one sets at_once (tests/support/schedules.cpp). */
+struct AtOnce {
+  bool (*run)(const Call &call);                   /* returns whether all went well */
+  void (*arrive)(int id, int threads, bool waits); /* a thread, at a barrier */
+};
+extern const AtOnce *at_once; /* NULL: blocks run one after another */
 
 /* ---- memory (memory.cpp) -------------------------------------------------------------------- */
 

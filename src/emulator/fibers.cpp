@@ -31,6 +31,7 @@ asm(".text\n.globl emulator_switch\nemulator_switch:\n"
 
 namespace emulated {
 
+const AtOnce *at_once;
 Lane *lane;
 const Lane *meets;
 bool failed;
@@ -40,7 +41,6 @@ static int threads_of_block;
 static void *scheduler_sp;
 static const Call *call; /* that runs */
 static int barrier_value;
-static bool drawn; /* all blocks run at once */
 static cudaError_t last_error;
 
 /* ---- fibers --------------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, si
 static void enter(Lane *l) {
   lane = l;
   emulator_thread = l->index;
-  if (drawn) emulator_block.x = l->block->number;
+  if (at_once) emulator_block.x = l->block->number;
   emulator_switch(&scheduler_sp, l->sp);
   lane = nullptr;
 }
@@ -278,8 +278,8 @@ void emulator_absent(int from, unsigned mask) {
 
 int emulator_barrier(int value) {
   lane->value = value;
-  if (drawn) {
-    emulator_arrive(0, (int)call->block.x, true);
+  if (at_once) {
+    at_once->arrive(0, (int)call->block.x, true);
     return 0;
   }
   leave(State::BARRIER, PC);
@@ -334,9 +334,8 @@ cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(
   call = &of;
   emulator_grid_size = of.grid, emulator_block_size = of.block;
   failed = false;
-  drawn = emulator.mail != nullptr;
-  const bool good = drawn ? run_drawn(of) : run_blocks(of);
-  if (!good && !drawn) last_error = cudaErrorLaunchFailure;
+  const bool good = at_once ? at_once->run(of) : run_blocks(of);
+  if (!good && !at_once) last_error = cudaErrorLaunchFailure;
   return good ? cudaSuccess : cudaErrorLaunchFailure;
 }
 

@@ -49,12 +49,11 @@ inline uint32_t emulator_fp16(float value) {
 inline uint32_t pack_fp16(float first, float second) {
   return emulator_fp16(first) | emulator_fp16(second) << 16;
 }
+/* As a float's upper bits it is 2^-112 times too small, also where it is subnormal. */
 inline float emulator_of_fp16(uint32_t half) {
-  const uint32_t exponent = half >> 10 & 31, fraction = half & 0x3ff;
-  const float magnitude = exponent == 0 ? (float)fraction * 0x1p-24f
-                          : exponent == 31
-                              ? __uint_as_float(0x7f800000 | fraction << 13)
-                              : __uint_as_float((exponent + 112) << 23 | fraction << 13);
+  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* from there on: no number */
+  const float magnitude =
+      bits < huge ? __uint_as_float(bits) * 0x1p112f : __uint_as_float(bits | 0x7f800000);
   return half & 0x8000 ? -magnitude : magnitude;
 }
 inline float2 unpack_fp16(uint32_t packed) {

@@ -26,7 +26,8 @@ void emulator_meet(unsigned mask, void *mine, void (*combine)(void **lanes, unsi
 void emulator_absent(int lane, unsigned mask);
 /* Waits for the block; the sum of what its threads bring. */
 int emulator_barrier(int value);
-/* Arrives at named barrier `barrier` of `threads` threads, and waits for the others or goes on. */
+/* Arrives at named barrier `barrier` of `threads` threads, and waits for the others or goes on. A
+   test has it, too. */
 void emulator_arrive(int barrier, int threads, bool waits);
 unsigned emulator_active();
 void emulator_fence();
@@ -42,7 +43,7 @@ void *emulator_shared_at(uint32_t address);
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
-/* Packets of mail. */
+/* Packets of mail, which a test has: tests/support/schedules.cpp. */
 void emulator_store_mail(void *to, const void *packet);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] void emulator_trap();

@@ -43,7 +43,7 @@ typedef struct {
   int rows, columns; /* 0 rows: the problem has no such array */
   size_t size;       /* bytes of a value: 4, of a float but for ARRAY_ORDER, or less */
   void *given;       /* (rows, columns) before the call; NULL: poison */
-  void *got;         /* what the call left, not owned; NULL: nobody asks */
+  void *got;         /* what the call left, shared with its process; NULL: a constant */
   double *expected;  /* NULL: nobody judges what is left there */
   double *allowed;   /* the error that float32 may have; below 0: must still be poison */
 } ExerciseArray;

@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/random.h"
+#include "exercise/apart.h"
 #include "exercise/reference.h"
 
 /* An array: its name, its shape, of rows, in, out, end and 1, and what it is to each task:
@@ -163,15 +163,13 @@ static void expect_forward(ExerciseProblem *p) {
   const ExerciseShape *s = &p->shape;
   ExerciseArray *y = &p->array[ARRAY_Y];
   const float *b = p->array[ARRAY_B].given;
-  double *z = product_of(p, false), *magnitude = product_of(p, true);
-  expect_from(y);
+  y->expected = product_of(p, false);
+  y->allowed = product_of(p, true);
   for (size_t i = 0; i < count_of(y); i++) {
     const double bias = b[i % (size_t)s->out];
-    y->expected[i] = s->relu && z[i] + bias < 0 ? 0 : z[i] + bias;
-    y->allowed[i] = (s->in + 4) * ROUNDING * (magnitude[i] + fabs(bias));
+    y->expected[i] = s->relu && y->expected[i] + bias < 0 ? 0 : y->expected[i] + bias;
+    y->allowed[i] = (s->in + 4) * ROUNDING * (y->allowed[i] + fabs(bias));
   }
-  free(z);
-  free(magnitude);
 }
 
 /* The sum of dz over its rows (out), or of absolute values. */
@@ -188,23 +186,21 @@ static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double de
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
   const double momentum = p->rule.momentum, rate = p->rule.rate;
+  const float *old_w = w->given, *old_v = v->given;
+  w->expected = doubles_of(w, false), v->expected = doubles_of(v, false);
+  w->allowed = reference_zeros(count_of(w), sizeof(double));
+  v->allowed = reference_zeros(count_of(w), sizeof(double));
+  if (p->filled == 0) return; /* no step: nothing changes */
   double *g = gradient_of(p, false), *magnitude = gradient_of(p, true);
-  double *old_w = doubles_of(w, false), *old_v = doubles_of(v, false);
-  expect_from(w);
-  expect_from(v);
-  memcpy(w->expected, old_w, count_of(w) * sizeof *old_w);
-  memcpy(v->expected, old_v, count_of(v) * sizeof *old_v);
-  if (p->filled > 0)
-    reference_update(w->expected, v->expected, g, count_of(w), momentum, decay, rate);
-  for (size_t i = 0; p->filled > 0 && i < count_of(w); i++) {
-    const double terms = fabs(momentum * old_v[i]) + magnitude[i] + fabs(decay * old_w[i]);
+  reference_update(w->expected, v->expected, g, count_of(w), momentum, decay, rate);
+  for (size_t i = 0; i < count_of(w); i++) {
+    const double old = fabs((double)old_w[i]),
+                 terms = fabs(momentum * old_v[i]) + magnitude[i] + decay * old;
     v->allowed[i] = (p->shape.rows + 8) * ROUNDING * terms;
-    w->allowed[i] = rate * v->allowed[i] + 4 * ROUNDING * (fabs(old_w[i]) + rate * terms);
+    w->allowed[i] = rate * v->allowed[i] + 4 * ROUNDING * (old + rate * terms);
   }
   free(g);
   free(magnitude);
-  free(old_w);
-  free(old_v);
 }
 
 static void expect_update(ExerciseProblem *p) {
@@ -281,6 +277,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
     *a = (ExerciseArray){.rows = side_of(&p.shape, sides[0]),
                          .columns = side_of(&p.shape, sides[1]),
                          .size = arrays[name].size};
+    if (role != 'c' && !(a->got = apart_memory(exercise_bytes(a)))) abort();
     if (role != 'w' && !has_logits) give(a, name, -1, 1, seed);
   }
   if (has_logits) {
@@ -302,6 +299,7 @@ void exercise_expect(ExerciseProblem *problem) {
 void exercise_free(ExerciseProblem *problem) {
   for (int name = 0; name < ARRAYS; name++) {
     ExerciseArray *a = &problem->array[name];
+    apart_release(a->got, exercise_bytes(a));
     free(a->given);
     free(a->expected);
     free(a->allowed);

@@ -17,11 +17,6 @@ void *reference_zeros(size_t count, size_t size) {
 
 /* ---- one layer ------------------------------------------------------------------------- */
 
-void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x) {
-  for (int r = 0; r < rows; r++)
-    for (int i = 0; i < in; i++) x[cell(r, in, i)] = pixels[(size_t)r * stride + (size_t)i] / 255.0;
-}
-
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y) {
 #pragma omp parallel for
@@ -34,25 +29,6 @@ void reference_linear(const double *x, const double *weight, const double *bias,
   }
   for (int r = 0; bias && r < rows; r++)
     for (int o = 0; o < out; o++) y[cell(r, out, o)] += bias[o];
-}
-
-void reference_relu(double *y, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (y[i] < 0) y[i] = 0;
-}
-
-void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
-                              double *dx) {
-  memset(dx, 0, area(rows, in) * sizeof *dx);
-  for (int r = 0; r < rows; r++)
-    for (int o = 0; o < out; o++)
-      for (int i = 0; i < in; i++)
-        dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
-}
-
-void reference_relu_mask(const double *y, size_t count, double *gradient) {
-  for (size_t i = 0; i < count; i++)
-    if (y[i] <= 0) gradient[i] = 0;
 }
 
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
@@ -138,43 +114,18 @@ void reference_update(double *w, double *v, const double *g, size_t count, doubl
   }
 }
 
-/* ---- what tests share ------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------- */
 
-static uint32_t word_at(size_t i, uint64_t seed) {
+uint32_t reference_word(size_t i, uint64_t seed) {
   const RandomWords words = random_words(seed, 0x7465737473u /* "tests" */, i / 4);
   return words.word[i % 4];
 }
 
-void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
-  for (size_t i = 0; i < count; i++)
-    out[i] = (float)(low + (high - low) * random_unit(word_at(i, seed)));
-}
-
-void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
-  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(word_at(i, seed) >> 24);
-}
-
 void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed) {
   for (size_t i = 0; i < count; i++)
-    out[i] = (uint16_t)(word_at(i, seed) * (uint64_t)classes >> 32);
-}
-
-void reference_to_float(const double *in, size_t count, float *out) {
-  for (size_t i = 0; i < count; i++) out[i] = (float)in[i];
+    out[i] = (uint16_t)(reference_word(i, seed) * (uint64_t)classes >> 32);
 }
 
 void reference_to_double(const float *in, size_t count, double *out) {
   for (size_t i = 0; i < count; i++) out[i] = in[i];
-}
-
-double reference_relative_error(const float *out, const double *ref, size_t count) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < count; i++) {
-    const double d = out[i] - ref[i];
-    difference += d * d;
-    norm += ref[i] * ref[i];
-  }
-  if (!isfinite(difference) || !isfinite(norm)) return INFINITY;
-  if (difference == 0) return 0;
-  return norm == 0 ? INFINITY : sqrt(difference / norm);
 }

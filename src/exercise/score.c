@@ -26,25 +26,6 @@ static void call_all(void *context) {
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
 
-/* One block of memory, for calls and for what they leave; NULL: there is none. */
-static uint8_t *share(Process *p, size_t *bytes) {
-  uint8_t *block = NULL;
-  for (int pass = 0; pass < 2; pass++) {
-    *bytes = CALLS * sizeof *p->calls;
-    for (int i = 0; i < CALLS * ARRAYS; i++) {
-      ExerciseArray *a = &p->problems[i / ARRAYS].array[i % ARRAYS];
-      if (a->rows == 0 || exercise_is_constant(p->problems->task, i % ARRAYS)) continue;
-      if (pass == 1) a->got = block + *bytes;
-      *bytes += (exercise_bytes(a) + 63) / 64 * 64;
-    }
-    if (pass == 0 && !(block = apart_memory(*bytes))) return NULL;
-  }
-  p->calls = (ExerciseCall *)(void *)block;
-  for (int i = 0; i < CALLS; i++)
-    p->calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
-  return block;
-}
-
 /* Says what became of the calls of a process that has ended. */
 static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   int called = 0, launches = 0;
@@ -80,16 +61,17 @@ static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64
                        ExerciseScore *score) {
   char end[APART_TEXT];
   Error error = {.text = "no memory to share with a process"};
-  size_t bytes;
-  Process p;
-  for (int i = 0; i < CALLS; i++) p.problems[i] = problem_of(backend, task, seed, i);
+  Process p = {.calls = apart_memory(CALLS * sizeof *p.calls)};
+  for (int i = 0; i < CALLS; i++) {
+    p.problems[i] = problem_of(backend, task, seed, i);
+    if (p.calls) p.calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
+  }
   *score = (ExerciseScore){.dram_bytes = NAN, .cache_bytes = NAN};
-  uint8_t *block = share(&p, &bytes);
-  if (block && apart_run(call_all, &p, backend->limit, end, &error))
+  if (p.calls && apart_run(call_all, &p, backend->limit, end, &error))
     judge_all(&p, end, score);
   else
     snprintf(score->wrong, sizeof score->wrong, "%.400s", error.text);
-  apart_release(block, bytes);
+  apart_release(p.calls, CALLS * sizeof *p.calls);
   for (int i = 0; i < CALLS; i++) exercise_free(&p.problems[i]);
 }
 

@@ -123,18 +123,8 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
   return NULL;
 }
 
-/* json_dumps grows its text as it goes, and drops what there is no memory for without a word. */
-static char *text_of(const json_t *root) {
-  const size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
-  char *text = size ? malloc(size + 1) : NULL;
-  if (!text) return NULL;
-  text[size] = '\0';
-  if (json_dumpb(root, text, size, JSON_COMPACT) == size) return text;
-  free(text);
-  return NULL;
-}
-
-static char *describe(const Checkpoint *checkpoint) {
+/* Returns the header as JSON; NULL: no memory. */
+static json_t *describe(const Checkpoint *checkpoint) {
   json_t *root = json_object();
   int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
   json_int_t begin = 0;
@@ -147,9 +137,9 @@ static char *describe(const Checkpoint *checkpoint) {
                                             "data_offsets", begin, end));
     begin = end;
   }
-  char *text = failed ? NULL : text_of(root);
+  if (!failed) return root;
   json_decref(root);
-  return text;
+  return NULL;
 }
 
 /* Returns the header, to be freed, or NULL if the checkpoint cannot be saved. */
@@ -157,15 +147,20 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
   Tensor p;
   for (int t = 0; find_tensor(checkpoint, t, &p); t++)
     if (!all_finite(checkpoint, &p, error)) return NULL;
-  char *text = NULL;
-  if (!text_is_utf8(checkpoint->options))
+  if (!text_is_utf8(checkpoint->options)) {
     error_set(error, "the names of files in its options must be UTF-8");
-  else if (!(text = describe(checkpoint)))
-    error_set(error, "no memory for its header");
-  else if (strlen(text) <= HEADER_MAX)
-    return text;
-  else
+    return NULL;
+  }
+  json_t *root = describe(checkpoint);
+  char *text = calloc(HEADER_MAX + 1, 1);
+  /* json_dumps would drop what there is no memory for without a word. */
+  const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
+  json_decref(root);
+  if (size > 0 && size <= HEADER_MAX) return text;
+  if (size > 0)
     error_set(error, "its options are too long (%zu bytes)", strlen(checkpoint->options));
+  else
+    error_set(error, "no memory for its header");
   free(text);
   return NULL;
 }

@@ -1,19 +1,18 @@
-/* Launches of all blocks at once, by a drawn schedule, with named barriers and mail. */
-#include "emulator/core.h"
-
-#include <sys/mman.h>
+#include "support/schedules.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <queue>
 
-Emulator emulator;
+#include "emulator/core.h"
+
+DrawnLaunch drawn_launch;
 
 namespace emulated {
 
 static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are touched */
+static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
 struct Barrier {
@@ -45,6 +44,10 @@ struct Reader {
   unsigned next_look; /* that is forgotten next */
 };
 
+struct alignas(128) Line {
+  unsigned char bytes[128];
+};
+
 struct Late {
   uint64_t due, order;
   size_t slot;
@@ -69,6 +72,7 @@ struct Drawn {
   Schedule schedule;
   size_t warps_of_block, victim; /* victim: 1 + the one reader that is slow now */
   std::vector<Block> blocks;
+  std::vector<Line> shared; /* memory of each block */
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
   std::vector<Barrier> barriers; /* BARRIERS of each block */
@@ -82,9 +86,10 @@ struct Drawn {
 
 static Drawn *launch;
 static std::string report;
+static uint64_t packets; /* of mail, sent so far */
 
 static unsigned char *place_of(size_t slot) {
-  return static_cast<unsigned char *>(emulator.mail) + 16 * slot;
+  return static_cast<unsigned char *>(drawn_launch.mail) + 16 * slot;
 }
 
 static size_t warp_of(const Lane &l) {
@@ -132,7 +137,7 @@ static bool is_slow(size_t warp, bool by_mail) {
   const uint64_t who = s.slow == Schedule::WARPS    ? warp
                        : s.slow == Schedule::BLOCKS ? warp / of_block
                                                     : warp % of_block;
-  return mixed(mixed(emulator.seed + (when << 32)) + who) % s.one_in == 0;
+  return mixed(mixed(drawn_launch.seed + (when << 32)) + who) % s.one_in == 0;
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */
@@ -215,8 +220,10 @@ static void wait_in(std::vector<Lane *> &waiting, State state) {
 
 static size_t slot_at(const void *at) {
   const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) - place_of(0));
-  if (bytes >= emulator.mail_bytes || bytes % 16 != 0) fail_here("an address that is not mail's");
-  const size_t slot = bytes / 16, buffer = emulator.buffer, second = emulator.buffer_at + buffer;
+  if (bytes >= drawn_launch.mail_bytes || bytes % 16 != 0)
+    fail_here("an address that is not mail's");
+  const size_t slot = bytes / 16, buffer = drawn_launch.buffer,
+               second = drawn_launch.buffer_at + buffer;
   return slot >= second && slot < second + buffer ? slot - buffer : slot;
 }
 
@@ -287,16 +294,6 @@ static void run_all() {
   }
 }
 
-/* Stacks for `count` fibers, kept for later launches. */
-static unsigned char *stacks_for(size_t count) {
-  static unsigned char *stacks;
-  static size_t bytes;
-  if (bytes >= count * SMALL_STACK) return stacks;
-  if (stacks) munmap(stacks, bytes);
-  bytes = count * SMALL_STACK;
-  return stacks = reserve(bytes);
-}
-
 static void check_end() {
   for (const Lane &l : launch->lanes) {
     uint64_t last; /* of the stack: 0 until it is used */
@@ -311,14 +308,16 @@ static void check_end() {
                        arrived, i % BARRIERS));
 }
 
-bool run_drawn(const Call &call) {
-  const size_t threads = call.block.x, pitch = (call.shared + 127) / 128 * 128;
+static bool run_drawn(const Call &call) {
+  static unsigned char *const stacks = reserve(MOST_LANES * SMALL_STACK);
+  const size_t threads = call.block.x, lines = call.shared / sizeof(Line) + 1;
   report.clear();
-  if (threads % WARP != 0 || call.block.y * call.block.z * call.grid.y * call.grid.z != 1)
+  if (threads % WARP != 0 || call.block.y * call.block.z * call.grid.y * call.grid.z != 1 ||
+      call.grid.x * threads > MOST_LANES)
     return false;
   Drawn state = {};
   launch = &state;
-  state.random = mixed(emulator.seed);
+  state.random = mixed(drawn_launch.seed);
   state.schedule = draw_schedule();
   state.warps_of_block = threads / WARP;
   state.blocks.resize(call.grid.x);
@@ -326,12 +325,10 @@ bool run_drawn(const Call &call) {
   state.readers.resize(state.lanes.size());
   state.barriers.resize(BARRIERS * state.blocks.size());
   state.queued.resize(state.lanes.size() / WARP);
-  state.slots.resize(emulator.mail_bytes / 16);
-  std::unique_ptr<unsigned char[]> memory(new unsigned char[call.grid.x * pitch + 128]);
-  memset(memory.get(), 0xff, call.grid.x * pitch + 128); /* as floats, NaN */
-  unsigned char *aligned = memory.get() + (128 - (uintptr_t)memory.get() % 128);
-  unsigned char *stacks = stacks_for(state.lanes.size());
-  for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, aligned + b * pitch};
+  state.slots.resize(drawn_launch.mail_bytes / 16);
+  state.shared.resize(call.grid.x * lines);
+  memset(state.shared.data(), 0xff, state.shared.size() * sizeof(Line)); /* NaN */
+  for (unsigned b = 0; b < call.grid.x; b++) state.blocks[b] = {b, state.shared[b * lines].bytes};
   for (size_t i = 0; i < state.lanes.size(); i++)
     start_lane(&state.lanes[i], (unsigned)(i % threads), &state.blocks[i / threads],
                stacks + i * SMALL_STACK, SMALL_STACK);
@@ -349,7 +346,7 @@ bool run_drawn(const Call &call) {
 using namespace emulated;
 
 void emulator_arrive(int id, int threads, bool waits) {
-  if (id != 0 && id == emulator.barrier_left_out) return;
+  if (id != 0 && id == drawn_launch.barrier_left_out) return;
   Reader &me = reader(*lane);
   Barrier &barrier = barrier_of(*lane, id);
   if (barrier.arrived > 0 && barrier.threads != threads)
@@ -373,10 +370,10 @@ void emulator_arrive(int id, int threads, bool waits) {
 void emulator_store_mail(void *to, const void *packet) {
   const size_t index = slot_at(to);
   Slot &slot = launch->slots[index];
-  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++counts.packets, index, {}};
+  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++packets, index, {}};
   slot.due = mail.due;
   memcpy(mail.packet, packet, sizeof mail.packet);
-  if (counts.packets == emulator.stamp_too_low) mail.packet[12]--;
+  if (packets == drawn_launch.stamp_too_low) mail.packet[12]--;
   launch->late.push(mail);
 }
 
@@ -391,17 +388,29 @@ void emulator_load_mail(const void *at, void *packet) {
   Look &look = *found;
   if (look.slot != &slot || look.version != slot.version) look = {&slot, slot.version, 0};
   if (++look.times > 2) {
-    counts.vain_looks++;
     look.times = 0;
     me.slot = &slot;
     me.barrier = 0;
     wait_in(slot.waiting, State::MAIL);
   }
   memcpy(packet, place_of(index), 16);
-  if (emulator.read_too_early && draw(emulator.read_too_early) == 0)
+  if (drawn_launch.read_too_early && draw(drawn_launch.read_too_early) == 0)
     static_cast<unsigned char *>(packet)[12]++;
 }
 
-extern "C" const char *emulator_report(void) {
+extern "C" {
+
+void schedules_draw(bool draw) {
+  static const AtOnce drawn = {run_drawn, emulator_arrive};
+  at_once = draw ? &drawn : nullptr;
+}
+
+uint64_t schedules_packets(void) {
+  return packets;
+}
+
+const char *schedules_report(void) {
   return report.c_str();
 }
+
+} // extern "C"

@@ -1,5 +1,4 @@
-/* The whole network, of the operations of reference.c. */
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,6 +6,34 @@
 #include <string.h>
 
 #include "base/random.h"
+
+/* ---- one layer ------------------------------------------------------------------------- */
+
+void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x) {
+  for (int r = 0; r < rows; r++)
+    for (int i = 0; i < in; i++) x[cell(r, in, i)] = pixels[(size_t)r * stride + (size_t)i] / 255.0;
+}
+
+void reference_relu(double *y, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (y[i] < 0) y[i] = 0;
+}
+
+void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
+                              double *dx) {
+  memset(dx, 0, area(rows, in) * sizeof *dx);
+  for (int r = 0; r < rows; r++)
+    for (int o = 0; o < out; o++)
+      for (int i = 0; i < in; i++)
+        dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
+}
+
+void reference_relu_mask(const double *y, size_t count, double *gradient) {
+  for (size_t i = 0; i < count; i++)
+    if (y[i] <= 0) gradient[i] = 0;
+}
+
+/* ---- the whole network ----------------------------------------------------------------- */
 
 /* The settings that make a training step another function than the plain network. */
 typedef struct {
@@ -195,4 +222,31 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
     reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
   }
   free(x);
+}
+
+/* ---- values ---------------------------------------------------------------------------- */
+
+void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
+  for (size_t i = 0; i < count; i++)
+    out[i] = (float)(low + (high - low) * random_unit(reference_word(i, seed)));
+}
+
+void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
+  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(reference_word(i, seed) >> 24);
+}
+
+void reference_to_float(const double *in, size_t count, float *out) {
+  for (size_t i = 0; i < count; i++) out[i] = (float)in[i];
+}
+
+double reference_relative_error(const float *out, const double *ref, size_t count) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < count; i++) {
+    const double d = out[i] - ref[i];
+    difference += d * d;
+    norm += ref[i] * ref[i];
+  }
+  if (!isfinite(difference) || !isfinite(norm)) return INFINITY;
+  if (difference == 0) return 0;
+  return norm == 0 ? INFINITY : sqrt(difference / norm);
 }
