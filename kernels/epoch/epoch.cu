@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   const int thread = threadIdx.x;
   if (!s.layout.is_row_block) {
-    matrix_block(plan, job, s);
+    MatrixBlock<Block>{{plan, job, s.layout}, s}.run();
   } else if (thread < ROW_THREADS) {
-    row_team(plan, job, s);
+    RowTeam<Block>{{plan, job, s.layout}, s}.run();
   } else if (thread < ROW_THREADS + HEAD_THREADS) {
-    head_team(plan, job, s);
+    HeadTeam<Block>{{{plan, job, s.layout}}, s}.run();
   } else if (thread < THREADS_OF_ROW_BLOCK) {
-    patch_team(plan, job, s);
+    PatchTeam<Block>{{{plan, job, s.layout}}, s}.run();
   }
   WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)
 #endif

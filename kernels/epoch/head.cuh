@@ -8,7 +8,7 @@
    values. */
 #pragma once
 
-#include "epoch/weights.cuh"
+#include "epoch/team.cuh"
 
 namespace epoch {
 
@@ -18,14 +18,6 @@ namespace epoch {
 constexpr int LANE_VALUES = 4;
 constexpr int FIRST_THIRD = 96;
 static_assert(MAX_HIDDEN2 <= FIRST_THIRD + 32 && HEAD_PITCH >= FIRST_THIRD + 32, "a lane for each");
-
-__device__ inline int head_thread() {
-  return threadIdx.x - ROW_THREADS;
-}
-
-__device__ inline void head_sync() {
-  wait<HEAD>(HEAD_THREADS);
-}
 
 /* Returns the number of value v of this lane. */
 __device__ inline int hidden_of(int v) {
@@ -37,15 +29,6 @@ __device__ inline int hidden_of(int v) {
 struct HeadWeights {
   float w3[MAX_CLASSES][LANE_VALUES], b3;
 };
-
-template <int QUADS>
-__device__ inline void load_w3(const EpochPlan &plan, const RowShared<QUADS> &s,
-                               HeadWeights &weights) {
-  const int of = threadIdx.x % 32 / 2;
-  unrolled (c, MAX_CLASSES)
-    unrolled (v, LANE_VALUES) weights.w3[c][v] = s.w3[c][hidden_of(v)];
-  weights.b3 = of < plan.shape.classes ? s.b3[of] : -INFINITY;
-}
 
 /* Adds sum[0 .. 2 HALF) over the warp: in each exchange a lane gives away the half that the lane
    opposite keeps. */
@@ -110,66 +93,6 @@ __device__ inline RowClasses find_classes(float z) {
   return row;
 }
 
-/* Mails to the patch teams the packets of dZ2 that a lane has whole. d: dZ2 of its values. */
-__device__ inline void send_dz2(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
-                                uint32_t stamp) {
-  const int lane = threadIdx.x % 32;
-  if (lane < layout.hidden_packets)
-    send(record_at(layout, layout.first_dz2 + lane, row, stamp), d[0], d[1], d[2], stamp);
-}
-
-/* Mails them the packets of dZ2 of which a lane has a third, and dZ3. dz3: of class lane / 2. */
-__device__ inline void send_rest(const BlockLayout &layout, int row, const float (&d)[LANE_VALUES],
-                                 float dz3, uint32_t stamp) {
-  const int lane = threadIdx.x % 32, k = lane % 8;
-  float last[3]; /* lanes 0 .. 7: packets of dZ2; from 8 on: those of dZ3 */
-  unrolled (e, 3) {
-    last[e] = __shfl_sync(FULL_WARP, d[3], 3 * k + e);
-    const float of_class = __shfl_sync(FULL_WARP, dz3, 2 * (3 * (lane % 4) + e));
-    if (lane >= 8) last[e] = of_class;
-  }
-  const int left = layout.hidden_packets - FIRST_THIRD / 3;
-  if (k < (lane < 8 ? left : lane < 16 ? layout.class_packets : 0))
-    send(record_at(layout, k + (lane < 8 ? layout.first_dz2 + FIRST_THIRD / 3 : layout.first_dz3),
-                   row, stamp),
-         last[0], last[1], last[2], stamp);
-}
-
-/* Stores the row's results: its loss, and whether the first of the largest logits is the label's.
-   z: of class lane / 2. */
-__device__ inline void store_results(const EpochJob &job, uint32_t position, bool exists,
-                                     const RowClasses &row, float z, int label) {
-  const float of_label = __shfl_sync(FULL_WARP, z, 2 * label);
-  const unsigned best = __ballot_sync(FULL_WARP, z == row.largest); /* bits 2 c, 2 c + 1: class c */
-  if (!exists || threadIdx.x % 32 != 0) return;
-  job.results.d_loss[position] = logf(row.total) + (row.largest - of_label);
-  job.results.d_correct[position] = (__ffs(best) - 1) / 2 == label;
-}
-
-/* ---- W3 and b3 ------------------------------------------------------------------------------ */
-
-/* Receives `count` packets of every row, at most MOST, from `first` of the records on, into
-   columns. */
-template <int MOST>
-__device__ inline void receive_columns(const BlockLayout &layout, int first, int count,
-                                       float (*columns)[COLUMN_PITCH], uint32_t stamp) {
-  constexpr int COUNT = ceil_div(ROWS * MOST, HEAD_THREADS);
-  const Packet *from = record_at(layout, first, 0, stamp) + head_thread();
-  Packet in[COUNT];
-  receive(
-      in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < ROWS * count; },
-      [&](int i) { return from + HEAD_THREADS * i; });
-  unrolled (i, COUNT) {
-    const int n = head_thread() + HEAD_THREADS * i, row = n % ROWS, packet = n / ROWS;
-    if (packet >= count) break;
-    float(*to)[COLUMN_PITCH] = columns + 3 * packet;
-    to[0][row] = in[i].x, to[1][row] = in[i].y, to[2][row] = in[i].z;
-  }
-}
-
-template <int QUADS> constexpr int PATCH_LANES = 8 / QUADS;
-template <int QUADS> constexpr int PATCH_ROWS = ROWS / PATCH_LANES<QUADS>;
-
 /* A lane's part of a patch: the sums of a few rows. Then some lanes own a row of the patch each,
    one packet. */
 struct Patch {
@@ -178,108 +101,6 @@ struct Patch {
   int left_pitch;            /* 0: the same column three times */
   OwnPacket own;
 };
-
-/* Finds the lane's patch. The patches of a block are those of W3 (share) in the first tiles, one
-   for three classes each, then b3's in the first block of all. */
-template <int QUADS>
-__device__ inline Patch find_patch(const EpochPlan &plan, const BlockLayout &layout,
-                                   const RowShared<QUADS> &s) {
-  static_assert(PATCH_LANES<QUADS> * (RowShared<QUADS>::MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS,
-                "lanes for every patch");
-  Patch patch = {};
-  const int n = head_thread() / PATCH_LANES<QUADS>, part = head_thread() % PATCH_LANES<QUADS>;
-  const int of_b3 = n - layout.share, c = 3 * layout.tile + part;
-  patch.left = patch.right = s.ones;
-  if (of_b3 < 0) {
-    patch.computes = layout.tile < layout.class_packets;
-    patch.own.exists = patch.computes && part < 3 && c < plan.shape.classes;
-    patch.own.decays = true;
-    patch.own.x = layout.neurons + 1 + c;
-    patch.own.packet = layout.first_packet + n;
-    patch.left = s.dz3_column[3 * min(layout.tile, layout.class_packets - 1)];
-    patch.left_pitch = COLUMN_PITCH;
-    patch.right = s.h2_column[3 * n];
-  } else if (layout.block == 0 && of_b3 < layout.class_packets) {
-    patch.computes = true;
-    patch.own.exists = part == 0;
-    patch.own.x = layout.p_rows;
-    patch.own.packet = of_b3;
-    patch.right = s.dz3_column[3 * of_b3];
-  }
-  patch.left += part * PATCH_ROWS<QUADS>;
-  patch.right += part * PATCH_ROWS<QUADS>;
-  return patch;
-}
-
-/* Computes the patch's gradient and updates it. Lane: 3 x 3 sums over some rows, then one packet.
- */
-template <int QUADS>
-__device__ inline void update_patch(const EpochJob &job, const BlockLayout &layout,
-                                    const Patch &patch, OwnWeights &weights, uint32_t stamp) {
-  if (!__any_sync(FULL_WARP, patch.computes)) return;
-  float g[3][3] = {};
-  if (patch.computes)
-#pragma unroll 1 /* other teams need the room for instructions */
-    for (int rows = 0; rows < PATCH_ROWS<QUADS> / 4; rows++) {
-      float4 right[3];
-      unrolled (e, 3)
-        right[e] = reinterpret_cast<const float4 *>(patch.right + e * COLUMN_PITCH)[rows];
-      unrolled (i, 3) {
-        const float4 left =
-            reinterpret_cast<const float4 *>(patch.left + i * patch.left_pitch)[rows];
-        unrolled (e, 3)
-          g[i][e] +=
-              left.x * right[e].x + left.y * right[e].y + left.z * right[e].z + left.w * right[e].w;
-      }
-    }
-  const int part = head_thread() % PATCH_LANES<QUADS>;
-  float mine[3] = {};
-  unrolled (e, 3)
-    unrolled (i, 3) {
-      float sum = g[i][e];
-#pragma unroll
-      for (int step = 1; step < PATCH_LANES<QUADS>; step *= 2)
-        sum += __shfl_xor_sync(FULL_WARP, sum, step);
-      mine[e] = part == i ? sum : mine[e];
-    }
-  update_packet(job, layout, patch.own, weights, mine, stamp);
-}
-
-/* Receives W3 and b3 of the next step, for the head team of this block. */
-template <int QUADS>
-__device__ inline void receive_w3(const EpochPlan &plan, const BlockLayout &layout,
-                                  RowShared<QUADS> &s, uint32_t stamp) {
-  constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, HEAD_THREADS);
-  const int in_w3 = plan.shape.classes * layout.hidden_packets,
-            packets = in_w3 + layout.class_packets;
-  const Packet *from = p_at(layout, layout.neurons + 1, 0) + head_thread();
-  Packet in[COUNT];
-  receive(
-      in, stamp, [&](int i) { return head_thread() + HEAD_THREADS * i < packets; },
-      [&](int i) { return from + HEAD_THREADS * i; });
-  unrolled (i, COUNT) {
-    const int n = head_thread() + HEAD_THREADS * i, c = divide(n, layout.by_hidden);
-    if (n >= packets) break;
-    float *to = n < in_w3 ? &s.w3[c][3 * (n - c * layout.hidden_packets)] : &s.b3[3 * (n - in_w3)];
-    to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
-  }
-}
-
-/* Reads W3 and b3 of the launch's first step from the parameters. */
-template <int QUADS>
-__device__ inline void load_w3_and_b3(const EpochPlan &plan, const EpochJob &job,
-                                      const BlockLayout &layout, RowShared<QUADS> &s) {
-  const int classes = plan.shape.classes, hidden2 = plan.shape.hidden2;
-  for (int i = head_thread(); i < classes * hidden2; i += HEAD_THREADS) {
-    const int c = i / hidden2, o = i % hidden2;
-    s.w3[c][o] = job.d_parameters[p_offset(plan, job, layout, layout.neurons + 1 + c, o)];
-  }
-  if (head_thread() < classes)
-    s.b3[head_thread()] =
-        job.d_parameters[p_offset(plan, job, layout, layout.p_rows, head_thread())];
-}
-
-/* ---- a step, stage by stage ----------------------------------------------------------------- */
 
 /* The rows of a warp, one of each quad, as far as they are known before H2 is there. */
 template <int QUADS> struct HeadRows {
@@ -290,24 +111,6 @@ template <int QUADS> struct HeadRows {
   float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */
 };
 
-/* Reads labels, W3 and b3 for the step at `position`, and finds the rows of the one after; labels
-   and rows come while the team waits. */
-template <int QUADS>
-__device__ inline void prepare_step(const EpochPlan &plan, const EpochJob &job,
-                                    const RowShared<QUADS> &s, uint32_t position,
-                                    HeadRows<QUADS> &of, HeadWeights &weights) {
-  const uint32_t next = position + plan.shape.batch;
-  unrolled (q, QUADS) {
-    of.label[q] = job.d_labels[of.next_row[q]];
-    of.next_row[q] = row_at(job, next, of.first + QUAD * q);
-  }
-  of.rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
-  unrolled (q, QUADS) of.mean[q] = of.first + QUAD * q < of.rows ? __frcp_rn((float)of.rows) : 0.0f;
-  load_w3(plan, s, weights);
-  unrolled (q, QUADS)
-    unrolled (v, LANE_VALUES) of.of_label[q][v] = s.w3[of.label[q]][hidden_of(v)];
-}
-
 /* The results of a warp's rows: H2 and dZ2 of this lane's values, z and dZ3 of class lane / 2. */
 template <int QUADS> struct HeadValues {
   float h[QUADS][LANE_VALUES], d[QUADS][LANE_VALUES] = {};
@@ -315,99 +118,267 @@ template <int QUADS> struct HeadValues {
   RowClasses classes[QUADS];
 };
 
-/* Goes forward, from H2 to the classes. */
-template <int QUADS>
-__device__ inline void make_classes(const RowShared<QUADS> &s, const HeadWeights &weights,
-                                    HeadValues<QUADS> &values) {
-  const int r = head_thread() / 32;
-  unrolled (q, QUADS)
-    unrolled (v, LANE_VALUES) values.h[q][v] = s.h2[QUAD * q + r][hidden_of(v)];
-  make_logits(weights, values.h, values.z);
-  unrolled (q, QUADS) values.classes[q] = find_classes(values.z[q]);
-}
+template <class Shared> struct HeadTeam : UpdatingTeam {
+  static constexpr int QUADS = Shared::QUADS, MAX_SHARE = RowShared<QUADS>::MAX_SHARE;
+  static constexpr int PATCH_LANES = 8 / QUADS, PATCH_ROWS = ROWS / PATCH_LANES;
+  Shared &s;
+  RowShared<QUADS> &shared = s.row;
 
-/* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to the row team and the patch
-   teams. */
-template <int QUADS>
-__device__ inline void make_dz2(const BlockLayout &layout, RowShared<QUADS> &s,
-                                const HeadWeights &weights, const HeadRows<QUADS> &of,
-                                HeadValues<QUADS> &values, uint32_t stamp) {
-  const int lane = threadIdx.x % 32, r = head_thread() / 32;
-  unrolled (c, MAX_CLASSES)
-    unrolled (v, LANE_VALUES)
-      unrolled (q, QUADS) values.d[q][v] += values.classes[q].exponential[c] * weights.w3[c][v];
-  unrolled (q, QUADS) {
-    const float mean = of.mean[q], scale = __frcp_rn(values.classes[q].total) * mean;
-    float(&d)[LANE_VALUES] = values.d[q];
-    unrolled (v, LANE_VALUES) {
-      d[v] = values.h[q][v] <= 0.0f ? 0.0f : d[v] * scale - mean * of.of_label[q][v];
-      reinterpret_cast<float *>(&s.dz2[q][hidden_of(v)])[r] = d[v];
+  static __device__ int thread() {
+    return threadIdx.x - ROW_THREADS;
+  }
+  static __device__ void sync() {
+    wait<HEAD>(HEAD_THREADS);
+  }
+
+  __device__ void load_w3(HeadWeights &weights) const {
+    const int of = threadIdx.x % 32 / 2;
+    unrolled (c, MAX_CLASSES)
+      unrolled (v, LANE_VALUES) weights.w3[c][v] = shared.w3[c][hidden_of(v)];
+    weights.b3 = of < plan.shape.classes ? shared.b3[of] : -INFINITY;
+  }
+
+  /* Mails to the patch teams the packets of dZ2 that a lane has whole. d: dZ2 of its values. */
+  __device__ void send_dz2(int row, const float (&d)[LANE_VALUES]) const {
+    const int lane = threadIdx.x % 32;
+    if (lane < layout.hidden_packets)
+      send(record_at(layout.first_dz2 + lane, row), d[0], d[1], d[2], stamp);
+  }
+
+  /* Mails them the packets of dZ2 of which a lane has a third, and dZ3. dz3: of class lane / 2. */
+  __device__ void send_rest(int row, const float (&d)[LANE_VALUES], float dz3) const {
+    const int lane = threadIdx.x % 32, k = lane % 8;
+    float last[3]; /* lanes 0 .. 7: packets of dZ2; from 8 on: those of dZ3 */
+    unrolled (e, 3) {
+      last[e] = __shfl_sync(FULL_WARP, d[3], 3 * k + e);
+      const float of_class = __shfl_sync(FULL_WARP, dz3, 2 * (3 * (lane % 4) + e));
+      if (lane >= 8) last[e] = of_class;
     }
-    values.dz3[q] = values.classes[q].own * scale - (lane / 2 == of.label[q] ? mean : 0.0f);
-    send_dz2(layout, of.first + QUAD * q, d, stamp);
+    const int left = layout.hidden_packets - FIRST_THIRD / 3;
+    if (k < (lane < 8 ? left : lane < 16 ? layout.class_packets : 0))
+      send(record_at(k + (lane < 8 ? layout.first_dz2 + FIRST_THIRD / 3 : layout.first_dz3), row),
+           last[0], last[1], last[2], stamp);
   }
-}
 
-/* Receives what W3 and b3 of this block's patches need of all rows, and updates them. */
-template <int QUADS>
-__device__ inline void update_w3(const EpochPlan &plan, const EpochJob &job,
-                                 const BlockLayout &layout, RowShared<QUADS> &s, OwnWeights &w3,
-                                 uint32_t stamp) {
-  if (layout.share > 0) {
-    receive_columns<RowShared<QUADS>::MAX_SHARE>(layout, layout.first_h2 + layout.first_packet,
-                                                 layout.share, s.h2_column, stamp);
-    receive_columns<CLASS_PACKETS>(layout, layout.first_dz3, layout.class_packets, s.dz3_column,
-                                   stamp);
+  /* Stores the row's results: its loss, and whether the first of the largest logits is the label's.
+     z: of class lane / 2. */
+  __device__ void store_results(uint32_t position, bool exists, const RowClasses &classes, float z,
+                                int label) const {
+    const float of_label = __shfl_sync(FULL_WARP, z, 2 * label);
+    const unsigned best =
+        __ballot_sync(FULL_WARP, z == classes.largest); /* bits 2 c, 2 c + 1: class c */
+    if (!exists || threadIdx.x % 32 != 0) return;
+    job.results.d_loss[position] = logf(classes.total) + (classes.largest - of_label);
+    job.results.d_correct[position] = (__ffs(best) - 1) / 2 == label;
   }
-  head_sync();
-  update_patch<QUADS>(job, layout, find_patch(plan, layout, s), w3, stamp);
-}
 
-/* Runs all steps of the launch, as the head team sees them. */
-template <class Shared>
-__device__ void head_team(const EpochPlan &plan, const EpochJob &job, Shared &s) {
-  const BlockLayout &layout = s.layout;
-  constexpr int QUADS = Shared::QUADS;
-  HeadRows<QUADS> of;
-  of.first = layout.block * s.row.OWNED + head_thread() / 32;
-  HeadWeights weights;
-  OwnWeights w3 = load_packet(plan, job, layout, find_patch(plan, layout, s.row).own);
-  load_w3_and_b3(plan, job, layout, s.row);
-  if (head_thread() < ROWS) s.row.ones[head_thread()] = 1.0f;
-  head_sync();
-  arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
-  unrolled (q, QUADS) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
+  /* ---- W3 and b3 ---------------------------------------------------------------------------- */
 
-  uint32_t stamp = job.first_stamp;
-  for (uint32_t position = job.position; position < job.end; position += plan.shape.batch) {
-    STAMP(STAMP_HEAD);
-    prepare_step(plan, job, s.row, position, of, weights);
-    wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
-    STAMP(STAMP_H2_READY);
-    HeadValues<QUADS> values;
-    make_classes(s.row, weights, values);
-    make_dz2(layout, s.row, weights, of, values, stamp);
-    arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-    unrolled (q, QUADS) send_rest(layout, of.first + QUAD * q, values.d[q], values.dz3[q], stamp);
-    if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
-    STAMP(STAMP_DZ2_SENT);
-    if (layout.group == 0)
-      unrolled (q, QUADS) {
-        const int row = of.first + QUAD * q;
-        store_results(job, position + row, row < of.rows, values.classes[q], values.z[q],
-                      of.label[q]);
+  /* Receives `count` packets of every row, at most MOST, from `first` of the records on, into
+     columns. */
+  template <int MOST>
+  __device__ void receive_columns(int first, int count, float (*columns)[COLUMN_PITCH]) const {
+    constexpr int COUNT = ceil_div(ROWS * MOST, HEAD_THREADS);
+    const Packet *from = record_at(first, 0) + thread();
+    Packet in[COUNT];
+    receive(
+        in, stamp, [&](int i) { return thread() + HEAD_THREADS * i < ROWS * count; },
+        [&](int i) { return from + HEAD_THREADS * i; });
+    unrolled (i, COUNT) {
+      const int n = thread() + HEAD_THREADS * i, row = n % ROWS, packet = n / ROWS;
+      if (packet >= count) break;
+      float(*to)[COLUMN_PITCH] = columns + 3 * packet;
+      to[0][row] = in[i].x, to[1][row] = in[i].y, to[2][row] = in[i].z;
+    }
+  }
+
+  /* Finds the lane's patch. The patches of a block are those of W3 (share) in the first tiles, one
+     for three classes each, then b3's in the first block of all. */
+  __device__ Patch find_patch() const {
+    static_assert(PATCH_LANES * (MAX_SHARE + CLASS_PACKETS) <= HEAD_THREADS,
+                  "lanes for every patch");
+    Patch patch = {};
+    const int n = thread() / PATCH_LANES, part = thread() % PATCH_LANES;
+    const int of_b3 = n - layout.share, c = 3 * layout.tile + part;
+    patch.left = patch.right = shared.ones;
+    if (of_b3 < 0) {
+      patch.computes = layout.tile < layout.class_packets;
+      patch.own.exists = patch.computes && part < 3 && c < plan.shape.classes;
+      patch.own.decays = true;
+      patch.own.x = layout.neurons + 1 + c;
+      patch.own.packet = layout.first_packet + n;
+      patch.left = shared.dz3_column[3 * min(layout.tile, layout.class_packets - 1)];
+      patch.left_pitch = COLUMN_PITCH;
+      patch.right = shared.h2_column[3 * n];
+    } else if (layout.block == 0 && of_b3 < layout.class_packets) {
+      patch.computes = true;
+      patch.own.exists = part == 0;
+      patch.own.x = layout.p_rows;
+      patch.own.packet = of_b3;
+      patch.right = shared.dz3_column[3 * of_b3];
+    }
+    patch.left += part * PATCH_ROWS;
+    patch.right += part * PATCH_ROWS;
+    return patch;
+  }
+
+  /* Computes the patch's gradient and updates it. Lane: 3 x 3 sums over some rows, then one packet.
+   */
+  __device__ void update_patch(const Patch &patch, OwnWeights &weights) const {
+    if (!__any_sync(FULL_WARP, patch.computes)) return;
+    float g[3][3] = {};
+    if (patch.computes)
+#pragma unroll 1 /* other teams need the room for instructions */
+      for (int rows = 0; rows < PATCH_ROWS / 4; rows++) {
+        float4 right[3];
+        unrolled (e, 3)
+          right[e] = reinterpret_cast<const float4 *>(patch.right + e * COLUMN_PITCH)[rows];
+        unrolled (i, 3) {
+          const float4 left =
+              reinterpret_cast<const float4 *>(patch.left + i * patch.left_pitch)[rows];
+          unrolled (e, 3)
+            g[i][e] += left.x * right[e].x + left.y * right[e].y + left.z * right[e].z +
+                       left.w * right[e].w;
+        }
       }
-    update_w3(plan, job, layout, s.row, w3, stamp);
-    STAMP(STAMP_W3_SENT);
-    if (position + plan.shape.batch < job.end) {
-      wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);
-      receive_w3(plan, layout, s.row, stamp);
-      head_sync();
-    }
-    STAMP(STAMP_W3_RECEIVED);
-    stamp++;
+    const int part = thread() % PATCH_LANES;
+    float mine[3] = {};
+    unrolled (e, 3)
+      unrolled (i, 3) {
+        float sum = g[i][e];
+#pragma unroll
+        for (int step = 1; step < PATCH_LANES; step *= 2)
+          sum += __shfl_xor_sync(FULL_WARP, sum, step);
+        mine[e] = part == i ? sum : mine[e];
+      }
+    update_packet(patch.own, weights, mine);
   }
-  store_packet(plan, job, layout, find_patch(plan, layout, s.row).own, w3);
-}
+
+  /* Receives W3 and b3 of the next step, for the head team of this block. */
+  __device__ void receive_w3() const {
+    constexpr int COUNT = ceil_div(MAX_CLASSES * MAX_HIDDEN2 / 3 + MAX_CLASSES / 3, HEAD_THREADS);
+    const int in_w3 = plan.shape.classes * layout.hidden_packets,
+              packets = in_w3 + layout.class_packets;
+    const Packet *from = p_at(layout.neurons + 1, 0) + thread();
+    Packet in[COUNT];
+    receive(
+        in, stamp, [&](int i) { return thread() + HEAD_THREADS * i < packets; },
+        [&](int i) { return from + HEAD_THREADS * i; });
+    unrolled (i, COUNT) {
+      const int n = thread() + HEAD_THREADS * i, c = divide(n, layout.by_hidden);
+      if (n >= packets) break;
+      float *to = n < in_w3 ? &shared.w3[c][3 * (n - c * layout.hidden_packets)]
+                            : &shared.b3[3 * (n - in_w3)];
+      to[0] = in[i].x, to[1] = in[i].y, to[2] = in[i].z;
+    }
+  }
+
+  /* Reads W3 and b3 of the launch's first step from the parameters. */
+  __device__ void load_w3_and_b3() const {
+    const int classes = plan.shape.classes, hidden2 = plan.shape.hidden2;
+    for (int i = thread(); i < classes * hidden2; i += HEAD_THREADS) {
+      const int c = i / hidden2, o = i % hidden2;
+      shared.w3[c][o] = job.d_parameters[p_offset(layout.neurons + 1 + c, o)];
+    }
+    if (thread() < classes)
+      shared.b3[thread()] = job.d_parameters[p_offset(layout.p_rows, thread())];
+  }
+
+  /* Reads labels, W3 and b3 for the step at `position`, and finds the rows of the one after; labels
+     and rows come while the team waits. */
+  __device__ void prepare_step(HeadRows<QUADS> &of, HeadWeights &weights) const {
+    unrolled (q, QUADS) {
+      of.label[q] = job.d_labels[of.next_row[q]];
+      of.next_row[q] = row_at(job, next_position(), of.first + QUAD * q);
+    }
+    of.rows = (int)min((uint32_t)plan.shape.batch, job.end - position);
+    unrolled (q, QUADS)
+      of.mean[q] = of.first + QUAD * q < of.rows ? __frcp_rn((float)of.rows) : 0.0f;
+    load_w3(weights);
+    unrolled (q, QUADS)
+      unrolled (v, LANE_VALUES) of.of_label[q][v] = shared.w3[of.label[q]][hidden_of(v)];
+  }
+
+  /* Goes forward, from H2 to the classes. */
+  __device__ void make_classes(const HeadWeights &weights, HeadValues<QUADS> &values) const {
+    const int r = thread() / 32;
+    unrolled (q, QUADS)
+      unrolled (v, LANE_VALUES) values.h[q][v] = shared.h2[QUAD * q + r][hidden_of(v)];
+    make_logits(weights, values.h, values.z);
+    unrolled (q, QUADS) values.classes[q] = find_classes(values.z[q]);
+  }
+
+  /* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to the row team and the patch
+     teams. */
+  __device__ void make_dz2(const HeadWeights &weights, const HeadRows<QUADS> &of,
+                           HeadValues<QUADS> &values) const {
+    const int lane = threadIdx.x % 32, r = thread() / 32;
+    unrolled (c, MAX_CLASSES)
+      unrolled (v, LANE_VALUES)
+        unrolled (q, QUADS) values.d[q][v] += values.classes[q].exponential[c] * weights.w3[c][v];
+    unrolled (q, QUADS) {
+      const float mean = of.mean[q], scale = __frcp_rn(values.classes[q].total) * mean;
+      float(&d)[LANE_VALUES] = values.d[q];
+      unrolled (v, LANE_VALUES) {
+        d[v] = values.h[q][v] <= 0.0f ? 0.0f : d[v] * scale - mean * of.of_label[q][v];
+        reinterpret_cast<float *>(&shared.dz2[q][hidden_of(v)])[r] = d[v];
+      }
+      values.dz3[q] = values.classes[q].own * scale - (lane / 2 == of.label[q] ? mean : 0.0f);
+      send_dz2(of.first + QUAD * q, d);
+    }
+  }
+
+  /* Receives what W3 and b3 of this block's patches need of all rows, and updates them. */
+  __device__ void update_w3(OwnWeights &w3) const {
+    if (layout.share > 0) {
+      receive_columns<MAX_SHARE>(layout.first_h2 + layout.first_packet, layout.share,
+                                 shared.h2_column);
+      receive_columns<CLASS_PACKETS>(layout.first_dz3, layout.class_packets, shared.dz3_column);
+    }
+    sync();
+    update_patch(find_patch(), w3);
+  }
+
+  /* Runs all steps of the launch, as the head team sees them. */
+  __device__ void run() {
+    HeadRows<QUADS> of;
+    of.first = layout.block * shared.OWNED + thread() / 32;
+    HeadWeights weights;
+    OwnWeights w3 = load_packet(find_patch().own);
+    load_w3_and_b3();
+    if (thread() < ROWS) shared.ones[thread()] = 1.0f;
+    sync();
+    arrive<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
+    unrolled (q, QUADS) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
+
+    for (begin(); has_step(); next_step()) {
+      STAMP(STAMP_HEAD);
+      prepare_step(of, weights);
+      wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
+      STAMP(STAMP_H2_READY);
+      HeadValues<QUADS> values;
+      make_classes(weights, values);
+      make_dz2(weights, of, values);
+      arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
+      unrolled (q, QUADS) send_rest(of.first + QUAD * q, values.d[q], values.dz3[q]);
+      if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
+      STAMP(STAMP_DZ2_SENT);
+      if (layout.group == 0)
+        unrolled (q, QUADS) {
+          const int row = of.first + QUAD * q;
+          store_results(position + row, row < of.rows, values.classes[q], values.z[q], of.label[q]);
+        }
+      update_w3(w3);
+      STAMP(STAMP_W3_SENT);
+      if (next_position() < job.end) {
+        wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);
+        receive_w3();
+        sync();
+      }
+      STAMP(STAMP_W3_RECEIVED);
+    }
+    store_packet(find_patch().own, w3);
+  }
+};
 
 } // namespace epoch

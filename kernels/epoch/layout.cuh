@@ -136,7 +136,7 @@ template <int QUADS> struct RowShared {
    neuron has, nobody owns what becomes of it. */
 template <int DEPTH> struct MatrixShared {
   static constexpr int BUFFERS = 3, ROUND = ROWS, PITCH = ROUND + 8;
-  alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH]; /* pixels of a step, see matrix_block() */
+  alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH]; /* pixels of a step, see MatrixBlock */
   alignas(16) float partial[2][MATRIX_WARPS][TILE][PITCH];
   alignas(16) __nv_bfloat16 dz1[2][3][TILE + 1][DZ_PITCH];
 };
@@ -152,9 +152,9 @@ template <> struct MatrixShared<2> {
   };
 };
 
-template <int QUADS_, int DEPTH> struct Shared {
-  static constexpr int QUADS = QUADS_;
-  static constexpr bool IS_LATE = DEPTH > 1; /* see row_team() */
+template <int QUADS_, int DEPTH_> struct Shared {
+  static constexpr int QUADS = QUADS_, DEPTH = DEPTH_;
+  static constexpr bool IS_LATE = DEPTH > 1; /* see RowTeam::run() */
   BlockLayout layout;                        /* here and not in thirty registers of every thread */
   WITH_STAMPS(EpochStamps stamps;)
   union {
@@ -245,59 +245,6 @@ __device__ inline int turn(uint32_t stamp) {
    one. */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
-}
-
-/* Returns the number of the launch's first step within its window. */
-__device__ inline uint32_t first_step_of(const EpochPlan &plan, const EpochJob &job) {
-  return job.position / (uint32_t)plan.shape.batch;
-}
-
-/* Returns true if a later step of the window computes Z1 from the weights that the step before it
-   has updated, and so waits for them. */
-__device__ inline bool is_direct(uint32_t step) {
-  return step % EPOCH_DIRECT == 0;
-}
-
-/* The first term of Z1 lies as (split, packet of neurons, row), dZ1 as (packet of neurons, row). */
-__device__ inline Packet *z1_at(const BlockLayout &layout, int split, int packet, int row,
-                                uint32_t stamp) {
-  return layout.z1 + turn(stamp) * layout.z1_size +
-         (split * layout.neuron_packets + packet) * ROWS + row;
-}
-
-__device__ inline Packet *dz1_at(const BlockLayout &layout, int packet, int row, uint32_t stamp) {
-  return layout.dz1 + turn(stamp) * layout.dz1_size + packet * ROWS + row;
-}
-
-/* A row's mail for the patch teams is a record of packets: H1, dZ2, H2, dZ3. They lie as (packet,
-   row). */
-__device__ inline Packet *record_at(const BlockLayout &layout, int packet, int row,
-                                    uint32_t stamp) {
-  return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
-}
-
-/* Returns where packet `packet` of row x of P is. Rows lie one after the other, but for W2's: of
-   those, eight lie side by side, so that what a warp of the row team receives at once are
-   neighbours. */
-__device__ inline Packet *p_at(const BlockLayout &layout, int x, int packet) {
-  const int hidden = layout.hidden_packets, neurons = layout.neurons;
-  return layout.p + (x < neurons ? (x / PARTS * hidden + packet) * PARTS + x % PARTS
-                                 : (round_up(neurons, PARTS) + x - neurons) * hidden + packet);
-}
-
-/* Returns the offset in the flat arrays of value o of row x of P, or -1 where there is none. */
-__device__ inline long long p_offset(const EpochPlan &plan, const EpochJob &job,
-                                     const BlockLayout &layout, int x, int o) {
-  const EpochShape &shape = plan.shape;
-  if (x == layout.p_rows) return o < shape.classes ? (long long)job.layout.bias[2] + o : -1;
-  if (o >= shape.hidden2) return -1;
-  if (x < layout.neurons) {
-    const int neuron = layout.group * layout.neurons + x;
-    if (neuron >= shape.hidden1) return -1;
-    return (long long)(job.layout.weight[1] + (size_t)o * shape.hidden1 + neuron);
-  }
-  if (x == layout.neurons) return (long long)job.layout.bias[1] + o;
-  return (long long)(job.layout.weight[2] + (size_t)(x - layout.neurons - 1) * shape.hidden2 + o);
 }
 
 } // namespace epoch
