@@ -78,27 +78,6 @@ struct Unit {
   int first_block, blocks;  /* of BLOCK k */
 };
 
-/* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a
-   long one gets a short one, of pixels, next. */
-__device__ inline int unit_of_turn(int turn, int cluster, int clusters) {
-  return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
-}
-
-template <int COLUMNS, class Epilogue>
-__device__ Unit find_unit(const Products<Epilogue> &all, int unit, int rank) {
-  Unit u;
-  u.product = 0;
-  while (u.product + 1 < all.count && unit >= all.product[u.product + 1].first_unit) u.product++;
-  const Product &p = all.product[u.product];
-  const int at = unit - p.first_unit, blocks = ceil_div(p.k, BLOCK);
-  u.row = (at % p.units_down * p.down + (p.down == 2 ? rank : 0)) * TILE;
-  u.column = (at / p.units_down * p.across + (p.across == 2 ? rank : 0)) * COLUMNS;
-  const int split = all.splits > 1 ? rank : 0;
-  u.first_block = blocks * split / all.splits;
-  u.blocks = blocks * (split + 1) / all.splits - u.first_block;
-  return u;
-}
-
 /* ---- the ring ------------------------------------------------------------------------------- */
 
 /* Stages of shared memory. Position p of the endless sequence of blocks of k that a multiprocessor
@@ -163,113 +142,13 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
                        BLOCK * block, filled);
 }
 
-/* The producer: it fills the stages of all units of this block. */
-template <class Kind, class Schedule>
-__device__ void produce(const Products<typename Kind::Epilogue> &all,
-                        Ring<Kind::TERMS, Schedule> &ring, int first_unit, int step, int rank) {
-  constexpr int COLUMNS = Schedule::COLUMNS, TERMS = Kind::TERMS;
-  unsigned position = 0;
-  for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
-    const Unit u = find_unit<COLUMNS>(all, unit, rank);
-    const Product &p = all.product[u.product];
-    const int terms_a = p.pixels && Kind::INPUT_IS_A ? 1 : TERMS;
-    const int terms_b = p.pixels && !Kind::INPUT_IS_A ? 1 : TERMS;
-    for (int block = u.first_block; block < u.first_block + u.blocks; block++, position++) {
-      const int s = ring.stage_of(position);
-      barrier_wait(&ring.free[s], ring.phase_of(position) ^ 1);
-      barrier_expect(&ring.filled[s], (terms_a * TILE + terms_b * COLUMNS) / SIDE * PATCH_BYTES);
-      unsigned char *to_a = ring.stage[s], *to_b = to_a + ring.A_BYTES;
-      copy_sides<Kind::A, TILE>(&p.a, ring.HALF_BYTES, u.row, block, to_a, &ring.filled[s],
-                                p.across == 2, rank);
-      if (Kind::B == ALONG_K)
-        copy_columns<COLUMNS>(&p.b, terms_b, u.column, block, to_b, &ring.filled[s], p.down == 2,
-                              rank);
-      else
-        copy_sides<Kind::B, COLUMNS>(&p.b, ring.HALF_BYTES, u.column, block, to_b, &ring.filled[s],
-                                     p.down == 2, rank);
-    }
-  }
-}
-
-/* ---- multiplying ---------------------------------------------------------------------------- */
+/* ---- tiles ---------------------------------------------------------------------------------- */
 
 /* A thread's part of a tile: of each half of 64 rows, or of its 64 rows each half of the columns,
    what multiply_128() says. */
 struct Accumulators {
   float sum[128];
 };
-
-/* Multiplies one stage: of 16 k term by term, the smallest products first; pixels have one term. */
-template <class Kind, class Schedule, bool PIXELS>
-__device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
-  constexpr int TERMS = Kind::TERMS, TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
-  constexpr int TERM_B = (Kind::B == ALONG_K ? Schedule::COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
-  start_multiplying();
-  unrolled (step, BLOCK / 16) {
-#pragma unroll
-    for (int order = TERMS - 1; order >= 0; order--)
-#pragma unroll
-      for (int i = 0; i <= order; i++) {
-        const int j = order - i;
-        if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
-        const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
-        if constexpr (Schedule::TURNS) {
-          multiply_128<FP16, Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
-          multiply_128<FP16, Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
-        } else {
-          multiply_256<FP16, Kind::A, Kind::B>(c.sum, term_a, term_b);
-        }
-      }
-    a += NEXT_16_K<Kind::A>;
-    b += NEXT_16_K<Kind::B>;
-  }
-}
-
-/* Tells the producers of all `readers` that this warp has read the stage of `position`. */
-template <class Ring> __device__ void release(Ring &ring, unsigned position, int readers) {
-  if (threadIdx.x % 32 != 0) return;
-  uint64_t *free = &ring.free[ring.stage_of(position)];
-  if (readers == 1)
-    barrier_arrive(free);
-  else
-    for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
-}
-
-/* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one stage
-   in work while the next one is handed to them. When the last is filled, it is the other consumer's
-   turn, if they take turns: not before, for a barrier tells only its last phase from the one in
-   progress. Each warp says so: one that spoke for all could be two turns ahead of the slowest, if
-   the ring has room for two units. */
-template <class Kind, class Schedule>
-__device__ void multiply_unit(Accumulators &c, Ring<Kind::TERMS, Schedule> &ring, int group,
-                              unsigned position, int blocks, bool pixels, int readers) {
-  constexpr int HALF_BYTES = Ring<Kind::TERMS, Schedule>::HALF_BYTES;
-  unrolled (e, 128) c.sum[e] = 0.0f;
-#pragma unroll 1
-  for (int block = 0; block < blocks; block++, position++) {
-    const int s = ring.stage_of(position);
-    barrier_wait(&ring.filled[s], ring.phase_of(position));
-    if (Schedule::TURNS && block == blocks - 1 && threadIdx.x % 32 == 0)
-      barrier_arrive(&ring.turn[1 - group]);
-    const uint32_t stage = shared_address(ring.stage[s]);
-    const uint64_t a =
-        operand_at<Kind::A, HALF_BYTES>(stage + (Schedule::TURNS ? 0 : group * HALF_BYTES));
-    const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
-    if (Kind::HAS_PIXELS && pixels)
-      multiply_stage<Kind, Schedule, true>(c, a, b);
-    else
-      multiply_stage<Kind, Schedule, false>(c, a, b);
-    close_group();
-    wait_for_groups<1>();
-    if (block > 0) release(ring, position - 1, readers);
-  }
-  wait_for_groups<0>();
-  release(ring, position - 1, readers);
-  unrolled (e, 128) /* no use of them moves up to before the wait */
-    asm volatile("" : "+f"(c.sum[e])::"memory");
-}
-
-/* ---- epilogues ------------------------------------------------------------------------------ */
 
 /* Stores the accumulators of 8 rows of the tile, those with r of a half, and COUNT columns from
    `first` on, as rows from `row` on. */
@@ -290,15 +169,6 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
    columns out of bounds are moved in bounds. */
 constexpr int QUADS = 8, PARTS = 4;
 
-/* Return the first row and column of a part, in the tile. */
-template <class Schedule> __device__ int row_of_part(int group, int part) {
-  const int warp = threadIdx.x % GROUP / 32;
-  return (Schedule::TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
-}
-template <class Schedule> __device__ int column_of_part(int part) {
-  return Schedule::TURNS ? 0 : part / 2 * 128;
-}
-
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */
 __device__ inline int row_of_quad(int quad) {
   return threadIdx.x % 32 / 8 + 4 * (quad % 2);
@@ -307,49 +177,6 @@ __device__ inline int column_of_quad(int quad) {
   return PIECE * (quad / 2) + 4 * (threadIdx.x % 8);
 }
 
-template <bool FULL, class Epilogue>
-__device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int column,
-                              typename Epilogue::Prefetched (&to)[QUADS]) {
-  unrolled (q, QUADS)
-    to[q] =
-        epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
-}
-
-/* Finishes what this consumer has of a tile. FULL: nothing of it is out of bounds, so that no
-   branch is in the way of what the compiler can have in flight. Only what names accumulators is
-   there four times: a multiprocessor may run this once in a launch, and would wait for its
-   instructions. */
-template <bool FULL, class Schedule, class Epilogue>
-__device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
-                            const Unit &u, const Once &once, int group, float *piece) {
-#pragma unroll 1
-  for (int part = 0; part < PARTS; part++) {
-    const int row = u.row + row_of_part<Schedule>(group, part);
-    const int column = u.column + column_of_part<Schedule>(part);
-    typename Epilogue::Prefetched prefetched[QUADS];
-    prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
-#pragma unroll
-    for (int q = 0; q < QUADS; q += 2) {
-      __syncwarp(); /* the piece before has been read */
-      unrolled (own, PARTS)
-        if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
-      __syncwarp();
-      int r[2];
-      float last[2];
-      unrolled (i, 2) {
-        const float4 v = *reinterpret_cast<const float4 *>(
-            piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
-        r[i] = row + row_of_quad(i);
-        last[i] = finish_quad<FULL>(epilogue, p, r[i], column + column_of_quad(q), v,
-                                    prefetched[q + i], once);
-      }
-      finish_last<FULL>(epilogue, p, r, column + column_of_quad(q), last, once);
-    }
-  }
-}
-
-/* ---- split-K -------------------------------------------------------------------------------- */
-
 /* Stores the tile for the other blocks of the cluster. */
 __device__ inline void store_split(const Accumulators &c, float *tile) {
   const int warp = threadIdx.x % GROUP / 32;
@@ -357,71 +184,240 @@ __device__ inline void store_split(const Accumulators &c, float *tile) {
     store_rows<TILE>(c, part / 2, part % 2, 0, tile, part / 2 * SIDE + 16 * warp + part % 2 * 8);
 }
 
-/* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
-   warps of both consumers. The splits are added in their order. */
-template <bool FULL, class Epilogue>
-__device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
-                             const Unit &u, int splits, int rank) {
-  constexpr int WARPS = 2 * GROUP / 32;
-  static_assert(TILE <= 2 * WARPS * QUADS, "two splits or more");
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
-  const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
-  const Once once = epilogue.once().of(p);
-  typename Epilogue::Prefetched prefetched[QUADS];
-  unrolled (i, QUADS)
-    prefetched[i] = epilogue.template prefetch<false>(u.row + first + i * step, p.m, column);
-  cluster_fence();
-  int r[QUADS];
-  float last[QUADS];
-  unrolled (i, QUADS) {
-    const int row = first + i * step;
-    r[i] = row < TILE ? u.row + row : p.m;
-    last[i] = 0.0f;
-    if (row >= TILE) continue;
-    const uint32_t at = shared_address(tile + tile_at<TILE>(row, 4 * lane));
-    float4 v = {};
-#pragma unroll 4
-    for (int split = 0; split < splits; split++) {
-      const float4 part = load_cluster(address_in(at, split));
-      v.x += part.x, v.y += part.y, v.z += part.z, v.w += part.w;
-    }
-    last[i] = finish_quad<FULL>(epilogue, p, r[i], column, v, prefetched[i], once);
+/* ---- a block -------------------------------------------------------------------------------- */
+
+template <class Kind, class Schedule> struct Block {
+  static constexpr int TERMS = Kind::TERMS, COLUMNS = Schedule::COLUMNS;
+  static constexpr bool TURNS = Schedule::TURNS;
+  using Epilogue = typename Kind::Epilogue;
+  using Ring = wgmma::Ring<TERMS, Schedule>;
+  const Products<Epilogue> &all;
+  Ring &ring;
+  int rank; /* in the cluster */
+
+  /* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a
+     long one gets a short one, of pixels, next. */
+  static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
+    return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
-  finish_last<FULL>(epilogue, p, r, column, last, once);
-}
 
-/* ---- the kernel ----------------------------------------------------------------------------- */
-
-/* A consumer: it makes its part of all units of this block, or all of every other unit. */
-template <class Kind, class Schedule>
-__device__ void consume(const Products<typename Kind::Epilogue> &all,
-                        Ring<Kind::TERMS, Schedule> &ring, int group, int first_unit, int step,
-                        int rank) {
-  constexpr bool TURNS = Schedule::TURNS;
-  constexpr int COLUMNS = Schedule::COLUMNS;
-  unsigned position = 0;
-  for (int turn = 0, unit; (unit = unit_of_turn(turn, first_unit, step)) < all.units; turn++) {
-    const Unit u = find_unit<COLUMNS>(all, unit, rank);
+  __device__ Unit find_unit(int unit) const {
+    Unit u;
+    u.product = 0;
+    while (u.product + 1 < all.count && unit >= all.product[u.product + 1].first_unit) u.product++;
     const Product &p = all.product[u.product];
-    if (!TURNS || turn % 2 == group) {
-      const auto &epilogue = all.epilogue[u.product];
-      const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
-      const Once once = epilogue.once().of(p); /* it arrives while tensor cores multiply */
-      Accumulators c;
-      if (TURNS) /* the very first is given */
-        barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
-      multiply_unit<Kind>(c, ring, group, position, u.blocks, p.pixels, all.pair ? 2 : 1);
-      float *piece = ring.piece[threadIdx.x / 32 - GROUP / 32];
-      if (TURNS && all.splits > 1)
-        store_split(c, reinterpret_cast<float *>(ring.stage));
-      else if (full)
-        finish_tile<true, Schedule>(c, epilogue, p, u, once, group, piece);
-      else
-        finish_tile<false, Schedule>(c, epilogue, p, u, once, group, piece);
-    }
-    position += u.blocks;
+    const int at = unit - p.first_unit, blocks = ceil_div(p.k, BLOCK);
+    u.row = (at % p.units_down * p.down + (p.down == 2 ? rank : 0)) * TILE;
+    u.column = (at / p.units_down * p.across + (p.across == 2 ? rank : 0)) * COLUMNS;
+    const int split = all.splits > 1 ? rank : 0;
+    u.first_block = blocks * split / all.splits;
+    u.blocks = blocks * (split + 1) / all.splits - u.first_block;
+    return u;
   }
-}
+
+  /* The producer: it fills the stages of all units of this block. */
+  __device__ void produce(int cluster, int clusters) const {
+    unsigned position = 0;
+    for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
+      const Unit u = find_unit(unit);
+      const Product &p = all.product[u.product];
+      const int terms_a = p.pixels && Kind::INPUT_IS_A ? 1 : TERMS;
+      const int terms_b = p.pixels && !Kind::INPUT_IS_A ? 1 : TERMS;
+      for (int block = u.first_block; block < u.first_block + u.blocks; block++, position++) {
+        const int s = ring.stage_of(position);
+        barrier_wait(&ring.free[s], ring.phase_of(position) ^ 1);
+        barrier_expect(&ring.filled[s], (terms_a * TILE + terms_b * COLUMNS) / SIDE * PATCH_BYTES);
+        unsigned char *to_a = ring.stage[s], *to_b = to_a + ring.A_BYTES;
+        copy_sides<Kind::A, TILE>(&p.a, ring.HALF_BYTES, u.row, block, to_a, &ring.filled[s],
+                                  p.across == 2, rank);
+        if (Kind::B == ALONG_K)
+          copy_columns<COLUMNS>(&p.b, terms_b, u.column, block, to_b, &ring.filled[s], p.down == 2,
+                                rank);
+        else
+          copy_sides<Kind::B, COLUMNS>(&p.b, ring.HALF_BYTES, u.column, block, to_b,
+                                       &ring.filled[s], p.down == 2, rank);
+      }
+    }
+  }
+
+  /* Multiplies one stage: of 16 k term by term, the smallest products first; pixels have one term.
+   */
+  template <bool PIXELS>
+  static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
+    constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
+    constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
+    start_multiplying();
+    unrolled (step, BLOCK / 16) {
+#pragma unroll
+      for (int order = TERMS - 1; order >= 0; order--)
+#pragma unroll
+        for (int i = 0; i <= order; i++) {
+          const int j = order - i;
+          if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
+          const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
+          if constexpr (TURNS) {
+            multiply_128<FP16, Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
+            multiply_128<FP16, Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
+          } else {
+            multiply_256<FP16, Kind::A, Kind::B>(c.sum, term_a, term_b);
+          }
+        }
+      a += NEXT_16_K<Kind::A>;
+      b += NEXT_16_K<Kind::B>;
+    }
+  }
+
+  /* Tells the producers of all readers that this warp has read the stage of `position`. */
+  __device__ void release(unsigned position) const {
+    if (threadIdx.x % 32 != 0) return;
+    uint64_t *free = &ring.free[ring.stage_of(position)];
+    if (!all.pair)
+      barrier_arrive(free);
+    else
+      for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
+  }
+
+  /* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one
+     stage in work while the next one is handed to them. When the last is filled, it is the other
+     consumer's turn, if they take turns: not before, for a barrier tells only its last phase from
+     the one in progress. Each warp says so: one that spoke for all could be two turns ahead of the
+     slowest, if the ring has room for two units. */
+  __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
+                                bool pixels) const {
+    constexpr int HALF_BYTES = Ring::HALF_BYTES;
+    unrolled (e, 128) c.sum[e] = 0.0f;
+#pragma unroll 1
+    for (int block = 0; block < blocks; block++, position++) {
+      const int s = ring.stage_of(position);
+      barrier_wait(&ring.filled[s], ring.phase_of(position));
+      if (TURNS && block == blocks - 1 && threadIdx.x % 32 == 0)
+        barrier_arrive(&ring.turn[1 - group]);
+      const uint32_t stage = shared_address(ring.stage[s]);
+      const uint64_t a = operand_at<Kind::A, HALF_BYTES>(stage + (TURNS ? 0 : group * HALF_BYTES));
+      const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
+      if (Kind::HAS_PIXELS && pixels)
+        multiply_stage<true>(c, a, b);
+      else
+        multiply_stage<false>(c, a, b);
+      close_group();
+      wait_for_groups<1>();
+      if (block > 0) release(position - 1);
+    }
+    wait_for_groups<0>();
+    release(position - 1);
+    unrolled (e, 128) /* no use of them moves up to before the wait */
+      asm volatile("" : "+f"(c.sum[e])::"memory");
+  }
+
+  /* Return the first row and column of a part, in the tile. */
+  static __device__ int row_of_part(int group, int part) {
+    const int warp = threadIdx.x % GROUP / 32;
+    return (TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
+  }
+  static __device__ int column_of_part(int part) {
+    return TURNS ? 0 : part / 2 * 128;
+  }
+
+  template <bool FULL>
+  static __device__ void prefetch_part(const Epilogue &epilogue, int rows, int row, int column,
+                                       typename Epilogue::Prefetched (&to)[QUADS]) {
+    unrolled (q, QUADS)
+      to[q] =
+          epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
+  }
+
+  /* Finishes what this consumer has of a tile. FULL: nothing of it is out of bounds, so that no
+     branch is in the way of what the compiler can have in flight. Only what names accumulators is
+     there four times: a multiprocessor may run this once in a launch, and would wait for its
+     instructions. */
+  template <bool FULL>
+  __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
+                              const Unit &u, const Once &once, int group, float *piece) const {
+#pragma unroll 1
+    for (int part = 0; part < PARTS; part++) {
+      const int row = u.row + row_of_part(group, part);
+      const int column = u.column + column_of_part(part);
+      typename Epilogue::Prefetched prefetched[QUADS];
+      prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
+#pragma unroll
+      for (int q = 0; q < QUADS; q += 2) {
+        __syncwarp(); /* the piece before has been read */
+        unrolled (own, PARTS)
+          if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
+        __syncwarp();
+        int r[2];
+        float last[2];
+        unrolled (i, 2) {
+          const float4 v = *reinterpret_cast<const float4 *>(
+              piece + tile_at<PIECE>(row_of_quad(i), column_of_quad(0)));
+          r[i] = row + row_of_quad(i);
+          last[i] = finish_quad<FULL>(epilogue, p, r[i], column + column_of_quad(q), v,
+                                      prefetched[q + i], once);
+        }
+        finish_last<FULL>(epilogue, p, r, column + column_of_quad(q), last, once);
+      }
+    }
+  }
+
+  /* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
+     warps of both consumers. The splits are added in their order. */
+  template <bool FULL>
+  __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
+                               const Unit &u, int splits) const {
+    constexpr int WARPS = 2 * GROUP / 32;
+    static_assert(TILE <= 2 * WARPS * QUADS, "two splits or more");
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 - GROUP / 32;
+    const int column = u.column + 4 * lane, first = rank + warp * splits, step = WARPS * splits;
+    const Once once = epilogue.once().of(p);
+    typename Epilogue::Prefetched prefetched[QUADS];
+    unrolled (i, QUADS)
+      prefetched[i] = epilogue.template prefetch<false>(u.row + first + i * step, p.m, column);
+    cluster_fence();
+    int r[QUADS];
+    float last[QUADS];
+    unrolled (i, QUADS) {
+      const int row = first + i * step;
+      r[i] = row < TILE ? u.row + row : p.m;
+      last[i] = 0.0f;
+      if (row >= TILE) continue;
+      const uint32_t at = shared_address(tile + tile_at<TILE>(row, 4 * lane));
+      float4 v = {};
+#pragma unroll 4
+      for (int split = 0; split < splits; split++) {
+        const float4 part = load_cluster(address_in(at, split));
+        v.x += part.x, v.y += part.y, v.z += part.z, v.w += part.w;
+      }
+      last[i] = finish_quad<FULL>(epilogue, p, r[i], column, v, prefetched[i], once);
+    }
+    finish_last<FULL>(epilogue, p, r, column, last, once);
+  }
+
+  /* A consumer: it makes its part of all units of this block, or all of every other unit. */
+  __device__ void consume(int group, int cluster, int clusters) const {
+    unsigned position = 0;
+    for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
+      const Unit u = find_unit(unit);
+      const Product &p = all.product[u.product];
+      if (!TURNS || turn % 2 == group) {
+        const auto &epilogue = all.epilogue[u.product];
+        const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
+        const Once once = epilogue.once().of(p); /* it arrives while tensor cores multiply */
+        Accumulators c;
+        if (TURNS) /* the very first is given */
+          barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
+        multiply_unit(c, group, position, u.blocks, p.pixels);
+        float *piece = ring.piece[threadIdx.x / 32 - GROUP / 32];
+        if (TURNS && all.splits > 1)
+          store_split(c, reinterpret_cast<float *>(ring.stage));
+        else if (full)
+          finish_tile<true>(c, epilogue, p, u, once, group, piece);
+        else
+          finish_tile<false>(c, epilogue, p, u, once, group, piece);
+      }
+      position += u.blocks;
+    }
+  }
+};
 
 /* Multiplies the products of a launch, whose Kind wide_products.cuh describes.
 
@@ -434,11 +430,12 @@ template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
-  Ring<Kind::TERMS, Schedule> &ring = *reinterpret_cast<Ring<Kind::TERMS, Schedule> *>(
-      shared + (1024 - shared_address(shared) % 1024) % 1024);
+  using Ring = wgmma::Ring<Kind::TERMS, Schedule>;
+  Ring &ring = *reinterpret_cast<Ring *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0); /* the same for a warp */
-  const int blocks = all.pair ? 2 : all.splits, rank = cluster_rank();
-  const int first_unit = blockIdx.x / blocks, step = gridDim.x / blocks;
+  const int blocks = all.pair ? 2 : all.splits;
+  const Block<Kind, Schedule> block = {all, ring, cluster_rank()};
+  const int cluster = blockIdx.x / blocks, clusters = gridDim.x / blocks;
   if (threadIdx.x == 0) {
     ring.init(all.pair ? 2 : 1);
     for (int p = 0; p < all.count; p++) {
@@ -454,22 +451,22 @@ __global__ void __launch_bounds__(THREADS, 1)
     keep_registers<40>();
     if (threadIdx.x == 0) {
       writes_are_ready_to_copy();
-      produce<Kind>(all, ring, first_unit, step, rank);
+      block.produce(cluster, clusters);
     }
     __syncwarp();
     if (all.splits > 1) cluster_fence();
   } else {
     take_registers<232>();
-    consume<Kind>(all, ring, group - 1, first_unit, step, rank);
+    block.consume(group - 1, cluster, clusters);
     if (Schedule::TURNS && all.splits > 1) {
-      const Unit u = find_unit<Schedule::COLUMNS>(all, first_unit, rank);
+      const Unit u = block.find_unit(cluster);
       const Product &p = all.product[u.product];
       const auto &epilogue = all.epilogue[u.product];
       const float *tile = reinterpret_cast<const float *>(ring.stage);
       if (u.row + TILE <= p.m && epilogue.is_full(u.column + TILE))
-        finish_split<true>(tile, epilogue, p, u, all.splits, rank);
+        block.template finish_split<true>(tile, epilogue, p, u, all.splits);
       else
-        finish_split<false>(tile, epilogue, p, u, all.splits, rank);
+        block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
   cluster_barrier(); /* one for both parts: synccheck wants all threads at the same place */
