@@ -89,10 +89,9 @@ bool in_limits(AugmentStrengths strengths) {
 cudaError_t launch_augment(const uint8_t *d_from, uint8_t *d_to, uint32_t rows, size_t stride,
                            int side, AugmentStrengths strengths, uint64_t key,
                            cudaStream_t stream) {
-  if (!d_from || !d_to || d_from == d_to || rows == 0 || rows > INT32_MAX || side < 1 ||
-      side > AUGMENT_MOST_SIDE || stride % VECTOR != 0 || stride < (size_t)side * side ||
-      stride > INT32_MAX || !in_limits(strengths))
-    return cudaErrorInvalidValue;
+  REQUIRE(d_from && d_to && d_from != d_to && rows != 0 && rows <= INT32_MAX && side >= 1 &&
+          side <= AUGMENT_MOST_SIDE && stride % VECTOR == 0 && stride >= (size_t)side * side &&
+          stride <= INT32_MAX && in_limits(strengths));
   augment_kernel<<<rows, AUGMENT_THREADS, 0, stream>>>(d_from, d_to, stride, side, strengths, key);
   return launched();
 }

@@ -6,3 +6,9 @@
     const cudaError_t status_ = (call);                                                            \
     if (status_ != cudaSuccess) return status_;                                                    \
   } while (0)
+
+/* For launchers: refuses arguments that are not as they must be. */
+#define REQUIRE(valid)                                                                             \
+  do {                                                                                             \
+    if (!(valid)) return cudaErrorInvalidValue;                                                    \
+  } while (0)

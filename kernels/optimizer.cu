@@ -76,22 +76,20 @@ __global__ void __launch_bounds__(THREADS)
 cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatParameters *parameters,
                              cudaStream_t stream) {
   const FlatParameters *p = parameters;
-  if (!valid_batch(batch) || !p || !given(p->d_w, p->d_m, p->d_g) || p->count < 1 ||
-      p->count % QUAD != 0 || p->layers < 1 || p->layers > MAX_UPDATES ||
-      (optimizer_has_second(rule.kind) && !p->d_v))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && p && given(p->d_w, p->d_m, p->d_g) && p->count >= 1 &&
+          p->count % QUAD == 0 && p->layers >= 1 && p->layers <= MAX_UPDATES &&
+          (!optimizer_has_second(rule.kind) || p->d_v));
   for (int l = 0; l < p->layers; l++)
-    if (p->weight[l] % QUAD != 0 || p->bias[l] % QUAD != 0 ||
-        (p->planes[l].d && !valid_fp16_terms(p->planes[l].terms)))
-      return cudaErrorInvalidValue;
+    REQUIRE(p->weight[l] % QUAD == 0 && p->bias[l] % QUAD == 0 &&
+            (!p->planes[l].d || valid_fp16_terms(p->planes[l].terms)));
   return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, rule,
                     *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,
                            size_t count, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_average, d_w) || count < 1 || !(decay > 0.0f && decay < 1.0f))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_average, d_w) && count >= 1 && decay > 0.0f &&
+          decay < 1.0f);
   return launch_pdl(average, blocks_for(count, THREADS), THREADS, stream, batch, decay, d_average,
                     d_w, count);
 }

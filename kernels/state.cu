@@ -86,27 +86,26 @@ void kernels_start_early(int may) {
 
 cudaError_t launch_order(uint32_t *d_order, uint32_t first_row, uint32_t rows, int shuffled,
                          uint64_t key, cudaStream_t stream) {
-  if (!d_order || rows == 0) return cudaErrorInvalidValue;
+  REQUIRE(d_order && rows != 0);
   order_kernel<<<blocks_for(rows, 256), 256, 0, stream>>>(d_order, first_row, rows, shuffled, key);
   return launched();
 }
 
 cudaError_t launch_begin(StepState *d_state, StepState state, cudaStream_t stream) {
-  if (!d_state || state.end == 0 || state.position > state.end) return cudaErrorInvalidValue;
+  REQUIRE(d_state && state.end != 0 && state.position <= state.end);
   begin_kernel<<<1, 1, 0, stream>>>(d_state, state);
   return launched();
 }
 
 cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t stream) {
-  if (!d_state) return cudaErrorInvalidValue;
+  REQUIRE(d_state);
   advance_kernel<<<1, 1, 0, stream>>>(d_state, positions);
   return launched();
 }
 
 cudaError_t launch_sum(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                        RowShare share, cudaStream_t stream) {
-  if (!d_sums || !results.d_loss || !results.d_correct || position > end || !valid_share(share))
-    return cudaErrorInvalidValue;
+  REQUIRE(d_sums && results.d_loss && results.d_correct && position <= end && valid_share(share));
   sum_kernel<<<1, SUM_THREADS, 0, stream>>>(d_sums, results, position, end, share);
   return launched();
 }

@@ -166,80 +166,78 @@ cudaError_t launch_each(void (*kernel)(Parameters...), size_t values, cudaStream
 
 cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset,
                                 cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_x || in < 1) return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && d_x && in >= 1);
   return launch_each(scale_pixels, (size_t)batch.rows * in, stream, batch, d_x, in, factor, offset);
 }
 
 cudaError_t launch_gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out,
                         cudaStream_t stream) {
-  if (!given(d_x, d_w, d_z) || !positive(rows, in, out)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_x, d_w, d_z) && positive(rows, in, out));
   return launch_each(gemm, (size_t)rows * out, stream, d_x, d_w, d_z, rows, in, out);
 }
 
 cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cudaStream_t stream) {
-  if (!given(d_z, d_b) || !positive(rows, out)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_z, d_b) && positive(rows, out));
   return launch_each(add_bias, (size_t)rows * out, stream, d_z, d_b, rows, out);
 }
 
 cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
-  if (!given(d_z, d_a) || count < 1) return cudaErrorInvalidValue;
+  REQUIRE(given(d_z, d_a) && count >= 1);
   return launch_each(relu, count, stream, d_z, d_a, count);
 }
 
 cudaError_t launch_dropout(BatchView batch, float *d_a, int size, Dropout dropout,
                            cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_a || size < 1 || !valid_dropout(dropout))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && d_a && size >= 1 && valid_dropout(dropout));
   return launch_each(drop, (size_t)batch.rows * size, stream, batch, d_a, size, dropout,
                      dropout_scale(dropout));
 }
 
 cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int classes,
                                cudaStream_t stream) {
-  if (!given(d_z, d_p) || !positive(rows, classes)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_z, d_p) && positive(rows, classes));
   return launch_each(log_softmax, rows, stream, d_z, d_p, rows, classes);
 }
 
 cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results,
                                  cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_p, results.d_loss, results.d_correct) || classes < 1)
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_p, results.d_loss, results.d_correct) && classes >= 1);
   return launch_each(cross_entropy, batch.rows, stream, batch, d_p, classes,
                      target_of(batch, classes), results);
 }
 
 cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                           int classes, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_p, d_dz) || classes < 1) return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_p, d_dz) && classes >= 1);
   return launch_each(cross_entropy_gradient, (size_t)batch.rows * classes, stream, batch, d_p, d_dz,
                      classes, target_of(batch, classes));
 }
 
 cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
                                  int out, cudaStream_t stream) {
-  if (!given(d_dz, d_w, d_dx) || !positive(rows, in, out)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_dz, d_w, d_dx) && positive(rows, in, out));
   return launch_each(backward_gemm, (size_t)rows * in, stream, d_dz, d_w, d_dx, rows, in, out);
 }
 
 cudaError_t launch_relu_mask(float *d_da, const float *d_a, size_t count, cudaStream_t stream) {
-  if (!given(d_da, d_a) || count < 1) return cudaErrorInvalidValue;
+  REQUIRE(given(d_da, d_a) && count >= 1);
   return launch_each(relu_mask, count, stream, d_da, d_a, count);
 }
 
 cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,
                                    int in, int out, cudaStream_t stream) {
-  if (!given(d_dz, d_x, d_dw) || !positive(rows, in, out)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_dz, d_x, d_dw) && positive(rows, in, out));
   return launch_each(weight_gradient, (size_t)out * in, stream, d_dz, d_x, d_dw, rows, in, out);
 }
 
 cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int out,
                                  cudaStream_t stream) {
-  if (!given(d_dz, d_db) || !positive(rows, out)) return cudaErrorInvalidValue;
+  REQUIRE(given(d_dz, d_db) && positive(rows, out));
   return launch_each(bias_gradient, out, stream, d_dz, d_db, rows, out);
 }
 
 cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
                           const float *d_g, size_t count, size_t decayed, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_w, d_v, d_g) || count < 1) return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_w, d_v, d_g) && count >= 1);
   return launch_each(update, count, stream, batch, rule, d_w, d_v, d_g, count, decayed);
 }

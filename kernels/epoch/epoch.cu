@@ -98,14 +98,13 @@ static const Variant variants[] = {variant<1, 1>(), variant<1, 2>(), variant<2, 
 
 static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
                          WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
-  if (!given(plan, job) ||
-      !given(job->d_pixels, job->d_labels, job->d_order, job->d_parameters, job->d_momentum,
-             job->results.d_loss, job->results.d_correct, job->d_mail, job->d_gram) ||
-      job->stride % 16 != 0 || job->position >= job->end || job->first_stamp == 0)
-    return cudaErrorInvalidValue;
+  REQUIRE(given(plan, job) &&
+          given(job->d_pixels, job->d_labels, job->d_order, job->d_parameters, job->d_momentum,
+                job->results.d_loss, job->results.d_correct, job->d_mail, job->d_gram) &&
+          job->stride % 16 == 0 && job->position < job->end && job->first_stamp != 0);
   const Variant *of = variants;
   while (of->owners * plan->groups != plan->row_blocks || of->depth != plan->depth)
-    if (++of == variants + sizeof variants / sizeof *variants) return cudaErrorInvalidValue;
+    REQUIRE(++of != variants + sizeof variants / sizeof *variants);
   TRY(allow_shared(of->kernel, of->shared));
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
@@ -119,7 +118,7 @@ static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
 
 cudaError_t launch_epoch_stamped(const EpochPlan *plan, const EpochJob *job,
                                  const EpochStamps *stamps, cudaStream_t stream) {
-  if (!stamps || !stamps->d_clock || !stamps->d_anchor) return cudaErrorInvalidValue;
+  REQUIRE(stamps && stamps->d_clock && stamps->d_anchor);
   return queue(plan, job, stamps, stream);
 }
 

@@ -73,9 +73,8 @@ __global__ void __launch_bounds__(GRAM_THREADS) gram_kernel(EpochShape shape, Ep
 using namespace epoch;
 
 cudaError_t launch_gram(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
-  if (!given(plan, job) || !given(job->d_pixels, job->d_order, job->d_gram) ||
-      job->stride % 16 != 0 || job->position >= job->end || plan->shape.batch < 1)
-    return cudaErrorInvalidValue;
+  REQUIRE(given(plan, job) && given(job->d_pixels, job->d_order, job->d_gram) &&
+          job->stride % 16 == 0 && job->position < job->end && plan->shape.batch >= 1);
   const unsigned steps = (unsigned)ceil_div(job->end - job->position, (uint32_t)plan->shape.batch);
   EpochShape shape = plan->shape;
   EpochJob job_copy = *job;

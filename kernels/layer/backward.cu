@@ -61,9 +61,8 @@ cudaError_t backward(const float *d_dz, const float *d_w, const ReluMask &dx, in
 cudaError_t launch_backward(const float *d_dz, const float *d_w, const float *d_a, float *d_dx,
                             int rows, int in, int out, Dropout dropped, int terms,
                             cudaStream_t stream) {
-  if (!given(d_dz, d_w, d_a, d_dx) || out < 1 || !valid_tiling(rows, in) || !valid_terms(terms) ||
-      !valid_dropout(dropped))
-    return cudaErrorInvalidValue;
+  REQUIRE(given(d_dz, d_w, d_a, d_dx) && out >= 1 && valid_tiling(rows, in) && valid_terms(terms) &&
+          valid_dropout(dropped));
   const ReluMask dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */

@@ -89,12 +89,10 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
                            int out, int relu, Dropout dropout, int terms, cudaStream_t stream) {
   const int rows = input.batch.rows;
-  if (!given(d_w, d_b, d_y) || in < 1 || !valid_tiling(rows, out) || !valid_terms(terms) ||
-      !valid_dropout(dropout))
-    return cudaErrorInvalidValue;
+  REQUIRE(given(d_w, d_b, d_y) && in >= 1 && valid_tiling(rows, out) && valid_terms(terms) &&
+          valid_dropout(dropout) &&
+          ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, dropout_scale(dropout), input.batch};
-  if ((!input.d_x || dropout.share > 0.0f) && !valid_batch(input.batch))
-    return cudaErrorInvalidValue;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>

@@ -219,9 +219,8 @@ int head_takes(int in, int classes) {
 cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
                         float *d_z, float *d_dz, float *d_dx, int in, int classes, Dropout dropped,
                         RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !d_dz != !d_dx || !head_takes(in, classes) ||
-      !valid_dropout(dropped))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_x, d_w, d_b) && !d_dz == !d_dx && head_takes(in, classes) &&
+          valid_dropout(dropped));
   const Head head = {d_x,
                      d_w,
                      d_b,
@@ -239,10 +238,9 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
 
 cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
                              Planes dz, Planes dx, RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !given(d_x, d_w, d_b) || !valid_fp16_terms(dx.terms) ||
-      !valid_planes(dx, dx.terms) || !valid_planes(dz, dx.terms) || dx.rows != batch.rows ||
-      dz.rows != batch.rows || !head_takes(dx.columns, dz.columns))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && given(d_x, d_w, d_b) && valid_fp16_terms(dx.terms) &&
+          valid_planes(dx, dx.terms) && valid_planes(dz, dx.terms) && dx.rows == batch.rows &&
+          dz.rows == batch.rows && head_takes(dx.columns, dz.columns));
   const int in = dx.columns, classes = dz.columns;
   const Head head = {d_x,          d_w,          d_b, nullptr, nullptr, nullptr,
                      terms_of(dz), terms_of(dx), in,  classes, 1.0f,    target_of(batch, classes)};

@@ -112,17 +112,15 @@ __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int c
 } // namespace
 
 cudaError_t launch_pixel_planes(BatchView batch, Planes x, cudaStream_t stream) {
-  if (!valid_batch(batch) || !x.d || x.terms != 1 || x.rows != batch.rows || x.columns < 1 ||
-      (size_t)x.columns > batch.stride)
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && x.d && x.terms == 1 && x.rows == batch.rows && x.columns >= 1 &&
+          (size_t)x.columns <= batch.stride);
   const size_t pitch = planes_pitch(x.columns);
   return launch_pdl(pixel_planes, blocks_for(x.rows * pitch / PIXELS, PLANE_THREADS), PLANE_THREADS,
                     stream, batch, x.d, (int)pitch, x.columns);
 }
 
 cudaError_t launch_split(const float *d_from, Planes to, cudaStream_t stream) {
-  if (!d_from || !valid_fp16_terms(to.terms) || !valid_planes(to, to.terms))
-    return cudaErrorInvalidValue;
+  REQUIRE(d_from && valid_fp16_terms(to.terms) && valid_planes(to, to.terms));
   const size_t pairs = (size_t)to.rows * (((size_t)to.columns + 1) / 2);
   return launch_pdl(to.terms == 2 ? split_kernel<2> : split_kernel<1>,
                     blocks_for(pairs, PLANE_THREADS), PLANE_THREADS, stream, d_from, terms_of(to),
@@ -130,7 +128,7 @@ cudaError_t launch_split(const float *d_from, Planes to, cudaStream_t stream) {
 }
 
 cudaError_t launch_ones(Planes planes, cudaStream_t stream) {
-  if (!planes.d || planes.rows < 1 || planes.columns < 1) return cudaErrorInvalidValue;
+  REQUIRE(planes.d && planes.rows >= 1 && planes.columns >= 1);
   return launch_pdl(ones_kernel, blocks_for(planes.rows, PLANE_THREADS), PLANE_THREADS, stream,
                     planes, planes_pitch(planes.columns));
 }
@@ -139,7 +137,7 @@ cudaError_t launch_scales(const ScaledArray *arrays, int count, float bound, uin
                           cudaStream_t stream) {
   constexpr int BLOCKS = 256;
   ScaledArrays all = {};
-  if (!arrays || count < 1 || count > MAX_SCALED || !d_largest) return cudaErrorInvalidValue;
+  REQUIRE(arrays && count >= 1 && count <= MAX_SCALED && d_largest);
   for (int i = 0; i < count; i++) all.of[i] = arrays[i];
   const cudaError_t status = cudaMemsetAsync(d_largest, 0, count * sizeof *d_largest, stream);
   if (status != cudaSuccess) return launched(status);

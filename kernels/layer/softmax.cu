@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
 cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
                            RowResults results, cudaStream_t stream) {
-  if (!valid_batch(batch) || !d_z || classes < 1) return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && d_z && classes >= 1);
   return launch_pdl(softmax_kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, d_z,
                     d_dz, classes, target_of(batch, classes), results);
 }

@@ -225,9 +225,8 @@ size_t update_work_bytes(void) {
 
 cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
                            int terms, void *d_work, cudaStream_t stream) {
-  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_UPDATES || !d_work ||
-      !valid_terms(terms))
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && layers && count >= 1 && count <= MAX_UPDATES && d_work &&
+          valid_terms(terms));
   Shares shares = {};
   shares.count = count;
   int blocks = 0;
@@ -236,7 +235,7 @@ cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *
       reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_SPLIT_TILES * TILE_FLOATS);
   for (int n = 0; n < count; n++) {
     Share &share = shares.share[n];
-    if (!share_out(layers[n], batch.rows, share)) return cudaErrorInvalidValue;
+    REQUIRE(share_out(layers[n], batch.rows, share));
     share.first_block = blocks;
     share.d_partial = d_partial + (size_t)n * MAX_SPLIT_TILES * TILE_FLOATS;
     share.d_done = d_done + n * MAX_SPLIT_TILES;

@@ -104,33 +104,30 @@ void wide_test_mma(int side) {
 
 cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
                                 int relu, cudaStream_t stream) {
-  if (!valid_fp16_terms(w.terms) || !valid_input(x, w.terms) || !valid_planes(w, w.terms) ||
-      !(y.d ? valid_planes(y, w.terms) : d_y != nullptr) || !d_b || x.columns != w.columns ||
-      y.columns != w.rows || y.rows != x.rows)
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_fp16_terms(w.terms) && valid_input(x, w.terms) && valid_planes(w, w.terms) &&
+          (y.d ? valid_planes(y, w.terms) : d_y != nullptr) && d_b && x.columns == w.columns &&
+          y.columns == w.rows && y.rows == x.rows);
   return (w.terms == 2 ? forward<2> : forward<1>)(x, w, d_b, y, d_y, relu != 0, stream);
 }
 
 cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
-  if (!valid_fp16_terms(w.terms) || !valid_planes(dz, w.terms) || !valid_planes(w, w.terms) ||
-      !valid_planes(a, w.terms) || !valid_planes(dx, w.terms) || dz.columns != w.rows ||
-      dx.columns != w.columns || a.columns != w.columns || dx.rows != dz.rows || a.rows != dz.rows)
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_fp16_terms(w.terms) && valid_planes(dz, w.terms) && valid_planes(w, w.terms) &&
+          valid_planes(a, w.terms) && valid_planes(dx, w.terms) && dz.columns == w.rows &&
+          dx.columns == w.columns && a.columns == w.columns && dx.rows == dz.rows &&
+          a.rows == dz.rows);
   return (w.terms == 2 ? backward<2> : backward<1>)(dz, w, a, dx, stream);
 }
 
 cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
                                 int count, cudaStream_t stream) {
-  if (!valid_batch(batch) || !layers || count < 1 || count > MAX_PRODUCTS)
-    return cudaErrorInvalidValue;
+  REQUIRE(valid_batch(batch) && layers && count >= 1 && count <= MAX_PRODUCTS);
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
     const WideUpdate &l = layers[i];
-    if (!valid_fp16_terms(terms) || !valid_weights(l.w, terms) || !valid_planes(l.dz, terms) ||
-        !valid_input(l.x, terms) || !valid_update(l.at) || l.at.in != l.w.columns ||
-        l.at.out != l.w.rows || l.x.columns != l.w.columns || l.dz.columns != l.w.rows ||
-        l.x.rows != l.dz.rows)
-      return cudaErrorInvalidValue;
+    REQUIRE(valid_fp16_terms(terms) && valid_weights(l.w, terms) && valid_planes(l.dz, terms) &&
+            valid_input(l.x, terms) && valid_update(l.at) && l.at.in == l.w.columns &&
+            l.at.out == l.w.rows && l.x.columns == l.w.columns && l.dz.columns == l.w.rows &&
+            l.x.rows == l.dz.rows);
   }
   return (terms == 2 ? updates<2> : updates<1>)(batch, rule, layers, count, stream);
 }

@@ -66,13 +66,13 @@ __global__ void __launch_bounds__(FMA_THREADS)
 } // namespace
 
 cudaError_t launch_nothing(int blocks, int threads, cudaStream_t stream) {
-  if (blocks < 1 || threads < 1 || threads > 1024) return cudaErrorInvalidValue;
+  REQUIRE(blocks >= 1 && threads >= 1 && threads <= 1024);
   nothing<<<blocks, threads, 0, stream>>>();
   return launched();
 }
 
 cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream) {
-  if (blocks < 1 || count < 0) return cudaErrorInvalidValue;
+  REQUIRE(blocks >= 1 && count >= 0);
   void *arguments[] = {&count};
   return launched(cudaLaunchCooperativeKernel((const void *)barriers, dim3(blocks),
                                               dim3(BARRIER_THREADS), arguments, 0, stream));
@@ -80,14 +80,14 @@ cudaError_t launch_barriers(int blocks, int count, cudaStream_t stream) {
 
 cudaError_t launch_ping_pong(void *d_mail, uint32_t first_stamp, int round_trips,
                              cudaStream_t stream) {
-  if (!d_mail || first_stamp == 0 || round_trips < 0) return cudaErrorInvalidValue;
+  REQUIRE(d_mail && first_stamp != 0 && round_trips >= 0);
   void *arguments[] = {&d_mail, &first_stamp, &round_trips};
   return launched(
       cudaLaunchCooperativeKernel((const void *)ping_pong, dim3(2), dim3(1), arguments, 0, stream));
 }
 
 cudaError_t launch_fma(float *d_out, int blocks, int rounds, cudaStream_t stream) {
-  if (!d_out || blocks < 1 || rounds < 0) return cudaErrorInvalidValue;
+  REQUIRE(d_out && blocks >= 1 && rounds >= 0);
   multiply_adds<<<blocks, FMA_THREADS, 0, stream>>>(d_out, -0.9999f, 1.0f, rounds);
   return launched();
 }
