@@ -195,8 +195,7 @@ template <class Shared> struct MatrixBlock : Team {
     unrolled (k, DEPTH) {
       constexpr int SUMS = DEPTH == 1 ? 3 : 1;
       float g[SUMS][2][4] = {};
-#pragma unroll
-      for (int rows = 0; rows < ROWS; rows += 16) {
+      unrolled_by (rows, ROWS, 16) {
         uint32_t b[4]; /* inputs 0..7 of the k-step: b[0], b[1]; 8..15: b[2], b[3] */
         ldmatrix_x4_trans(b, &x[rows + l / 8 % 2 * 8 + l % 8][k_step(k) * 16 + l / 16 * 8]);
         unrolled (i, 3) {

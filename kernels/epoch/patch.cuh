@@ -94,8 +94,7 @@ template <class Shared> struct PatchTeam : UpdatingTeam {
     const int l = threadIdx.x % 32;
     const int value = min(l % 8, 5); /* of 8 columns the last two are nobody's */
     float sum[3][2][4] = {};         /* of products of 2^-16, of 2^-8, of 1 */
-#pragma unroll
-    for (int rows = 0; rows < ROWS; rows += 32) {
+    unrolled_by (rows, ROWS, 32) {
       uint32_t b[3][4]; /* of 16 rows: b[0], b[1]; of the next: b[2], b[3] */
       unrolled (i, 3) ldmatrix_x4(b[i], &shared.dz2_terms[warp()][i][value][rows + l / 8 * 8]);
       unrolled (half, 2) {

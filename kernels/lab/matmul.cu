@@ -119,8 +119,7 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
-#pragma unroll
-  for (int i = 0; i < HIGH * WIDE; i += THREADS) {
+  unrolled_by (i, HIGH * WIDE, THREADS) {
     const int r = (threadIdx.x + i) / WIDE, c = (threadIdx.x + i) % WIDE;
     to[r][c] = row + r < rows && column + c < columns ? x[(int64_t)(row + r) * columns + column + c]
                                                       : 0.0f;

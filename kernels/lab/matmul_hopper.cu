@@ -61,8 +61,7 @@ template <int COUNT>
 __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
   unrolled (r, 2)
-#pragma unroll
-    for (int j = 0; j < COUNT / 4; j += 2) {
+    unrolled_by (j, COUNT / 4, 2) {
       const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
@@ -149,8 +148,7 @@ template <bool SWIZZLED> struct FromRegisters {
     return reinterpret_cast<const __nv_bfloat16 *>(patch + row * 128 + word * 16);
   }
   __device__ void multiply(const Stages &stages, int s) {
-#pragma unroll
-    for (int k = 0; k < PATCH; k += 16)
+    unrolled_by (k, PATCH, 16)
       tile.multiply(
           [&](int row, int column) {
             return at(stages.a[s][row / PATCH], row % PATCH, k + column);

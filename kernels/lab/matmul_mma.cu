@@ -33,8 +33,7 @@ __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corn
 
 /* The sums of one slab. */
 [[maybe_unused]] __device__ void multiply_slab(WarpTile &tile, const Slab &slab) {
-#pragma unroll
-  for (int k = 0; k < BK; k += 16)
+  unrolled_by (k, BK, 16)
     tile.multiply([&](int row, int column) { return &slab.a[row][k + column]; },
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }

@@ -50,8 +50,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   /* Queues the next slabs as one group, with zeros, which add nothing, where the matrices have
      ended. */
   __device__ void next(float *to) {
-#pragma unroll
-    for (int e = 0; e < BK; e += OCTET)
+    unrolled_by (e, BK, OCTET)
       unrolled (r, ROWS)
         copy_async<1>(to + (eighth + e) * PITCH + row + r * ROWS_AT_ONCE, slab_a + from_a[r] + e,
                       k + (WHOLE ? 0 : eighth + e) < p.k &&

@@ -30,8 +30,7 @@ using Corner = LabCorner<int>;
 /* Loads COUNT floats from shared memory, a multiple of 4: quads, each `gap` floats after the one
    before. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
-#pragma unroll
-  for (int q = 0; q < COUNT; q += 4) {
+  unrolled_by (q, COUNT, 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
     unrolled (i, 4) to[q + i] = v.value[i];
   }

@@ -321,8 +321,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   const int warp = threadIdx.x / 32, e = threadIdx.x % 32 / 8, k_of_lane = threadIdx.x % 8;
   float sum[SIDE][SIDE] = {};
   for (int k0 = 0; k0 < d; k0 += SLAB) {
-#pragma unroll
-    for (int group = 0; group < TILE; group += 32) {
+    unrolled_by (group, TILE, 32) {
       const int position = group + 4 * warp + e, vector = vector_at(position);
       a[k_of_lane][position] = element(d_x, n, d, tile.i * TILE + vector, k0 + k_of_lane);
       b[k_of_lane][position] = element(d_x, n, d, tile.j * TILE + vector, k0 + k_of_lane);

@@ -34,8 +34,7 @@ struct BiasRelu {
                                 const PrefetchedSegment &bias) const {
     unrolled (e, SEGMENT) value.value[e] = finish(value.value[e], bias.value[e]);
     if (dropout.share > 0.0f)
-#pragma unroll
-      for (int q = 0; q < SEGMENT; q += 4) {
+      unrolled_by (q, SEGMENT, 4) {
         const RandomWords four = words(row, (column + q) / 4);
         unrolled (e, 4) value.value[q + e] = drop(value.value[q + e], four.word[e]);
       }

@@ -264,8 +264,7 @@ struct FloatCores {
     }
     __device__ void multiply(int d, float (&piece)[2][4]) {
       __syncwarp(); /* all lanes have stored */
-#pragma unroll
-      for (int k = 0; k < 16; k += STEP) {
+      unrolled_by (k, 16, STEP) {
         Fragment<true, A> x;
         Fragment<false, B> y;
         load<WarpSlab<A>>(slabs + d * SLAB, 0, k, x);

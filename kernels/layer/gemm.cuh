@@ -290,8 +290,7 @@ struct Floats {
 __device__ inline Floats load_segment(const float *p, int count, bool vector) {
   Floats f = {};
   if (vector && count >= SEGMENT) {
-#pragma unroll
-    for (int q = 0; q < SEGMENT; q += 4) {
+    unrolled_by (q, SEGMENT, 4) {
       float quad[4];
       load_vector(p + q, quad);
       unrolled (e, 4) f.value[q + e] = quad[e];
@@ -305,8 +304,7 @@ __device__ inline Floats load_segment(const float *p, int count, bool vector) {
 
 __device__ inline void store_segment(float *p, const Floats &f, int count, bool vector) {
   if (vector && count >= SEGMENT) {
-#pragma unroll
-    for (int q = 0; q < SEGMENT; q += 4)
+    unrolled_by (q, SEGMENT, 4)
       *reinterpret_cast<float4 *>(p + q) = {f.value[q], f.value[q + 1], f.value[q + 2],
                                             f.value[q + 3]};
   } else {
@@ -373,8 +371,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
     /* Multiply: STEP of k at a time, every pair of the warp's fragments. */
-#pragma unroll
-    for (int k = 0; k < Shape::DEPTH; k += Arithmetic::STEP) {
+    unrolled_by (k, Shape::DEPTH, Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
       unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
       unrolled (r, DOWN) {

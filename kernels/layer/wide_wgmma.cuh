@@ -339,8 +339,7 @@ template <class Kind, class Schedule> struct Block {
       const int column = u.column + column_of_part(part);
       typename Epilogue::Prefetched prefetched[QUADS];
       prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
-#pragma unroll
-      for (int q = 0; q < QUADS; q += 2) {
+      unrolled_by (q, QUADS, 2) {
         __syncwarp(); /* the piece before has been read */
         unrolled (own, PARTS)
           if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);

@@ -53,10 +53,8 @@ __global__ void __launch_bounds__(FMA_THREADS)
   float chain[FMA_CHAINS];
   for (int c = 0; c < FMA_CHAINS; c++) chain[c] = static_cast<float>(threadIdx.x + c);
   for (int r = 0; r < rounds; r++) {
-#pragma unroll
-    for (int s = 0; s < FMA_STEPS; s++)
-#pragma unroll
-      for (int c = 0; c < FMA_CHAINS; c++) chain[c] = fmaf(chain[c], x, y);
+    unrolled (s, FMA_STEPS)
+      unrolled (c, FMA_CHAINS) chain[c] = fmaf(chain[c], x, y);
   }
   float sum = 0.0f;
   for (int c = 0; c < FMA_CHAINS; c++) sum += chain[c];
