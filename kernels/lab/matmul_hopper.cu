@@ -99,8 +99,8 @@ struct Shape : Slabs<TYPE_, TERMS_, BN_, DEPTH_> {
   static_assert(STAGES >= 2, "one is filled while one is multiplied");
 };
 
-/* One slab: 64 rows of A by all of B. Term by term, the smallest products first: of two terms lo hi
-   and hi lo, then hi hi; float32 would not show lo lo. */
+/* One slab: 64 rows of A by all of B. Of two terms lo hi and hi lo come first, then hi hi; float32
+   would not show lo lo. */
 template <class S, class Ring>
 __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, int group) {
   constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
@@ -109,14 +109,12 @@ __device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, 
   start_multiplying();
 #pragma unroll
   for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
-#pragma unroll
-    for (int order = S::TERMS - 1; order >= 0; order--)
-#pragma unroll
-      for (int i = 0; i <= order; i++)
-        if constexpr (S::BN == 256)
-          multiply_256<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
-        else
-          multiply_128<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + (order - i) * B_TERM);
+    each_product<S::TERMS>([&](int i, int j) {
+      if constexpr (S::BN == 256)
+        multiply_256<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + j * B_TERM);
+      else
+        multiply_128<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + j * B_TERM);
+    });
   close_group();
 }
 

@@ -110,19 +110,14 @@ struct TensorCores {
         ldmatrix_x4_trans(out.words[term], at + term * Slab::PLANE);
   }
 
-  /* Term by term, the smallest products first. Products smaller than the last term of the longer
-     operand are left out. */
   template <class A, class B>
   static __device__ void multiply(float (&piece)[2][4], const Fragment<true, A> &a,
                                   const Fragment<false, B> &b) {
-#pragma unroll
-    for (int order = (A::TERMS > B::TERMS ? A::TERMS : B::TERMS) - 1; order >= 0; order--)
-      unrolled (i, A::TERMS)
-        unrolled (j, B::TERMS)
-          if (i + j == order) {
-            mma_m16n8k16(piece[0], a.words[i], b.words[j][0], b.words[j][1]);
-            mma_m16n8k16(piece[1], a.words[i], b.words[j][2], b.words[j][3]);
-          }
+    each_product<(A::TERMS > B::TERMS ? A::TERMS : B::TERMS)>([&](int i, int j) {
+      if (i >= A::TERMS || j >= B::TERMS) return;
+      mma_m16n8k16(piece[0], a.words[i], b.words[j][0], b.words[j][1]);
+      mma_m16n8k16(piece[1], a.words[i], b.words[j][2], b.words[j][3]);
+    });
   }
 
   /* Splits into words in the tensor core's order: for A the halves of rows come first, for B the

@@ -164,17 +164,12 @@ __device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
     unrolled (j, ACROSS / 2) {
       uint32_t b[TERMS_B][4];
       unrolled (term, TERMS_B) from_b.load(j, step, term, b[term]);
-#pragma unroll
-      for (int order = Kind::TERMS - 1; order >= 0; order--)
-#pragma unroll
-        for (int p = 0; p <= order; p++) {
-          const int q = order - p;
-          if (p >= TERMS_A || q >= TERMS_B) continue;
-          unrolled (half, 2)
-            unrolled (i, DOWN)
-              mma_m16n8k16_fp16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half],
-                                b[q][2 * half + 1]);
-        }
+      each_product<Kind::TERMS>([&](int p, int q) {
+        if (p >= TERMS_A || q >= TERMS_B) return;
+        unrolled (half, 2)
+          unrolled (i, DOWN)
+            mma_m16n8k16_fp16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
+      });
     }
   }
 }

@@ -248,20 +248,16 @@ template <class Kind, class Schedule> struct Block {
     constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
     start_multiplying();
     unrolled (step, BLOCK / 16) {
-#pragma unroll
-      for (int order = TERMS - 1; order >= 0; order--)
-#pragma unroll
-        for (int i = 0; i <= order; i++) {
-          const int j = order - i;
-          if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) continue;
-          const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
-          if constexpr (TURNS) {
-            multiply_128<FP16, Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
-            multiply_128<FP16, Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
-          } else {
-            multiply_256<FP16, Kind::A, Kind::B>(c.sum, term_a, term_b);
-          }
+      each_product<TERMS>([&](int i, int j) {
+        if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) return;
+        const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
+        if constexpr (TURNS) {
+          multiply_128<FP16, Kind::A, Kind::B, 0>(c.sum, term_a, term_b);
+          multiply_128<FP16, Kind::A, Kind::B, 64>(c.sum, term_a + HALF_A, term_b);
+        } else {
+          multiply_256<FP16, Kind::A, Kind::B>(c.sum, term_a, term_b);
         }
+      });
       a += NEXT_16_K<Kind::A>;
       b += NEXT_16_K<Kind::B>;
     }
