@@ -40,9 +40,9 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* The point is the offset in bytes, a multiple of the word. */
 template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
-  const int64_t count = call->size.dim[0], words = count / WIDTH;
+  const int64_t words = call->size.dim[0] / WIDTH;
   const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
-  return lab_map(call, shifted<WIDTH>, lab_blocks(count, BLOCK * WIDTH), BLOCK, count, offset);
+  return lab_map(call, shifted<WIDTH>, lab_grid(call, BLOCK * WIDTH), BLOCK, offset);
 }
 
 template <int WIDTH> double shifted_sectors(const LabCall *call) {
@@ -64,9 +64,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* The point is the stride in words. */
 template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
-  const int64_t count = call->size.dim[0], stride = call->point;
-  return lab_map(call, strided<WIDTH>, dim3(lab_blocks(count, BLOCK * WIDTH * stride), stride),
-                 BLOCK, count);
+  const int64_t stride = call->point;
+  return lab_map(call, strided<WIDTH>, dim3(lab_grid(call, BLOCK * WIDTH * stride), stride), BLOCK);
 }
 
 /* As words are aligned to their size, a lane never needs two sectors. */
@@ -98,8 +97,7 @@ __global__ void __launch_bounds__(1024)
 template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
   const int64_t block = std::min<int64_t>(call->point, 1024);
   return lab_map(call, in_flight<LOADS>,
-                 lab_resident_grid(call, block * LOADS, call->point / block), block,
-                 call->size.dim[0], 0);
+                 lab_resident_grid(call, block * LOADS, call->point / block), block, 0);
 }
 
 template <int LOADS> double kilobytes_in_flight(const LabCall *call) {
@@ -181,8 +179,8 @@ const LabTopic lab_copy_patterns = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {{{1 << 28, 1, 1}}},
-    .tested = {{100000, 1, 1}},
+    .sizes = {lab_size(1 << 28)},
+    .tested = lab_size(100000),
     .predicted_name = "sectors per request; for loads, KB in flight per multiprocessor",
     .point_name = "offset, bytes; stride, words; threads per multiprocessor; streams",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",

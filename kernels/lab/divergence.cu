@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_map(call, KERNEL, lab_grid(call, BLOCK), BLOCK, call->size.dim[0], parameters,
-                 MORE...);
+  return lab_map(call, KERNEL, lab_grid(call, BLOCK), BLOCK, parameters, MORE...);
 }
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
@@ -130,8 +129,8 @@ const LabTopic lab_divergence = {"divergence",
                                  "elements",
                                  LAB_GFLOP_PER_S,
                                  LAB_LADDER,
-                                 .sizes = {{{1 << 21, 1, 1}}},
-                                 .tested = {{3000, 1, 1}},
+                                 .sizes = {lab_size(1 << 21)},
+                                 .tested = lab_size(3000),
                                  .refuse = lab_refuse_grid<BLOCK>,
                                  .predicted_name = "paths per warp",
                                  .measured_name = "x same",

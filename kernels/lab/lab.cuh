@@ -21,6 +21,10 @@
 /* The name and the arrays of a topic's only problem: one float32 array in, one out. */
 #define LAB_FLOATS "", {LAB_FLOAT32}, LAB_FLOAT32
 
+constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1) {
+  return {{first, second, third}};
+}
+
 /* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
    arguments are converted to what the kernel takes. */
 template <class... Taken, class... Given>
@@ -40,14 +44,15 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   return cudaGetLastError();
 }
 
-/* Launches a kernel that takes the first input, the output and `more`, and no dynamic shared
-   memory. */
+/* Launches a kernel that takes the first input, the output, the outermost dimension and `more`, and
+   no dynamic shared memory. */
 template <class Kernel, class... More>
 cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, More... more) {
-  return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, more...);
+  return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, call->size.dim[0],
+                    more...);
 }
 
-/* The same for a kernel that takes two inputs, the output, their length and `more`. */
+/* The same for a kernel that takes two inputs. */
 template <class Kernel, class... More>
 cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int block, More... more) {
   return lab_launch(call, kernel, blocks, block, 0, call->d_in[0], call->d_in[1], call->d_out,

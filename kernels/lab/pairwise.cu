@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(PAIR_BLOCK)
 
 template <bool POWER> cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_map(call, thread_a_pair<POWER>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK, n,
+  return lab_map(call, thread_a_pair<POWER>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK,
                  call->size.dim[1], 2.0f);
 }
 
@@ -227,9 +227,8 @@ unsigned triangle(int64_t tiles) {
 /* Launches KERNEL with a block of THREADS for each tile of SIDE x SIDE pairs of the triangle. */
 template <void (*KERNEL)(const float *, float *, int, int, int), int SIDE, int THREADS>
 cudaError_t launch_tiles(const LabCall *call) {
-  const int64_t n = call->size.dim[0];
-  const unsigned tiles = lab_blocks(n, SIDE);
-  return lab_map(call, KERNEL, triangle(tiles), THREADS, n, call->size.dim[1], tiles);
+  const unsigned tiles = lab_grid(call, SIDE);
+  return lab_map(call, KERNEL, triangle(tiles), THREADS, call->size.dim[1], tiles);
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
@@ -667,8 +666,8 @@ const LabTopic lab_pairwise = {
     "vectors x elements",
     LAB_GFLOP_PER_S,
     LAB_LADDER,
-    .sizes = {{{16384, 300, 1}}, {{4096, 300, 1}}, {{65536, 16, 1}}},
-    .tested = {{300, 70, 1}},
+    .sizes = {lab_size(16384, 300), lab_size(4096, 300), lab_size(65536, 16)},
+    .tested = lab_size(300, 70),
     .refuse = refuse,
     .count = count,
     .predicted_name = "loads per term; of entropy, bytes of the matrix per pair",

@@ -194,8 +194,9 @@ __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
 }
 
 template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(const LabCall *call) {
-  return lab_map(call, passes_kernel<Walk, Reduce, ROWS>, lab_grid(call, ROWS),
-                 ROWS == 1 ? THREADS : ROWS, call->size.dim[1], call->size.dim[0]);
+  return lab_launch(call, passes_kernel<Walk, Reduce, ROWS>, lab_grid(call, ROWS),
+                    ROWS == 1 ? THREADS : ROWS, 0, call->d_in[0], call->d_out, call->size.dim[1],
+                    call->size.dim[0]);
 }
 
 /* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
@@ -316,7 +317,7 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   return with_shape(call->size.dim[1], [&](auto shape) {
     using S = decltype(shape);
     return lab_map(call, registers_kernel<S, Method>, lab_grid(call, S::ROWS), S::BLOCK,
-                   call->size.dim[0], call->size.dim[1]);
+                   call->size.dim[1]);
   });
 }
 
@@ -422,15 +423,11 @@ const LabTopic lab_softmax = {"softmax",
                               "rows x width",
                               LAB_GB_PER_S,
                               LAB_LADDER,
-                              .sizes = {{{1 << 17, 1 << 10, 1}},
-                                        {{1 << 20, 128, 1}},
-                                        {{1 << 18, 512, 1}},
-                                        {{1 << 16, 2048, 1}},
-                                        {{1 << 15, 4096, 1}},
-                                        {{1 << 14, 8192, 1}},
-                                        {{1 << 13, 16384, 1}},
-                                        {{1 << 12, 32768, 1}}},
-                              .tested = {{40, MAX_WIDTH, 1}},
+                              .sizes = {lab_size(1 << 17, 1 << 10), lab_size(1 << 20, 128),
+                                        lab_size(1 << 18, 512), lab_size(1 << 16, 2048),
+                                        lab_size(1 << 15, 4096), lab_size(1 << 14, 8192),
+                                        lab_size(1 << 13, 16384), lab_size(1 << 12, 32768)},
+                              .tested = lab_size(40, MAX_WIDTH),
                               .refuse = refuse,
                               .predicted_name = "sectors, x least",
                               .metric = "l1tex__t_sectors.sum",

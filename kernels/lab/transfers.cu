@@ -357,8 +357,8 @@ const LabTopic lab_transfers = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {{{1 << 26, 1, 1}}}, /* 256 MiB each way */
-    .tested = {{1000003, 1, 1}},
+    .sizes = {lab_size(1 << 26)}, /* 256 MiB each way */
+    .tested = lab_size(1000003),
     .on_host = true,
     .predicted_name = "% of perfect",
     .measured_name = "% of perfect",

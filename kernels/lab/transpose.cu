@@ -28,8 +28,9 @@ using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int
 /* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
 template <Kernel KERNEL, int HEIGHT, int WIDTH, int X, int Y = 1>
 cudaError_t launch(const LabCall *call) {
-  const int64_t rows = call->size.dim[0], columns = call->size.dim[1];
-  return lab_map(call, KERNEL, lab_tiles<HEIGHT, WIDTH>(rows, columns), dim3(X, Y), rows, columns);
+  const int64_t columns = call->size.dim[1];
+  return lab_map(call, KERNEL, lab_tiles<HEIGHT, WIDTH>(call->size.dim[0], columns), dim3(X, Y),
+                 columns);
 }
 
 /* ---- 1, 2. one thread, one thread per row -------------------------------------------------------
@@ -205,12 +206,9 @@ const LabTopic lab_transpose = {
     "rows x columns",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {{{8192, 8192, 1}},
-              {{1024, 1024, 1}},
-              {{2048, 2048, 1}},
-              {{4096, 4096, 1}},
-              {{16384, 16384, 1}}},
-    .tested = {{300, 300, 1}},
+    .sizes = {lab_size(8192, 8192), lab_size(1024, 1024), lab_size(2048, 2048),
+              lab_size(4096, 4096), lab_size(16384, 16384)},
+    .tested = lab_size(300, 300),
     .predicted_name = "turns of the banks",
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     .metric_name = "bank conflicts of loads"};

@@ -217,8 +217,8 @@ const LabTopic lab_vector = {
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {{{1 << 28, 1, 1}}, {{1 << 20, 1, 1}}, {{1 << 24, 1, 1}}},
-    .tested = {{100000, 1, 1}},
+    .sizes = {lab_size(1 << 28), lab_size(1 << 20), lab_size(1 << 24)},
+    .tested = lab_size(100000),
     .predicted_name = "sectors per request",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
     .metric_name = "sectors per store"};
