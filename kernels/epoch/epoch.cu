@@ -50,7 +50,7 @@ namespace epoch {
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
 /* Trains on all steps of the job. Grid: plan.blocks, one per multiprocessor, all resident at once.
-   Block: find_layout() says which role it has, and of what. Warps: the teams of the role. */
+   Block: its BlockLayout says which role it has, and of what. Warps: the teams of the role. */
 template <int QUADS, int DEPTH>
 __global__ void __launch_bounds__(THREADS, 1)
     epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   for (size_t i = threadIdx.x; i < sizeof(Block) / 4; i += THREADS)
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
-  if (threadIdx.x == 0) s.layout = find_layout<QUADS>(plan, static_cast<Packet *>(job.d_mail));
+  if (threadIdx.x == 0)
+    s.layout = BlockLayout(plan, static_cast<Packet *>(job.d_mail), OWNERS<QUADS>);
   WITH_STAMPS(if (threadIdx.x == 0) s.stamps = stamps, take_anchor(stamps, 0);)
   __syncthreads();
   const int thread = threadIdx.x;

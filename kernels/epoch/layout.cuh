@@ -112,6 +112,9 @@ struct BlockLayout {
   int by_hidden;                       /* divisor */
   int z1_size, dz1_size, records_size; /* packets of one of the two buffers */
   Packet *z1, *z2, *dz1, *records, *p;
+
+  BlockLayout() = default;
+  __device__ BlockLayout(const EpochPlan &plan, Packet *mail, int owners);
 };
 
 template <int QUADS> struct RowShared {
@@ -188,52 +191,46 @@ __host__ __device__ inline size_t group_mail(const MailSizes &s) {
   return 2 * (s.z1 + s.dz1 + ROWS * s.record) + s.p;
 }
 
-/* Returns how many packets of a row of P a block updates: those of a tile are shared by its row
-   blocks. */
-template <int QUADS> __device__ inline int share_of(const EpochPlan &plan) {
-  return ceil_div(packets_of(plan.shape.hidden2), OWNERS<QUADS> / plan.tiles);
-}
-
-template <int QUADS>
-__device__ inline BlockLayout find_layout(const EpochPlan &plan, Packet *mail) {
-  BlockLayout layout = {};
-  const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * OWNERS<QUADS>;
+/* Returns what this block has. owners: row blocks of a group. */
+__device__ inline BlockLayout::BlockLayout(const EpochPlan &plan, Packet *mail, int owners)
+    : BlockLayout() {
+  const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * owners;
   const MailSizes s = mail_sizes(plan);
-  layout.is_row_block = (int)blockIdx.x < row_blocks;
-  layout.hidden_packets = packets_of(plan.shape.hidden2);
-  if (layout.is_row_block) {
-    layout.group = blockIdx.x / OWNERS<QUADS>;
-    layout.block = blockIdx.x % OWNERS<QUADS>;
-    layout.tile = layout.block % plan.tiles;
-    layout.split = layout.block / plan.tiles;
-    layout.first_packet = min(layout.split * share_of<QUADS>(plan), layout.hidden_packets);
-    if (layout.split < OWNERS<QUADS> / plan.tiles)
-      layout.share = min(share_of<QUADS>(plan), layout.hidden_packets - layout.first_packet);
+  is_row_block = (int)blockIdx.x < row_blocks;
+  hidden_packets = packets_of(plan.shape.hidden2);
+  if (is_row_block) {
+    group = blockIdx.x / owners;
+    block = blockIdx.x % owners;
+    tile = block % plan.tiles;
+    split = block / plan.tiles;
+    /* a row of P is shared by the row blocks of a tile */
+    const int most = ceil_div(hidden_packets, owners / plan.tiles);
+    first_packet = min(split * most, hidden_packets);
+    if (split < owners / plan.tiles) share = min(most, hidden_packets - first_packet);
   } else {
-    const int block = (int)blockIdx.x - row_blocks;
-    layout.split = block % plan.splits;
-    layout.tile = 2 * plan.depth * (block / plan.splits % plan.sets);
-    layout.group = block / plan.splits / plan.sets;
-    layout.first_step = layout.split * all_steps / plan.splits;
-    layout.steps = (layout.split + 1) * all_steps / plan.splits - layout.first_step;
+    const int unit = (int)blockIdx.x - row_blocks;
+    split = unit % plan.splits;
+    tile = 2 * plan.depth * (unit / plan.splits % plan.sets);
+    group = unit / plan.splits / plan.sets;
+    first_step = split * all_steps / plan.splits;
+    steps = (split + 1) * all_steps / plan.splits - first_step;
   }
-  layout.neurons = plan.tiles * TILE;
-  layout.class_packets = packets_of(plan.shape.classes);
-  layout.neuron_packets = plan.tiles * TILE_PACKETS;
-  layout.p_rows = layout.neurons + 1 + plan.shape.classes;
-  layout.first_dz2 = layout.neuron_packets;
-  layout.first_h2 = layout.first_dz2 + layout.hidden_packets;
-  layout.first_dz3 = layout.first_h2 + layout.hidden_packets;
-  layout.by_hidden = divisor_of(layout.hidden_packets);
-  layout.z1_size = (int)s.z1;
-  layout.dz1_size = (int)s.dz1;
-  layout.records_size = (int)(ROWS * s.record);
-  layout.z2 = mail;
-  layout.z1 = mail + s.z2 + layout.group * group_mail(s);
-  layout.dz1 = layout.z1 + 2 * s.z1;
-  layout.records = layout.dz1 + 2 * s.dz1;
-  layout.p = layout.records + 2 * ROWS * s.record;
-  return layout;
+  neurons = plan.tiles * TILE;
+  class_packets = packets_of(plan.shape.classes);
+  neuron_packets = plan.tiles * TILE_PACKETS;
+  p_rows = neurons + 1 + plan.shape.classes;
+  first_dz2 = neuron_packets;
+  first_h2 = first_dz2 + hidden_packets;
+  first_dz3 = first_h2 + hidden_packets;
+  by_hidden = divisor_of(hidden_packets);
+  z1_size = (int)s.z1;
+  dz1_size = (int)s.dz1;
+  records_size = (int)(ROWS * s.record);
+  z2 = mail;
+  z1 = mail + s.z2 + group * group_mail(s);
+  dz1 = z1 + 2 * s.z1;
+  records = dz1 + 2 * s.dz1;
+  p = records + 2 * ROWS * s.record;
 }
 
 /* Returns the buffer, 0 or 1, of the step with this stamp. */
