@@ -136,44 +136,6 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* A lane's part of its warp's quarter, pieces of 16 x 8: what mma_m16n8k16() says. */
-template <class Tile> struct Accumulators {
-  static constexpr int DOWN = Tile::WARP_SIDE / 16, ACROSS = Tile::WARP_SIDE / 8;
-  float sum[DOWN][ACROSS][4];
-};
-
-/* Return the first row and column of a warp's quarter, in the tile. */
-template <class Tile> __device__ int warp_row() {
-  return threadIdx.x / 64 * Tile::WARP_SIDE;
-}
-template <class Tile> __device__ int warp_column() {
-  return threadIdx.x / 32 % 2 * Tile::WARP_SIDE;
-}
-
-/* Multiplies one stage: of 16 k term by term, the smallest products first. */
-template <class Kind, class Tile, int TERMS_A, int TERMS_B>
-__device__ void multiply_stage(Accumulators<Tile> &c, uint32_t stage) {
-  constexpr int DOWN = Accumulators<Tile>::DOWN, ACROSS = Accumulators<Tile>::ACROSS;
-  const Fragments<Kind::A, true, Tile::SIDE> from_a(stage, warp_row<Tile>());
-  const Fragments<Kind::B, false, Tile::SIDE> from_b(stage + Kind::TERMS * Tile::TERM_BYTES,
-                                                     warp_column<Tile>());
-  unrolled (step, DEPTH / 16) {
-    uint32_t a[TERMS_A][DOWN][4];
-    unrolled (term, TERMS_A)
-      unrolled (i, DOWN) from_a.load(i, step, term, a[term][i]);
-    unrolled (j, ACROSS / 2) {
-      uint32_t b[TERMS_B][4];
-      unrolled (term, TERMS_B) from_b.load(j, step, term, b[term]);
-      each_product<Kind::TERMS>([&](int p, int q) {
-        if (p >= TERMS_A || q >= TERMS_B) return;
-        unrolled (half, 2)
-          unrolled (i, DOWN)
-            mma_m16n8k16_fp16(c.sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
-      });
-    }
-  }
-}
-
 /* Waits for the oldest of the `stages` - 1 groups in flight. */
 __device__ inline void await_oldest(int stages) {
   if (stages == 2)
@@ -184,77 +146,110 @@ __device__ inline void await_oldest(int stages) {
     await_groups<MOST_STAGES - 2>();
 }
 
-/* Computes the sums of a tile. */
-template <class Kind, class Tile, int TERMS_A, int TERMS_B>
-__device__ void multiply_tile(Accumulators<Tile> &c, const Product &p, int row, int column,
-                              int stages, uint32_t ring) {
-  constexpr int TERMS = Kind::TERMS, BYTES = STAGE_BYTES<TERMS, Tile>;
-  Copies<Kind::A, Tile::SIDE> copies_a(p.a, row);
-  Copies<Kind::B, Tile::SIDE> copies_b(p.b, column);
-  const int blocks = ceil_div(p.k, DEPTH);
-  const uint32_t end = ring + stages * BYTES;
-  const auto copy = [&](int block, uint32_t to) {
-    if (block < blocks) {
-      copies_a.start(p.a, TERMS_A, p.m, p.k, to);
-      copies_b.start(p.b, TERMS_B, p.n, p.k, to + TERMS * Tile::TERM_BYTES);
-    }
-    close_copies();
-  };
-  uint32_t filled = ring, free = ring;
-  for (int block = 0; block < stages - 1; block++, free += BYTES) copy(block, free);
-#pragma unroll 1
-  for (int block = 0; block < blocks; block++) {
-    await_oldest(stages); /* this thread's part of the stage is here */
-    __syncthreads();      /* everyone's; and nobody reads the stage before it any more */
-    copy(block + stages - 1, free);
-    multiply_stage<Kind, Tile, TERMS_A, TERMS_B>(c, filled);
-    free = filled;
-    filled = filled + BYTES == end ? ring : filled + BYTES;
+/* A warp's quarter of a tile. */
+template <class Kind, class Tile> struct Quarter {
+  static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
+  static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
+  using Epilogue = typename Kind::Epilogue;
+  float sum[DOWN][ACROSS][4]; /* a lane's part, pieces of 16 x 8: what mma_m16n8k16() says */
+
+  /* Return the first row and column of a warp's quarter, in the tile. */
+  static __device__ int warp_row() {
+    return threadIdx.x / 64 * WIDTH;
   }
-  await_groups<0>();
-  __syncthreads(); /* the ring may be used for something else */
-}
+  static __device__ int warp_column() {
+    return threadIdx.x / 32 % 2 * WIDTH;
+  }
 
-/* ---- epilogues ------------------------------------------------------------------------------- */
-
-/* Finishes a warp's quarter, 16 rows at a time, through shared memory, so that a row is read and
-   written in bytes that lie together. A lane has QUADS of them, all in one column; what the
-   epilogue needs for them is in flight at once. FULL: nothing of the tile is out of bounds. Only
-   what names accumulators is there several times. */
-template <bool FULL, class Tile, class Epilogue>
-__device__ void finish_tile(const Accumulators<Tile> &c, const Epilogue &epilogue, const Product &p,
-                            int row, int column, float *piece) {
-  constexpr int WIDTH = Tile::WARP_SIDE, LANES = WIDTH / 4; /* of a row */
-  constexpr int QUADS = 16 * LANES / 32, DOWN = Accumulators<Tile>::DOWN;
-  const int lane = threadIdx.x % 32, at = lane % LANES * 4;
-  const Once once = epilogue.once().of(p);
-  column += at;
-#pragma unroll 1
-  for (int part = 0; part < DOWN; part++) {
-    int r[QUADS];
-    float last[QUADS];
-    typename Epilogue::Prefetched prefetched[QUADS];
-    unrolled (q, QUADS) {
-      r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
-      prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
-    }
-    __syncwarp(); /* the part before has been read */
-    unrolled (own, DOWN)
-      if (own == part)
-        unrolled (j, Accumulators<Tile>::ACROSS)
+  /* Multiplies one stage: of 16 k term by term, the smallest products first. */
+  template <int TERMS_A, int TERMS_B> __device__ void multiply_stage(uint32_t stage) {
+    const Fragments<Kind::A, true, SIDE> from_a(stage, warp_row());
+    const Fragments<Kind::B, false, SIDE> from_b(stage + TERMS * Tile::TERM_BYTES, warp_column());
+    unrolled (step, DEPTH / 16) {
+      uint32_t a[TERMS_A][DOWN][4];
+      unrolled (term, TERMS_A)
+        unrolled (i, DOWN) from_a.load(i, step, term, a[term][i]);
+      unrolled (j, ACROSS / 2) {
+        uint32_t b[TERMS_B][4];
+        unrolled (term, TERMS_B) from_b.load(j, step, term, b[term]);
+        each_product<TERMS>([&](int p, int q) {
+          if (p >= TERMS_A || q >= TERMS_B) return;
           unrolled (half, 2)
-            *reinterpret_cast<float2 *>(
-                piece + tile_at<WIDTH>(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)) = {
-                c.sum[own][j][2 * half], c.sum[own][j][2 * half + 1]};
-    __syncwarp();
-    unrolled (q, QUADS) {
-      const float4 v = *reinterpret_cast<const float4 *>(
-          piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
-      last[q] = finish_quad<FULL>(epilogue, p, r[q], column, v, prefetched[q], once);
+            unrolled (i, DOWN)
+              mma_m16n8k16_fp16(sum[i][2 * j + half], a[p][i], b[q][2 * half], b[q][2 * half + 1]);
+        });
+      }
     }
-    finish_last<FULL>(epilogue, p, r, column, last, once);
   }
-}
+
+  /* Computes the sums of a tile. */
+  template <int TERMS_A, int TERMS_B>
+  __device__ void multiply_tile(const Product &p, int row, int column, int stages, uint32_t ring) {
+    constexpr int BYTES = STAGE_BYTES<TERMS, Tile>;
+    Copies<Kind::A, SIDE> copies_a(p.a, row);
+    Copies<Kind::B, SIDE> copies_b(p.b, column);
+    const int blocks = ceil_div(p.k, DEPTH);
+    const uint32_t end = ring + stages * BYTES;
+    const auto copy = [&](int block, uint32_t to) {
+      if (block < blocks) {
+        copies_a.start(p.a, TERMS_A, p.m, p.k, to);
+        copies_b.start(p.b, TERMS_B, p.n, p.k, to + TERMS * Tile::TERM_BYTES);
+      }
+      close_copies();
+    };
+    uint32_t filled = ring, free = ring;
+    for (int block = 0; block < stages - 1; block++, free += BYTES) copy(block, free);
+#pragma unroll 1
+    for (int block = 0; block < blocks; block++) {
+      await_oldest(stages); /* this thread's part of the stage is here */
+      __syncthreads();      /* everyone's; and nobody reads the stage before it any more */
+      copy(block + stages - 1, free);
+      multiply_stage<TERMS_A, TERMS_B>(filled);
+      free = filled;
+      filled = filled + BYTES == end ? ring : filled + BYTES;
+    }
+    await_groups<0>();
+    __syncthreads(); /* the ring may be used for something else */
+  }
+
+  /* Finishes a warp's quarter, 16 rows at a time, through shared memory, so that a row is read and
+     written in bytes that lie together. A lane has QUADS of them, all in one column; what the
+     epilogue needs for them is in flight at once. FULL: nothing of the tile is out of bounds. Only
+     what names accumulators is there several times. */
+  template <bool FULL>
+  __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
+                              float *piece) const {
+    constexpr int LANES = WIDTH / 4, QUADS = 16 * LANES / 32; /* LANES: of a row */
+    const int lane = threadIdx.x % 32, at = lane % LANES * 4;
+    const Once once = epilogue.once().of(p);
+    column += at;
+#pragma unroll 1
+    for (int part = 0; part < DOWN; part++) {
+      int r[QUADS];
+      float last[QUADS];
+      typename Epilogue::Prefetched prefetched[QUADS];
+      unrolled (q, QUADS) {
+        r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
+        prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
+      }
+      __syncwarp(); /* the part before has been read */
+      unrolled (own, DOWN)
+        if (own == part)
+          unrolled (j, ACROSS)
+            unrolled (half, 2)
+              *reinterpret_cast<float2 *>(
+                  piece + tile_at<WIDTH>(lane / 4 + 8 * half, 8 * j + lane % 4 * 2)) = {
+                  sum[own][j][2 * half], sum[own][j][2 * half + 1]};
+      __syncwarp();
+      unrolled (q, QUADS) {
+        const float4 v = *reinterpret_cast<const float4 *>(
+            piece + tile_at<WIDTH>(lane / LANES + q * (32 / LANES), at));
+        last[q] = finish_quad<FULL>(epilogue, p, r[q], column, v, prefetched[q], once);
+      }
+      finish_last<FULL>(epilogue, p, r, column, last, once);
+    }
+  }
+};
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -279,19 +274,19 @@ __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
   const int row = at % p.tiles_down * Tile::SIDE, column = at / p.tiles_down * Tile::SIDE;
   pdl_wait();
   if (Kind::SKIPS && rows_of_all_ranks(batch) == 0) return;
-  Accumulators<Tile> c = {};
+  Quarter<Kind, Tile> c = {};
   const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared);
   if (Kind::HAS_PIXELS && p.pixels)
-    multiply_tile<Kind, Tile, Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
-        c, p, row, column, all.stages, ring);
+    c.template multiply_tile<Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
+        p, row, column, all.stages, ring);
   else
-    multiply_tile<Kind, Tile, TERMS, TERMS>(c, p, row, column, all.stages, ring);
+    c.template multiply_tile<TERMS, TERMS>(p, row, column, all.stages, ring);
   float *piece = reinterpret_cast<float *>(shared) + warp * 16 * Tile::WARP_SIDE;
-  const int own_row = row + warp_row<Tile>(), own_column = column + warp_column<Tile>();
+  const int own_row = row + c.warp_row(), own_column = column + c.warp_column();
   if (row + Tile::SIDE <= p.m && epilogue.is_full(column + Tile::SIDE))
-    finish_tile<true>(c, epilogue, p, own_row, own_column, piece);
+    c.template finish_tile<true>(epilogue, p, own_row, own_column, piece);
   else
-    finish_tile<false>(c, epilogue, p, own_row, own_column, piece);
+    c.template finish_tile<false>(epilogue, p, own_row, own_column, piece);
 #endif
 }
 
