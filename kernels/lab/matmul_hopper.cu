@@ -253,99 +253,103 @@ struct Part {
    the same time form a square, whose slabs are read from memory once and then from the L2 cache. */
 constexpr int BAND = 8;
 
-template <class S> __device__ Part part_of(const Job &p, int unit) {
-  const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
-  const int high = min(BAND, p.down - band), slabs = ceil_div(p.k, S::DEPTH);
-  Part part = {(band + in_band % high) * S::UNIT_ROWS, in_band / high * S::BN, 0, slabs};
-  if (S::SHARING == SHARE_B) part.row += rank_in_pair() * BM;
-  if (S::SHARING == SPLIT_K) {
-    const int half = ceil_div(slabs, 2);
-    part.first = rank_in_pair() * half;
-    part.slabs = rank_in_pair() == 0 ? half : slabs - half;
+template <class S> struct Block {
+  static constexpr int SUMS = S::BN / 2; /* of a thread */
+  const Job &p;
+  Ring<S> &ring;
+
+  __device__ Part part_of(int unit) const {
+    const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
+    const int high = min(BAND, p.down - band), slabs = ceil_div(p.k, S::DEPTH);
+    Part part = {(band + in_band % high) * S::UNIT_ROWS, in_band / high * S::BN, 0, slabs};
+    if (S::SHARING == SHARE_B) part.row += rank_in_pair() * BM;
+    if (S::SHARING == SPLIT_K) {
+      const int half = ceil_div(slabs, 2);
+      part.first = rank_in_pair() * half;
+      part.slabs = rank_in_pair() == 0 ? half : slabs - half;
+    }
+    return part;
   }
-  return part;
-}
 
-/* Calls work(part) for each of this block's units. */
-template <class S, class Work> __device__ void each_part(const Job &p, const Work &work) {
-  for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across; unit += gridDim.x / S::BLOCKS)
-    work(part_of<S>(p, unit));
-}
+  /* Calls work(part) for each of this block's units. */
+  template <class Work> __device__ void each_part(const Work &work) const {
+    for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across; unit += gridDim.x / S::BLOCKS)
+      work(part_of(unit));
+  }
 
-/* The producer is one thread. It copies ahead as far as there are free stages, over the ends of
-   tiles. */
-template <class S> __device__ void produce(const Job &p, Ring<S> &ring) {
-  unsigned position = 0;
-  each_part<S>(p, [&](const Part &part) {
-    for (int slab = 0; slab < part.slabs; slab++, position++) {
-      const int s = position % S::STAGES, k = (part.first + slab) * S::DEPTH;
-      barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
-      barrier_expect(&ring.filled[s], S::STAGE_BYTES);
-      for (int i = 0; i < S::A_PATCHES; i++)
-        copy_box(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
-      for (int i = 0; i < S::B_PATCHES; i++) {
-        constexpr int ACROSS = S::BN / PATCH;
-        const int column = part.column + i % ACROSS * PATCH;
-        if (S::SHARING != SHARE_B)
-          copy_box(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
-        else if (i % 2 == rank_in_pair())
-          copy_box_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+  /* The producer is one thread. It copies ahead as far as there are free stages, over the ends of
+     tiles. */
+  __device__ void produce() const {
+    unsigned position = 0;
+    each_part([&](const Part &part) {
+      for (int slab = 0; slab < part.slabs; slab++, position++) {
+        const int s = position % S::STAGES, k = (part.first + slab) * S::DEPTH;
+        barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
+        barrier_expect(&ring.filled[s], S::STAGE_BYTES);
+        for (int i = 0; i < S::A_PATCHES; i++)
+          copy_box(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
+        for (int i = 0; i < S::B_PATCHES; i++) {
+          constexpr int ACROSS = S::BN / PATCH;
+          const int column = part.column + i % ACROSS * PATCH;
+          if (S::SHARING != SHARE_B)
+            copy_box(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+          else if (i % 2 == rank_in_pair())
+            copy_box_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+        }
       }
-    }
-  });
-}
-
-/* The sums of a part, `slabs` slabs from `position` on. The tensor cores have one slab in work
-   while the next is handed to them. */
-template <class S>
-__device__ void multiply_part(float (&sum)[S::BN / 2], Ring<S> &ring, unsigned position, int slabs,
-                              int group) {
-  unrolled (i, S::BN / 2) sum[i] = 0.0f;
-#pragma unroll 1
-  for (int slab = 0; slab < slabs; slab++, position++) {
-    const int s = position % S::STAGES;
-    barrier_wait(&ring.filled[s], position / S::STAGES % 2);
-    multiply_slab<S>(sum, ring, s, group);
-    wait_for_groups<1>();
-    if (slab > 0) ring.release(position - 1);
+    });
   }
-  finish_multiplying(sum);
-  if (slabs > 0) ring.release(position - 1);
-}
 
-/* SPLIT_K: each block of the pair finishes one half of the tile, that of the warpgroup of its own
-   rank; the sums of its other warpgroup lie in shared memory for the other block. Both blocks add
-   the same two numbers, in either order. */
-template <class S> __device__ void add_halves(float (&sum)[S::BN / 2], Ring<S> &ring, int group) {
-  const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-  const int thread = threadIdx.x % GROUP, rank = rank_in_pair();
-  unrolled (i, S::BN / 8)
-    if (group != rank)
-      ring.exchange[i * GROUP + thread] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2],
-                                           sum[4 * i + 3]};
-  cluster.sync();
-  const float4 *from = cluster.map_shared_rank(ring.exchange, 1 - rank);
-  unrolled (i, S::BN / 8)
-    if (group == rank) {
-      const float4 v = from[i * GROUP + thread];
-      sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
+  /* The sums of a part, `slabs` slabs from `position` on. The tensor cores have one slab in work
+     while the next is handed to them. */
+  __device__ void multiply_part(float (&sum)[SUMS], unsigned position, int slabs, int group) const {
+    unrolled (i, SUMS) sum[i] = 0.0f;
+#pragma unroll 1
+    for (int slab = 0; slab < slabs; slab++, position++) {
+      const int s = position % S::STAGES;
+      barrier_wait(&ring.filled[s], position / S::STAGES % 2);
+      multiply_slab<S>(sum, ring, s, group);
+      wait_for_groups<1>();
+      if (slab > 0) ring.release(position - 1);
     }
-}
+    finish_multiplying(sum);
+    if (slabs > 0) ring.release(position - 1);
+  }
 
-/* A consumer multiplies its 64 rows of every tile of this block. */
-template <class S> __device__ void consume(const Job &p, Ring<S> &ring, int group) {
-  const float unscaled = p.d_scales ? 1 / (p.d_scales[0] * p.d_scales[1]) : 1.0f; /* exact */
-  unsigned position = 0;
-  each_part<S>(p, [&](const Part &part) {
-    float sum[S::BN / 2];
-    multiply_part<S>(sum, ring, position, part.slabs, group);
-    position += part.slabs;
-    if (S::SHARING == SPLIT_K) add_halves<S>(sum, ring, group);
-    unrolled (i, S::BN / 2) sum[i] *= unscaled;
-    if (S::SHARING != SPLIT_K || group == rank_in_pair())
-      store_sums(p, sum, part.row + group * PATCH, part.column);
-  });
-}
+  /* SPLIT_K: each block of the pair finishes one half of the tile, that of the warpgroup of its own
+     rank; the sums of its other warpgroup lie in shared memory for the other block. Both blocks add
+     the same two numbers, in either order. */
+  __device__ void add_halves(float (&sum)[SUMS], int group) const {
+    const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+    const int thread = threadIdx.x % GROUP, rank = rank_in_pair();
+    unrolled (i, SUMS / 4)
+      if (group != rank)
+        ring.exchange[i * GROUP + thread] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2],
+                                             sum[4 * i + 3]};
+    cluster.sync();
+    const float4 *from = cluster.map_shared_rank(ring.exchange, 1 - rank);
+    unrolled (i, SUMS / 4)
+      if (group == rank) {
+        const float4 v = from[i * GROUP + thread];
+        sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
+      }
+  }
+
+  /* A consumer multiplies its 64 rows of every tile of this block. */
+  __device__ void consume(int group) const {
+    const float unscaled = p.d_scales ? 1 / (p.d_scales[0] * p.d_scales[1]) : 1.0f; /* exact */
+    unsigned position = 0;
+    each_part([&](const Part &part) {
+      float sum[SUMS];
+      multiply_part(sum, position, part.slabs, group);
+      position += part.slabs;
+      if (S::SHARING == SPLIT_K) add_halves(sum, group);
+      unrolled (i, SUMS) sum[i] *= unscaled;
+      if (S::SHARING != SPLIT_K || group == rank_in_pair())
+        store_sums(p, sum, part.row + group * PATCH, part.column);
+    });
+  }
+};
 
 /* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
    other.
@@ -361,6 +365,7 @@ template <class S>
 __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
   Ring<S> &ring = *reinterpret_cast<Ring<S> *>(aligned_shared());
+  const Block<S> block = {p, ring};
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the same for a warp */
   if (threadIdx.x == 0) {
@@ -373,14 +378,14 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
     keep_registers<40>();
     if (threadIdx.x == 0) {
       writes_are_ready_to_copy();
-      produce<S>(p, ring);
+      block.produce();
     }
     __syncwarp();
     if (S::SHARING == SPLIT_K) cluster.sync(); /* that of add_halves() */
     if (S::BLOCKS == 2) cluster.sync();
   } else {
     take_registers<232>();
-    consume<S>(p, ring, group - 1);
+    block.consume(group - 1);
     if (S::BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
   }
 }
