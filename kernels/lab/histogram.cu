@@ -117,10 +117,6 @@ __global__ void __launch_bounds__(THREADS)
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
 
-cudaError_t launch_global_atomics(const LabCall *call) {
-  return launch_counting(call, global_atomics, lab_grid(call, THREADS), 0);
-}
-
 /* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
 
 __device__ void clear(uint32_t *counters, int words) {
@@ -497,7 +493,9 @@ const LabProblem problems[] = {problem_of<UNIFORM>("uniform"), problem_of<SKEWED
 
 const LabRung rungs[] = {
     {"global-atomics", "All threads count in the same few lines of the L2 cache",
-     launch_global_atomics},
+     [](const LabCall *call) {
+       return launch_counting(call, global_atomics, lab_grid(call, THREADS), 0);
+     }},
     {"shared-bins", "A block counts in shared memory, and adds to the result once",
      launch_shared_bins<OneByOne, 1>, passes_of_copies<1>, .refuse = refuse_shared},
     {"lane-copies",

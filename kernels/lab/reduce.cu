@@ -16,10 +16,6 @@
 
 namespace {
 
-double additions(LabSize size) {
-  return (double)size.dim[0] - 1.0;
-}
-
 enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
 /* What two values become; y is NULL where a dot product's elements are multiplied already. */
@@ -297,7 +293,7 @@ template <int PROBLEM> constexpr LabProblem problem(const char *name) {
   return {name,
           {TYPE, PROBLEM == DOT ? TYPE : LAB_NOTHING},
           TYPE,
-          additions,
+          [](LabSize size) { return (double)size.dim[0] - 1.0; },
           reference<PROBLEM>,
           PROBLEM == FLOAT32 || PROBLEM == DOT ? fill_integers : nullptr};
 }

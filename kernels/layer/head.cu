@@ -94,12 +94,12 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
 
 /* The arrays that the kernel reads and writes for the layer; NULL pointers are not written. */
 struct Head {
-  const float *d_x, *d_w, *d_b; /* (rows, in), (classes, in), (classes) */
-  float *d_z, *d_dz, *d_dx;     /* (rows, classes) twice, (rows, in) */
-  Terms dz, dx;                 /* instead of the last two */
-  int in, classes;
-  float scale; /* of dX, what dropout scaled X by */
-  Target target;
+  const float *d_x, *d_w, *d_b;                           /* (rows, in), (classes, in), (classes) */
+  float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
+  Terms dz = {}, dx = {};                                 /* instead of the last two */
+  int in = 0, classes = 0;
+  float scale = 1.0f; /* of dX, what dropout scaled X by */
+  Target target = {};
 };
 
 /* Goes forward and backward through the layer.
@@ -198,8 +198,9 @@ __global__ void __launch_bounds__(32 * WARPS)
 }
 
 template <int TERMS>
-cudaError_t launch(const BatchView &batch, const Head &head, const RowResults &results,
+cudaError_t launch(const BatchView &batch, Head head, const RowResults &results,
                    cudaStream_t stream) {
+  head.target = target_of(batch, head.classes);
   if (head.in > ALONE_INPUTS && batch.rows <= SHARED_ROWS)
     return launch_pdl(head_kernel<4, TERMS, WARPS>, batch.rows, 32 * WARPS, stream, batch, head,
                       results);
@@ -221,18 +222,7 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
                         RowResults results, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && given(d_x, d_w, d_b) && !d_dz == !d_dx && head_takes(in, classes) &&
           valid_dropout(dropped));
-  const Head head = {d_x,
-                     d_w,
-                     d_b,
-                     d_z,
-                     d_dz,
-                     d_dx,
-                     Terms(),
-                     Terms(),
-                     in,
-                     classes,
-                     dropout_scale(dropped),
-                     target_of(batch, classes)};
+  const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, {}, {}, in, classes, dropout_scale(dropped)};
   return launch<0>(batch, head, results, stream);
 }
 
@@ -241,8 +231,7 @@ cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w
   REQUIRE(valid_batch(batch) && given(d_x, d_w, d_b) && valid_fp16_terms(dx.terms) &&
           valid_planes(dx, dx.terms) && valid_planes(dz, dx.terms) && dx.rows == batch.rows &&
           dz.rows == batch.rows && head_takes(dx.columns, dz.columns));
-  const int in = dx.columns, classes = dz.columns;
-  const Head head = {d_x,          d_w,          d_b, nullptr, nullptr, nullptr,
-                     terms_of(dz), terms_of(dx), in,  classes, 1.0f,    target_of(batch, classes)};
+  Head head = {d_x, d_w, d_b};
+  head.dz = terms_of(dz), head.dx = terms_of(dx), head.in = dx.columns, head.classes = dz.columns;
   return (dx.terms == 2 ? launch<2> : launch<1>)(batch, head, results, stream);
 }
