@@ -19,14 +19,9 @@ bool valid_weights(const Planes &w, int terms) {
 template <class Kind>
 cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
                      cudaStream_t stream) {
-  switch (by) {
-  case WIDE_BY_WGMMA:
-    return multiply_by_wgmma(work, batch, stream);
-  case WIDE_BY_MMA:
-    return multiply_by_mma(work, batch, stream);
-  default:
-    return cudaErrorNotSupported;
-  }
+  return by == WIDE_BY_WGMMA ? multiply_by_wgmma(work, batch, stream)
+         : by == WIDE_BY_MMA ? multiply_by_mma(work, batch, stream)
+                             : cudaErrorNotSupported;
 }
 
 template <int TERMS>
