@@ -24,20 +24,9 @@ cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
                              : cudaErrorNotSupported;
 }
 
-template <int TERMS>
-cudaError_t forward(const Planes &x, const Planes &w, const float *d_b, const Planes &y, float *d_y,
-                    bool relu, cudaStream_t stream) {
-  const Work<Forward<TERMS>> work = {
-      {{x, w, x.rows, w.rows, w.columns, x.terms < w.terms}}, {{d_b, d_y, terms_of(y), relu}}, 1};
-  return multiply(wide_by(), work, {}, stream);
-}
-
-template <int TERMS>
-cudaError_t backward(const Planes &dz, const Planes &w, const Planes &a, const Planes &dx,
-                     cudaStream_t stream) {
-  const Work<Backward<TERMS>> work = {
-      {{dz, w, dz.rows, w.columns, w.rows, false}}, {{a.d, terms_of(dx)}}, 1};
-  return multiply(wide_by(), work, {}, stream);
+/* Returns run(terms), 1 or 2, as a constant. */
+template <class Run> cudaError_t by_terms(int terms, const Run &run) {
+  return terms == 2 ? run(std::integral_constant<int, 2>()) : run(std::integral_constant<int, 1>());
 }
 
 /* Returns true if updates are done sooner by mma.sync, even where there is wgmma, whose blocks have
@@ -102,7 +91,12 @@ cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, 
   REQUIRE(valid_fp16_terms(w.terms) && valid_input(x, w.terms) && valid_planes(w, w.terms) &&
           (y.d ? valid_planes(y, w.terms) : d_y != nullptr) && d_b && x.columns == w.columns &&
           y.columns == w.rows && y.rows == x.rows);
-  return (w.terms == 2 ? forward<2> : forward<1>)(x, w, d_b, y, d_y, relu != 0, stream);
+  return by_terms(w.terms, [&](auto terms) {
+    const Work<Forward<terms>> work = {{{x, w, x.rows, w.rows, w.columns, x.terms < w.terms}},
+                                       {{d_b, d_y, terms_of(y), relu != 0}},
+                                       1};
+    return multiply(wide_by(), work, {}, stream);
+  });
 }
 
 cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaStream_t stream) {
@@ -110,7 +104,11 @@ cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaS
           valid_planes(a, w.terms) && valid_planes(dx, w.terms) && dz.columns == w.rows &&
           dx.columns == w.columns && a.columns == w.columns && dx.rows == dz.rows &&
           a.rows == dz.rows);
-  return (w.terms == 2 ? backward<2> : backward<1>)(dz, w, a, dx, stream);
+  return by_terms(w.terms, [&](auto terms) {
+    const Work<Backward<terms>> work = {
+        {{dz, w, dz.rows, w.columns, w.rows, false}}, {{a.d, terms_of(dx)}}, 1};
+    return multiply(wide_by(), work, {}, stream);
+  });
 }
 
 cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
