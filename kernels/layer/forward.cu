@@ -61,26 +61,24 @@ __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
   tile_of_block<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
-/* Large: the tile for large batches. Pairs share what is split of their rows, which for pixels is
-   nothing. */
-template <class Large, class Input, class Weights>
-cudaError_t forward(Input x, Weights w, const BiasRelu &y, int rows, cudaStream_t stream) {
-  constexpr bool PAIRS = Input::TERMS > 1;
-  return with_best_tile<Large, PAIRS>(rows, y.out, w.columns, [&](auto shape) {
-    using Shape = decltype(shape);
-    return launch_pdl(forward_kernel<Shape, Input, Weights>, tile_grid<Shape>(rows, y.out),
-                      Shape::THREADS, stream, x, w, y, rows);
-  });
-}
-
 template <bool VECTOR, int TERMS>
 cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
                     cudaStream_t stream) {
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
-  if (input.d_x) return forward<NarrowTile>(Floats{input.d_x, rows, in, false}, w, y, rows, stream);
-  return forward<PixelTile>(Pixels<ALONG>{input.batch, in, false, 0, 0}, w, y, rows, stream);
+  /* large: the tile for large batches. Pairs share what is split of their rows, which for pixels is
+     nothing. */
+  const auto launch = [&](auto large, auto x) {
+    using Input = decltype(x);
+    return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {
+      using Shape = decltype(shape);
+      return launch_pdl(forward_kernel<Shape, Input, Floats>, tile_grid<Shape>(rows, y.out),
+                        Shape::THREADS, stream, x, w, y, rows);
+    });
+  };
+  return input.d_x ? launch(NarrowTile(), Floats{input.d_x, rows, in, false})
+                   : launch(PixelTile(), Pixels<ALONG>{input.batch, in, false, 0, 0});
 }
 
 } // namespace
