@@ -59,19 +59,14 @@ __device__ inline void make_logits(const HeadWeights &weights, const float (&h)[
   }
 }
 
-/* The largest and the sum of COUNT values, as trees: their depth is what a lane waits for. */
-template <int COUNT> __device__ inline float largest_of(const float *v) {
+/* Combines COUNT values as a tree: its depth is what a lane waits for. */
+template <int COUNT, class Combine>
+__device__ inline float combine_tree(const float *v, const Combine &combine) {
   if constexpr (COUNT == 1)
     return v[0];
   else
-    return fmaxf(largest_of<COUNT / 2>(v), largest_of<COUNT - COUNT / 2>(v + COUNT / 2));
-}
-
-template <int COUNT> __device__ inline float sum_of(const float *v) {
-  if constexpr (COUNT == 1)
-    return v[0];
-  else
-    return sum_of<COUNT / 2>(v) + sum_of<COUNT - COUNT / 2>(v + COUNT / 2);
+    return combine(combine_tree<COUNT / 2>(v, combine),
+                   combine_tree<COUNT - COUNT / 2>(v + COUNT / 2, combine));
 }
 
 /* The classes of a row, known to every lane, so that the largest and the sum take no exchange.
@@ -86,10 +81,10 @@ __device__ inline RowClasses find_classes(float z) {
   RowClasses row;
   float all[MAX_CLASSES];
   unrolled (c, MAX_CLASSES) all[c] = __shfl_sync(FULL_WARP, z, 2 * c);
-  row.largest = largest_of<MAX_CLASSES>(all);
+  row.largest = combine_tree<MAX_CLASSES>(all, [](float a, float b) { return fmaxf(a, b); });
   row.own = expf(z - row.largest);
   unrolled (c, MAX_CLASSES) row.exponential[c] = __shfl_sync(FULL_WARP, row.own, 2 * c);
-  row.total = sum_of<MAX_CLASSES>(row.exponential);
+  row.total = combine_tree<MAX_CLASSES>(row.exponential, [](float a, float b) { return a + b; });
   return row;
 }
 
