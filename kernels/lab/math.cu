@@ -33,18 +33,10 @@ double error_of(Arithmetic arithmetic, int function, double x, double expected) 
   const double ulp = ulp_at(expected), rounding = (0.5 + 0x1p-26) * ulp;
   if (arithmetic == DOUBLE) return rounding;
   if (arithmetic == FLOAT) return rounding + STANDARD[function] * ulp;
-  switch (function) {
-  case EXP:
-    return rounding + (2.0 + floor(fabs(1.173 * x))) * ulp;
-  case LOG:
-    return rounding + (x >= 0.5 && x <= 2.0 ? ABSOLUTE : 3.0 * ulp);
-  case SIN:
-    return rounding + ABSOLUTE;
-  case SQRT:
-    return rounding + ulp;
-  default:
-    return rounding + 2.0 * ulp;
-  }
+  if (function == EXP) return rounding + (2.0 + floor(fabs(1.173 * x))) * ulp;
+  if (function == LOG) return rounding + (x >= 0.5 && x <= 2.0 ? ABSOLUTE : 3.0 * ulp);
+  if (function == SIN) return rounding + ABSOLUTE;
+  return rounding + (function == SQRT ? 1.0 : 2.0) * ulp;
 }
 
 template <Arithmetic ARITHMETIC> void allowed_of(const LabRange *r) {
@@ -105,20 +97,13 @@ struct Accident {
 /* The special function units with as little around them as possible. */
 struct Intrinsic {
   static __device__ float apply(int function, float x, float y) {
-    switch (function) {
-    case EXP:
-      return __expf(x);
-    case LOG:
-      return __logf(x);
-    case SIN:
-      return __sinf(x);
-    case SQRT: /* __fsqrt_rn is the exact one, as is sqrtf */
-      float root;
-      asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
-      return root;
-    default:
-      return __fdividef(x, y);
-    }
+    if (function == EXP) return __expf(x);
+    if (function == LOG) return __logf(x);
+    if (function == SIN) return __sinf(x);
+    if (function == DIVISION) return __fdividef(x, y);
+    float root; /* __fsqrt_rn is the exact one, as is sqrtf */
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
   }
 };
 

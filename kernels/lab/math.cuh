@@ -24,18 +24,10 @@ constexpr int MATH_THREADS = 256;
    otherwise; or what -use_fast_math makes of the very same lines. Double: what float is measured
    against. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
-  switch (function) {
-  case EXP:
-    return std::exp(x);
-  case LOG:
-    return std::log(x);
-  case SIN:
-    return std::sin(x);
-  case SQRT:
-    return std::sqrt(x);
-  default:
-    return x / y;
-  }
+  if (function == EXP) return std::exp(x);
+  if (function == LOG) return std::log(x);
+  if (function == SIN) return std::sin(x);
+  return function == SQRT ? std::sqrt(x) : x / y;
 }
 
 struct Float {
