@@ -14,9 +14,7 @@ namespace {
 
 /* The epilogue: applies the momentum rule to W and b, or stores their gradient. The branch is the
    same for a whole block. */
-struct MomentumUpdate {
-  float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
-  bool stores;
+struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
   float rate; /* set on the device */
@@ -184,11 +182,8 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
   const Share &share = shares.share[n];
   const LayerUpdate &layer = share.layer;
   const bool stores = layer.d_gw;
-  const MomentumUpdate update = {stores ? layer.d_gw : layer.d_w,
-                                 stores ? layer.d_gb : layer.d_b,
-                                 layer.d_vw,
-                                 layer.d_vb,
-                                 stores,
+  const MomentumUpdate update = {{stores ? layer.d_gw : layer.d_w, stores ? layer.d_gb : layer.d_b,
+                                  layer.d_vw, layer.d_vb, stores},
                                  rule,
                                  layer.out,
                                  layer.in,

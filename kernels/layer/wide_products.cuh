@@ -143,10 +143,8 @@ template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
   static constexpr bool INPUT_IS_A = false, HAS_PIXELS = true, SKIPS = true;
-  struct Epilogue {
+  struct Epilogue : Updated {
     static constexpr bool LAST_APART = true;
-    float *d_w, *d_b, *d_vw, *d_vb; /* stores: d_w and d_b are where the gradient goes */
-    bool stores;
     Terms w;
     UpdateRule rule;
     const StepState *d_state; /* of the learning rate */
