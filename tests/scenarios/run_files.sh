@@ -87,11 +87,13 @@ same muted.st twin.st
 STDOUT=/dev/full fails 1 'cannot write to standard output' $T --epochs 1000000 # nobody would get anything of them
 
 case_ 'places are tried before training'
+mkfifo fifo
 refusals 1 $T --epochs 2 <<'END'
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
 none/x.png: its folder does not exist|--plot none/x.png
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
 cannot write .: it is not a regular file|--save .
+cannot write fifo: it is not a regular file|--save fifo
 END
 absent run.jsonl net.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
