@@ -109,7 +109,7 @@ refusals() {
 }
 start() {
   : >out
-  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null &
+  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >"${STDOUT:-out}" 2>err </dev/null &
   pid=$!
 }
 until_() {
