@@ -140,9 +140,11 @@ END
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
+# put AT BYTES: writes them over the number of that index, and what follows it, in forged.st.
+put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st
-  printf %b "$bytes" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - at))) conv=notrunc status=none
+  put $at "$bytes"
   refused "tensor $name has a value that is NaN or infinite" forged.st
 done <<'END'
 layers.0.weight 0 \0\0\300\177
@@ -150,6 +152,13 @@ layers.0.bias 11 \0\0\200\177
 layers.1.bias 20 \0\0\200\377
 momentum.0.weight 22 \0\0\300\377
 END
+
+case_ 'sums that overflow are told'
+cp saved.st forged.st
+four() { printf '%s' "$1" "$1" "$1" "$1"; }
+put 8 "$(four '\0\0\200\100')$(four '\346\261\141\177')$(four '\346\261\141\177')" # biases of 4, weights of 3e38
+fails 1 'row 1: the output of layers.1 is not a finite number: the weights are too large' \
+  --device cpu --load forged.st --predict test.csv
 
 case_ 'metadata that say mlp-train are believed only as a whole'
 while IFS='|' read -r text change; do

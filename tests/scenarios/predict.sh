@@ -26,6 +26,30 @@ for how in 'unlabelled.csv --output -' digits_test.csv 'digits_test.csv --thread
   same out answers.csv
 done
 
+case_ 'each row has its answer, in file order' # of three staging buffers, the last one short
+mv digits_test.csv few.csv
+digits 600 20000
+mv digits_test.csv many.csv
+mv few.csv digits_test.csv
+ok $A --predict many.csv --probabilities --output whole.csv
+[ "$(head -n 1 whole.csv)" = ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9 ]
+for first in 1 7001 14001; do
+  sed -n "$first,$((first + 6999))p" many.csv >part.csv
+  ok $A --predict part.csv --probabilities
+  sed '1d; s/[0-9]*,//' out | cmp - <(sed -n "$((first + 1)),$((first + 7000))s/[0-9]*,//p" whole.csv)
+done
+# Evaluation counts these answers, and its loss is the mean of -log(p).
+ok $A --evaluate --test many.csv --json
+paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F, -v said="$(value loss out)" '
+  $1 != NR { exit bad = 1 }
+  { count[$13 * 10 + $2]++; loss -= log($(3 + $13)) / 20000 }
+  END {
+    for (i = 0; i < 100; i++) printf "%s%d%s", i % 10 ? ", " : i ? "], [" : "[[", count[i], i == 99 ? "]]" : ""
+    exit bad || loss / said > 1.0001 || loss / said < 0.9999
+  }' >counts
+grep -qF "\"counts\": $(<counts)}" out
+STDOUT=/dev/full fails 1 'cannot write to standard output: No space left' $A --predict many.csv
+
 case_ 'a line of JSON for other programs'
 ok $A --evaluate --test digits_test.csv --json
 [ "$(value rows out)" = 400 ]
@@ -95,6 +119,12 @@ ok $A --classify page.pgm --confidence 0 --names a,b,c,d,e,f,g,h,i,'"j'
 printed 1 "^page.pgm  line 1 +$(tr 0-9 a-j <<<"${line:0:1} ${line:1}")$"
 ok $A --classify page.pgm --confidence 0 --json --names a,b,c,d,e,f,g,h,i,'"j'
 printed 1 '"answer": [0-8], "name": "[a-i]", "sure": true, .*"rows": \["[a-i] [a-i]"\]\}$'
+
+case_ 'pictures that cannot be answered'
+STDOUT=/dev/full fails 1 'No space left' $A --classify page.pgm
+ok $T --epochs 1 --save two.st
+refuses 1 'the network takes 2 pixels, which do not make a square picture' --device cpu --load two.st \
+  --classify page.pgm
 
 case_ 'bad pictures stop no others'
 run $A --classify none.png page.pgm train.csv
