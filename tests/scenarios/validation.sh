@@ -59,6 +59,10 @@ same stopped.st e.st
 ok --resume stopped.st --epochs 1001 --early-stop 4
 ok --resume e.st --epochs $((last + 1)) --early-stop 0
 
+ok $T --epochs 2 --lr 0 --save e.st # the first epoch is the best, as are all
+ok --resume e.st --epochs 8 --early-stop 3
+[ "$(value epoch e.st) $(value best_epoch e.st)" = '4 1' ]
+
 case_ 'without a test file'
 none="$N --test none"
 ok $none --epochs 2 --save n.st --plot n.png --weights w.png --log run.jsonl
