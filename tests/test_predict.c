@@ -63,12 +63,6 @@ static void write_pictures(Engine *engine, char **names, int *expected) {
   for (int i = 0; i < PICTURES; i++) expected[i] = argmax(row_logits[i], CLASSES);
 }
 
-static bool ask(Engine *engine, char *const *paths, int count, FILE *file) {
-  const Pictures pictures = {
-      .paths = paths, .count = count, .confidence = 0.5, .show = "", .file = file};
-  return predict_pictures(engine, &pictures, &error);
-}
-
 /* Pictures of rows get the rows' answers, 97 of 100 or more. */
 TEST(test_pictures_are_answered_as_rows) {
   char *names[PICTURES];
@@ -76,7 +70,9 @@ TEST(test_pictures_are_answered_as_rows) {
   Engine *engine = open_trained();
   write_pictures(engine, names, expected);
   FILE *file = text_open();
-  OK(ask(engine, names, PICTURES, file));
+  const Pictures pictures = {
+      .paths = names, .count = PICTURES, .confidence = 0.5, .show = "", .file = file};
+  OK(predict_pictures(engine, &pictures, &error));
   const char *line = text_close(file);
   for (int i = 0; i < PICTURES; i++) {
     const size_t length = strlen(names[i]);
@@ -91,40 +87,4 @@ TEST(test_pictures_are_answered_as_rows) {
   if (same * 100 < PICTURES * 97 || right * 100 < PICTURES * 85)
     fail_msg("of %d pictures %d were answered as rows, %d right", PICTURES, same, right);
   engine->call->close(engine);
-}
-
-/* A network whose logits are its biases: what it says of any picture is known. */
-static Engine *open_biased(int inputs, int classes, const float *biases) {
-  Network biased;
-  OK(network_init(&biased, inputs, NULL, 0, classes, &error));
-  Engine *engine = open_digits_engine(&biased, 2, 1);
-  float *parameters = allocate(biased.floats, sizeof *parameters);
-  memcpy(parameters + biased.bias[0], biases, (size_t)classes * sizeof *biases);
-  OK(engine->call->write(engine, parameters, 1, &error));
-  return engine;
-}
-
-static void assert_classified(Engine *engine, char *const *paths, int count, const char *expected) {
-  FILE *file = text_open();
-  OK(ask(engine, paths, count, file));
-  assert_string_equal(text_close(file), expected);
-}
-
-TEST(test_lines) {
-  char first[] = "a.png", second[] = "longer.png", *paths[] = {first, second};
-  write_picture(first, pixels[0]);
-  write_picture(second, pixels[1]);
-  float biases[12] = {0};
-  biases[11] = logf(80), biases[3] = logf(9.5f); /* 80 + 9.5 + 10 = 99.5 */
-  Engine *engine = open_biased(PIXELS, 12, biases);
-  assert_classified(engine, paths, 2,
-                    "a.png       11  80.40%   3   9.55%   0   1.01%\n"
-                    "longer.png  11  80.40%   3   9.55%   0   1.01%\n");
-  engine->call->close(engine);
-  biases[0] = 40, biases[1] = 0; /* two classes, and a smaller picture */
-  engine = open_biased(100, 2, biases);
-  assert_classified(engine, paths, 1, "a.png  0 100.00%  1   0.00%\n");
-  assert_classified(engine, paths, 0, "");
-  engine->call->close(engine);
-  remove(first), remove(second);
 }

@@ -191,46 +191,6 @@ IN_FOLDER(test_long_header) {
   assert_string_equal(lines[1], lines[0]);
 }
 
-/* The figures of validation rows go to columns of their own, those of test rows at the end to a
-   line of its own. */
-IN_FOLDER(test_validation) {
-  const EpochResult judged = {.epoch = 3,
-                              .epochs = 4,
-                              .train_loss = 0.5,
-                              .train_accuracy = 0.75,
-                              .judged_by = JUDGED_BY_VALIDATION,
-                              .test_loss = 0.25,
-                              .test_accuracy = 0.875,
-                              .learning_rate = (double)0.05F,
-                              .train_seconds = 2,
-                              .test_seconds = 1,
-                              .train_rows = 90,
-                              .test_rows = 10};
-  EpochResult none = judged, tested = judged;
-  none.judged_by = JUDGED_BY_NONE;
-  tested.judged_by = JUDGED_BY_TEST;
-  tested.train_loss = tested.train_accuracy = tested.learning_rate = NAN;
-  tested.train_seconds = tested.test_seconds = NAN;
-  tested.train_rows = 0;
-  TrainLog *log = open_log("v.csv", false);
-  header(log, NULL, 0);
-  epoch(log, &judged);
-  epoch(log, &none);
-  epoch(log, &tested);
-  end(log);
-  assert_int_equal(read_lines(), 4);
-  assert_string_equal(lines[1], "3,4,0.5,0.75,,,0.05,2,,90,,0.25,0.875,1,10");
-  assert_string_equal(lines[2], "3,4,0.5,0.75,,,0.05,2,,90,,,,,");
-  assert_string_equal(lines[3], "3,4,,,0.25,0.875,,,,,10,,,,");
-  log = open_log("v.jsonl", false);
-  epoch(log, &tested);
-  end(log);
-  read_lines();
-  assert_in(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, ");
-  assert_in(lines[0], "\"test_accuracy\": 0.875, ");
-  assert_in(lines[0], "\"val_accuracy\": null, ");
-}
-
 IN_FOLDER(test_refused) {
   char shorter[] = "l"; /* than an ending: nothing before it is read */
   foreach (b, TEXTS(shorter, "run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))

@@ -71,6 +71,8 @@ train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict tr
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv
 none.csv: no such file|--evaluate --test none.csv
+. is a directory, not a CSV file|--evaluate --test .
+cannot open train.csv/under: Not a directory|--evaluate --test train.csv/under
 none.png|--classify none.png
 END
 refuses 1 'cannot load .: it is a folder' --evaluate --load .
@@ -125,6 +127,41 @@ STDOUT=/dev/full fails 1 'No space left' $A --classify page.pgm
 ok $T --epochs 1 --save two.st
 refuses 1 'the network takes 2 pixels, which do not make a square picture' --device cpu --load two.st \
   --classify page.pgm
+head -c 1000 curves.png >half.png
+: >empty.png
+for file in half.png empty.png; do
+  fails 1 "$file cannot be read as a PNG, JPEG, BMP, GIF or PGM" $A --classify $file
+done
+fails 1 'cannot read .' $A --classify .
+
+case_ 'a pipe is read as a file'
+ok $A --classify page.pgm
+cut -d' ' -f2- out >answers
+ok $A --classify <(cat page.pgm)
+cut -d' ' -f2- out | same - answers
+
+# known INPUTS CLASSES: writes a network that says of any picture what its biases, on standard input, are.
+known() {
+  local size=$(($1 * $2 * 4))
+  cat <(head -c $size /dev/zero) - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
+    'data_offsets':[0,$size]},'0.bias':{'dtype':'F32','shape':[$2],'data_offsets':[$size,$((size + 4 * $2))]}}")" >known.st
+}
+case_ 'a line has the three likeliest classes'
+awk 'BEGIN {
+  printf "P5 28 28 255\n"
+  for (i = 0; i < 784; i++) printf "%c", (i % 28 == 14 && i > 200 && i < 600 ? 1 : 250)
+}' >a.pgm
+cp a.pgm longer.pgm
+printf '%b' '\0\0\0\0\0\0\0\0\0\0\0\0\x2a\x15\x10\x40' "$(printf '\\0%.0s' {1..28})" '\x90\x39\x8c\x40' |
+  known 784 12 # log(9.5) of 3 and log(80) of 11, 99.5 with the ten others
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm longer.pgm
+same out - <<'END'
+a.pgm       11  80.40%   3   9.55%   0   1.01%
+longer.pgm  11  80.40%   3   9.55%   0   1.01%
+END
+printf '\0\0\x20\x42\0\0\0\0' | known 100 2 # 40 of 0; and a smaller picture
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm
+same out - <<<'a.pgm  0 100.00%  1   0.00%'
 
 case_ 'bad pictures stop no others'
 run $A --classify none.png page.pgm train.csv
