@@ -1,5 +1,6 @@
-/* output.c: what a file replaces, its mode and owner, that nothing is left behind, and which paths
-   are the same file. tests/scenarios/output.sh has links, places, pipes and descriptors. */
+/* output.c: what a file replaces, its mode and owner, and that nothing is left behind.
+   tests/scenarios/output.sh has links, places, pipes, descriptors and which paths are the same
+   file. */
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
 #include <fcntl.h>
 #include <signal.h>
@@ -236,100 +237,4 @@ IN_FOLDER(signals) {
     assert_has("a", round ? "new" : "old");
     assert_files(1);
   }
-}
-
-/* ---- the same file ------------------------------------------------------------------------- */
-
-/* Makes a.csv under other names, links to a file yet to come, and what is not a file. */
-static void make_names(void) {
-  static const char *const links[][2] = {{"a.csv", "soft.csv"},      {"soft.csv", "softer.csv"},
-                                         {"../a.csv", "sub/up.csv"}, {"sub", "other-sub"},
-                                         {"sub/new", "to-new"},      {"to-new", "to-to-new"},
-                                         {"/dev/null", "null"},      {"circle", "circle"}};
-  folder_write("a.csv", "");
-  folder_write("b.csv", "");
-  assert_int_equal(link("a.csv", "hard.csv"), 0);
-  assert_int_equal(mkdir("sub", 0700), 0);
-  foreach (link, links) link_to((*link)[0], (*link)[1]);
-  assert_int_equal(mkfifo("pipe", 0600), 0);
-}
-
-/* Compares the two one after the other and the other way round; "w" of `modes`: it is written. */
-static bool same(const char *a, const char *b, const char *modes) {
-  const NamedFile files[] = {{"first", a, modes[0] == 'w'}, {"second", b, modes[1] == 'w'}};
-  const NamedFile swapped[] = {files[1], files[0]};
-  const bool is_same = !same_file_check(files, 2, &error);
-  assert_int_equal(!same_file_check(swapped, 2, NULL), is_same);
-  return is_same;
-}
-
-/* All names are `one` in turn, if one of the two is written, and none of `others`. */
-static void assert_names(const char *one, const char *const *names, const char *const *others) {
-  for (; *names; names++) {
-    if (!same(one, *names, "rw")) fail_msg("%s is not %s", *names, one);
-    assert_true(same(*names, one, "ww"));
-    assert_false(same(one, *names, "rr"));
-    for (const char *const *other = others; *other; other++)
-      assert_false(same(*other, *names, "rw") || same(*other, *names, "ww"));
-  }
-}
-
-IN_FOLDER(names_of_a_file) {
-  make_names();
-  assert_names("a.csv",
-               (const char *const[]){"a.csv", "./a.csv", "sub/../a.csv", "hard.csv", "soft.csv",
-                                     "softer.csv", "sub/up.csv", "sub//up.csv",
-                                     text_printf("%s/a.csv", folder), NULL},
-               (const char *const[]){"b.csv", NULL});
-  assert_names("sub/new", /* which is yet to come */
-               (const char *const[]){"sub/new", "./sub/new", "other-sub/new", "sub/../sub/new",
-                                     "to-new", "to-to-new", NULL},
-               (const char *const[]){"new", "sub/newer", "a.csv", NULL});
-  assert_int_not_equal(access("sub/new", F_OK), 0);
-  /* whoever opens these says what is wrong with them */
-  foreach (path, TEXTS("circle", "a.csv/new", "none/new", "/dev/fd/9999", "", NULL))
-    assert_false(same(*path, *path, "ww"));
-}
-
-IN_FOLDER(devices_and_pipes) {
-  make_names();
-  assert_false(same("/dev/null", "/dev/null", "rw") || same("/dev/null", "null", "ww"));
-  assert_true(same("pipe", "pipe", "rw") && same("pipe", "./pipe", "ww"));
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  assert_true(same(text_printf("/dev/fd/%d", ends[0]), text_printf("/dev/fd/%d", ends[1]),
-                   "rw")); /* the process would wait for itself */
-  close(ends[0]);
-  close(ends[1]);
-}
-
-static int compare_streams(void *unused, Error *why) {
-  (void)unused, (void)why;
-  const int file = open("a.csv", O_RDWR | O_APPEND), null = open("/dev/null", O_RDWR);
-  dup2(file, STDIN_FILENO);
-  dup2(file, STDOUT_FILENO);
-  const bool all = same("-", "hard.csv", "rw") && same("a.csv", "-", "rw") &&
-                   same("/dev/stdin", "a.csv", "rw") && same("a.csv", "/dev/stdout", "rw") &&
-                   same("-", "/dev/fd/1", "rw") && same("-", "/dev/stdout", "ww");
-  const bool none = same("-", "b.csv", "rw") || same("-", "b.csv", "wr");
-  dup2(null, STDIN_FILENO);
-  dup2(null, STDOUT_FILENO);
-  return !all || none || same("-", "-", "rw") || same("-", "/dev/stdout", "ww");
-}
-
-/* Standard input and output may be any file. */
-IN_FOLDER(streams) {
-  make_names();
-  assert_int_equal(process_do(compare_streams, NULL).status, 0);
-}
-
-IN_FOLDER(the_sentence) {
-  make_names();
-  const NamedFile files[] = {{"config", "b.csv", false}, {"train", "a.csv", false},
-                             {"test", "a.csv", false},   {"save", "", true},
-                             {"log", "run", true},       {"plot", "sub/up.csv", true}};
-  assert_true(same_file_check(files, 5, &error));
-  assert_false(same_file_check(files, 6, &error));
-  assert_string_equal(error.text, "--train a.csv and --plot sub/up.csv are the same file: give one "
-                                  "of them another name");
 }

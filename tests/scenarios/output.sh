@@ -1,5 +1,6 @@
-# Where an output goes: through links, into pipes, devices and descriptors, and to which places it cannot
-# go. tests/test_output.c has modes and owners.
+# Where an output goes: through links, into pipes, devices and descriptors, to which places it cannot go,
+# and which paths are the same file. tests/test_output.c has modes and owners.
+# shellcheck disable=SC2094 # that is what is refused
 ok $T --epochs 1 --save net
 ask='--load net --device cpu --quiet --predict test.csv --output'
 ok $ask wanted
@@ -89,3 +90,74 @@ for path in /dev/fd/7 /proc/self/fd/7; do
 done
 printf 2 >&7
 { printf '1 ' && cat wanted wanted wanted wanted && printf 2; } | same a -
+
+# ---- the same file -------------------------------------------------------------------------
+
+cp train.csv a.csv
+ln a.csv hard.csv
+while read -r target link; do ln -s $target $link; done <<'END'
+a.csv soft.csv
+soft.csv softer.csv
+../a.csv sub/up.csv
+sub other-sub
+sub/new.png to-new.png
+to-new.png to-to-new.png
+/dev/null null.png
+circle.png circle.png
+END
+
+case_ 'a file has many names'
+for name in a.csv ./a.csv sub/../a.csv hard.csv soft.csv softer.csv sub/up.csv sub//up.csv "$PWD/a.csv"; do
+  refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log $name
+  refuses 2 "--train $name and --log a.csv are the same file" $T --train $name --log a.csv
+  ok $T --train $name --test a.csv --log b.csv --epochs 1
+done
+same a.csv train.csv
+
+case_ 'a file that is yet to come has many names'
+for name in sub/new.png ./sub/new.png other-sub/new.png sub/../sub/new.png to-new.png to-to-new.png; do
+  refuses 2 "--plot sub/new.png and --confusion $name are the same file" $T --plot sub/new.png --confusion $name
+  refuses 2 "--plot $name and --confusion sub/new.png are the same file" $T --plot $name --confusion sub/new.png
+  ok $T --plot new.png --confusion $name --epochs 1
+  ok $T --plot $name --confusion sub/newer.png --epochs 1
+  rm sub/new.png
+done
+refusals 1 $T <<'END' # whoever opens these says what is wrong with them
+Too many levels of symbolic links|--plot circle.png --confusion circle.png
+Not a directory|--plot a.csv/new.png --confusion a.csv/new.png
+its folder does not exist|--plot none/new.png --confusion none/new.png
+END
+
+case_ 'devices are not files, pipes are'
+ok $T --epochs 1 --plot /dev/null --confusion /dev/null
+ok $T --epochs 1 --plot /dev/null --confusion null.png
+refuses 1 '/dev/null is empty' $T --train /dev/null --plot /dev/null
+exec 9<pipe 8>pipe
+refusals 2 --load net --device cpu <<'END' # it would wait for itself
+are the same file|--predict pipe --output ./pipe
+are the same file|--predict /dev/fd/9 --output /dev/fd/8
+END
+
+# streams INPUT OUTPUT COMMAND...: with a.csv as standard input and output.
+streams() {
+  status=0
+  "$MLP" --load net --device cpu --quiet --predict $1 --output $2 2>err || status=$?
+}
+case_ 'standard input and output may be any file'
+while read -r input output; do
+  streams $input $output <a.csv >>a.csv
+  failed 2 'are the same file'
+done <<'END'
+- hard.csv
+a.csv -
+/dev/stdin a.csv
+a.csv /dev/stdout
+- /dev/fd/1
+END
+same a.csv train.csv
+streams - b.csv <a.csv >>a.csv
+[ $status = 0 ]
+streams a.csv - <a.csv >b.csv
+[ $status = 0 ]
+streams - - </dev/null >/dev/null
+failed 1 'is empty'
