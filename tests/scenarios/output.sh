@@ -61,6 +61,7 @@ $(printf %0299d 0)|File name too long
 /dev/fd/9999|Bad file descriptor
 /dev/fd/7|Bad file descriptor
 END
+refuses 1 'cannot write /dev/fd/7: Bad file descriptor' $T --plot /dev/fd/7
 absent ./*.tmp.*
 
 case_ 'pipes and devices are written in place'
