@@ -247,21 +247,6 @@ IN_FOLDER(file_is_as_the_format_says) {
   assert_memory_equal(header, metadata, sizeof metadata - 1);
 }
 
-/* One of eight lengths in a row needs no padding; header_of checks that it gets none. Without
-   momentum there is none in the file. */
-IN_FOLDER(headers_are_padded_to_eight_bytes) {
-  sample.count = 1;
-  memset(sample.kind, 0, sizeof sample.kind);
-  for (size_t less = 0; less < 8; less++) {
-    size_t start;
-    strcpy(sample.options, &"12345678"[less]);
-    must_save(&sample);
-    const Content content = read_content(model);
-    assert_null(strstr(header_of(content, &start), "momentum"));
-    assert_int_equal(content.size - start, 4 * sample.network.parameters);
-  }
-}
-
 /* A file of another program knows nothing of its training. */
 IN_FOLDER(others_have_no_past) {
   static const char header[] =

@@ -138,6 +138,14 @@ it is a PNG picture, not safetensors: --classify takes pictures|\x89PNG\r\n\x1a\
 it is not a safetensors file of a network: its header would have 18446744073709551615 bytes, at most 1048576|\377\377\377\377\377\377\377\377{}
 END
 
+case_ 'headers are padded to eight bytes' # one of eight lengths in a row needs none
+for letter in a b c d e f g h; do
+  name+=$letter
+  ok $T --epochs 1 --names "$name,no" --save padded.st
+  [ $(($(header_size padded.st) % 8)) = 0 ]
+  [[ $(header padded.st) =~ \}\ {0,7}$ ]]
+done
+
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
 # put AT BYTES: writes them over the number of that index, and what follows it, in forged.st.

@@ -9,7 +9,7 @@ printed 1 "$heading"
 printed 0 '^.{81}' # a terminal's width
 printed 1 '^device   CPU.* GiB$'
 printed 1 '^network  2-4-2, 22 parameters$'
-printed 1 '^fusion   [a-z]+: .+$'
+printed 1 '^fusion   layer: .+$'
 printed 1 '^data     .*train\.csv and .*test\.csv, resident$'
 printed 1 "^total    load$time  train$time  eval$time  process$time$"
 printed 18 ''
@@ -113,6 +113,8 @@ ok $options --dry-run
 mv out tiny.conf
 ok --config tiny.conf --dry-run
 same out tiny.conf
+ok --config "$TOP/configs/literature.conf" --dry-run # plain descent
+for line in 'lr = 0.03' 'momentum = 0' 'weight-decay = 0' 'lr-decay = 1'; do printed 1 "^$line$"; done
 refuses 1 'train.csv:1: the line is not a [section]' $T --config train.csv
 ok --config tiny.conf --save by_config.st
 ok $options --save by_words.st
