@@ -1,4 +1,4 @@
-/* What a trained network answers to pictures. tests/scenarios/predict.sh asks about rows. */
+/* Answers of a trained network to pictures. tests/scenarios/predict.sh asks about rows. */
 #include "predict/evaluate.h"
 #include "predict/pictures.h"
 #include "support/pictures.h"

@@ -98,7 +98,8 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# A buffer that trains for seconds has to end before the first signal is answered. It says nothing.
+# The first signal would be answered at the end of a buffer, which trains for seconds. A run that is killed
+# says nothing.
 case_ 'a second signal kills'
 while read -r first second; do
   start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
