@@ -125,6 +125,9 @@ edit "$(in_epoch 1000000 2000000)" steps.st beyond.st
 fails 1 'the saved run stands at step 1000000 of an epoch, but train.csv has only ' \
   --resume beyond.st --epochs 3
 
+edit "$(in_epoch 1 20)" two.st wrong.st # of batches of 8
+fails 1 'wrong.st was interrupted in the middle of an epoch: continue with its --batch' --resume wrong.st --epochs 3
+
 case_ 'the rest of an epoch stays where auto had its rows'
 for rows in 1,resident 2,streamed; do
   edit "$(in_epoch 1 8); s/\"step\"/\"resident\":\"${rows%,*}\",&/" two.st middle.st

@@ -88,7 +88,9 @@ STDOUT=/dev/full fails 1 'cannot write to standard output' $T --epochs 1000000 #
 
 case_ 'places are tried before training'
 mkfifo fifo
+mkdir folder.csv
 refusals 1 $T --epochs 2 <<'END'
+cannot write the log folder.csv: Is a directory|--log folder.csv
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
 none/x.png: its folder does not exist|--plot none/x.png
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
