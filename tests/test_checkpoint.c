@@ -298,6 +298,8 @@ IN_FOLDER(what_cannot_be_saved_is_said) {
   assert_refuses_to_save("save", model,
                          "tensor momentum.1.bias has a value that is NaN or infinite");
   *value = 0;
+  strcpy(sample.options, "train = \xe4.csv");
+  assert_refuses_to_save("save", model, "the names of files in its options must be UTF-8");
   free(sample.options);
   sample.options = calloc((1 << 20) + 1, 1);
   memset(sample.options, 'o', 1 << 20);
