@@ -1,10 +1,12 @@
-/* Checkpoints that are saved and loaded: every field, the bytes of the format, files of other
-   programs, and saving in a file system that fails. test_checkpoint_refused.c has what is refused,
-   test_output.c how a file is replaced. */
-#include "support/checkpoint_files.h"
-
+/* Checkpoints that are saved and loaded: every field, the bytes of the format, saving in a file
+   system that fails, damage anywhere. tests/scenarios/checkpoint.sh has files of others and what is
+   refused, test_output.c how a file is replaced. */
+#include <fcntl.h>
 #include <float.h>
 #include <sys/stat.h>
+
+#include "model/checkpoint.h"
+#include "support/folder.h"
 
 /* ---- fsync ------------------------------------------------------------------------------- */
 
@@ -29,6 +31,97 @@ int fsync(int file) {
     disk.file = status;
   }
   return errno ? -1 : 0;
+}
+
+/* ---- a checkpoint -----------------------------------------------------------------------------
+ */
+
+/* A file in the working folder, which does not exist at first. */
+static const char model[] = "model.safetensors";
+
+/* Fills the first `count` arrays with values, and zeros as padding. */
+static void make_arrays(Checkpoint *checkpoint, int count) {
+  const Network *network = &checkpoint->network;
+  checkpoint->count = count;
+  checkpoint->parameters = calloc((size_t)count * network->floats, sizeof(float));
+  for (int a = 0; a < count; a++) {
+    float *values = checkpoint->parameters + (size_t)a * network->floats, next = a ? 1e-3f : 1;
+    checkpoint->kind[a] = (CheckpointArray)a;
+    for (int l = 0; l < network->layers; l++) {
+      const int in = network->size[l], out = network->size[l + 1];
+      for (int i = 0; i < in * out; i++) values[network->weight[l] + (size_t)i] = next++;
+      for (int i = 0; i < out; i++) values[network->bias[l] + (size_t)i] = -(next++) / 3;
+    }
+  }
+}
+
+static void must_save(const Checkpoint *checkpoint) {
+  OK(checkpoint_save(checkpoint, model, &error));
+}
+
+static Checkpoint must_load(void) {
+  Checkpoint checkpoint;
+  OK(checkpoint_load(&checkpoint, model, &error));
+  return checkpoint;
+}
+
+/* Every test has a checkpoint of a network 5 - 7 - 3 - 2, every value of which differs from every
+   other, and the bytes of the file that save_sample writes it to, which is `model`. */
+static Checkpoint sample;
+static Content saved;
+
+static int checkpoint_files_open(void **state) {
+  sample = (Checkpoint){.epoch = 12,
+                        .step = UINT64_MAX,
+                        .loss = 1.0 / 3,
+                        .correct = (1ull << 53) + 1,
+                        .rows = 1ull << 63,
+                        .test_accuracy = 0.98765432109876543,
+                        .best_accuracy = DBL_TRUE_MIN,
+                        .best_epoch = INT32_MAX,
+                        .updates = 1000000,
+                        .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n"),
+                        .names = strdup("no\n\xc3\xa4 \"yes\"")};
+  OK(network_init(&sample.network, 5, (const int[]){7, 3}, 2, 2, &error));
+  make_arrays(&sample, 2);
+  return folder_enter(state);
+}
+
+static int checkpoint_files_close(void **state) {
+  checkpoint_free(&sample);
+  return folder_close(state);
+}
+
+#define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, checkpoint_files_close)
+
+static void save_sample(void) {
+  must_save(&sample);
+  saved = read_content(model);
+}
+
+/* One sentence names the path and has `message` in it; nothing is allocated. */
+static void assert_refuses_to_load(const char *path, const char *message) {
+  Checkpoint checkpoint;
+  memset(&checkpoint, 0x55, sizeof checkpoint);
+  const bool loaded = checkpoint_load(&checkpoint, path, &error);
+  assert_in(error.text, path);
+  FAILS(loaded, message);
+  assert_null(checkpoint.parameters);
+  assert_int_equal(checkpoint.count, 0);
+  assert_null(checkpoint.options);
+}
+
+/* Of the sample: the sentence is "cannot", that verb (save or write), the path and `message`. */
+static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
+  error.text[0] = '\0';
+  assert_false(checkpoint_save(&sample, path, &error));
+  assert_string_equal(error.text, text_printf("cannot %s %s: %s", verb, path, message));
+}
+
+static void assert_content(Content expected) {
+  const Content content = read_content(model);
+  assert_int_equal(content.size, expected.size);
+  assert_memory_equal(content.bytes, expected.bytes, expected.size);
 }
 
 /* ---- round trips ------------------------------------------------------------------------- */
@@ -95,6 +188,24 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
 
 /* ---- the bytes, read independently --------------------------------------------------------- */
 
+/* The header as text, and where the data starts; checks the length, the padding and what follows
+   from the format alone. */
+static char *header_of(Content content, size_t *start) {
+  uint64_t length = 0;
+  assert_true(content.size > 8);
+  for (int i = 7; i >= 0; i--) length = length << 8 | content.bytes[i];
+  assert_int_equal(length % 8, 0);
+  assert_true(length < content.size - 8);
+  char *header = memcpy(allocate(length + 1, 1), content.bytes + 8, length);
+  assert_int_equal(*header, '{');
+  char *last = strrchr(header, '}');
+  assert_non_null(last);
+  assert_true(header + length - last <= 8);
+  assert_int_equal(strspn(last + 1, " "), header + length - last - 1);
+  *start = 8 + length;
+  return header;
+}
+
 /* Checks a tensor against the values it should have and moves *next, where it must begin, to
    where it ends. */
 static void assert_tensor(const char *header, const uint8_t *data, const char *prefix, int layer,
@@ -136,61 +247,23 @@ IN_FOLDER(file_is_as_the_format_says) {
   assert_memory_equal(header, metadata, sizeof metadata - 1);
 }
 
-/* One of eight lengths in a row needs no padding; header_of checks that it gets none. Without
-   momentum there is none in the file. */
-IN_FOLDER(headers_are_padded_to_eight_bytes) {
-  sample.count = 1;
-  memset(sample.kind, 0, sizeof sample.kind);
-  for (size_t less = 0; less < 8; less++) {
-    size_t start;
-    strcpy(sample.options, &"12345678"[less]);
-    must_save(&sample);
-    const Content content = read_content(model);
-    assert_null(strstr(header_of(content, &start), "momentum"));
-    assert_int_equal(content.size - start, 4 * sample.network.parameters);
-  }
-}
-
-/* ---- files of others ----------------------------------------------------------------------- */
-
-/* Names, order, metadata and white space as PyTorch's users have them. All are the network
-   3 - 2 - 2 with these tensors, wherever they lie in the file. */
-IN_FOLDER(files_of_others) {
-  static const struct {
-    const char *header;
-    float first[4]; /* values of the weights and biases of the two layers */
-  } cases[] = {
-      {"<0.weight 2,3 0,24><0.bias 2 24,32><2.weight 2,2 32,48><2.bias 2 48,56>", {1, 7, 9, 13}},
-      /* the order of the numbers counts, not that of the names as text or of the data */
-      {"{ '__metadata__' : {'format': 'pt', 'epoch': 'many'},\n"
-       "<net.10.bias 2 0,8>, <net.10.weight 2,2 8,24>, "
-       "<net.9.bias 2 24,32>, <net.9.weight 2,3 32,56>}   ",
-       {9, 7, 3, 1}},
-      {"{'__metadata__':{},<fc1.weight 2,3 0,24>,<fc2.bias 2 48,56>,"
-       "<fc1.bias 2 24,32>,<fc2.weight 2,2 32,48>}",
-       {1, 7, 9, 13}},
-      {"<layers.0.weight 2,3 0,24><layers.0.bias 2 24,32>"
-       "<layers.1.weight 2,2 32,48><layers.1.bias 2 48,56>",
-       {1, 7, 9, 13}},
-  };
-  foreach (row, cases) {
-    forge(row->header, 0);
-    Checkpoint c = must_load();
-    assert_int_equal(c.network.layers, 2);
-    assert_memory_equal(c.network.size, ((const int[]){3, 2, 2}), 3 * sizeof(int));
-    const float *const starts[] = {
-        c.parameters + c.network.weight[0], c.parameters + c.network.bias[0],
-        c.parameters + c.network.weight[1], c.parameters + c.network.bias[1]};
-    const int counts[] = {6, 2, 4, 2};
-    for (int t = 0; t < 4; t++)
-      for (int v = 0; v < counts[t]; v++) assert_true(starts[t][v] == row->first[t] + (float)v);
-    assert_int_equal(c.count, 1);
-    assert_string_equal(c.options, "");
-    assert_true(isnan(c.test_accuracy) && isnan(c.best_accuracy));
-    assert_true(c.epoch == 0 && c.step == 0 && c.loss == 0 && c.correct == 0 && c.rows == 0 &&
-                c.best_epoch == 0);
-    checkpoint_free(&c);
-  }
+/* A file of another program knows nothing of its training. */
+IN_FOLDER(others_have_no_past) {
+  static const char header[] =
+      "\150\0\0\0\0\0\0\0"
+      "{\"0.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+      "\"0.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[8,16]}}";
+  uint8_t bytes[sizeof header - 1 + 16] = {0};
+  memcpy(bytes, header, sizeof header - 1);
+  bytes[0] = sizeof header - 1 - 8;
+  folder_write_bytes(model, bytes, sizeof bytes);
+  Checkpoint c = must_load();
+  assert_int_equal(c.count, 1);
+  assert_string_equal(c.options, "");
+  assert_true(isnan(c.test_accuracy) && isnan(c.best_accuracy));
+  assert_true(c.epoch == 0 && c.step == 0 && c.loss == 0 && c.correct == 0 && c.rows == 0 &&
+              c.best_epoch == 0);
+  checkpoint_free(&c);
 }
 
 /* ---- saving in the file system ------------------------------------------------------------- */
@@ -219,28 +292,12 @@ IN_FOLDER(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
 }
 
-/* Saving and the probe before it say the same; other places are of test_output.c. */
-IN_FOLDER(places_where_nothing_can_be_saved) {
-  static const char no_file[] = "it is not a regular file", none[] = "its folder does not exist";
-  static const Pair places[] = {
-      {".", no_file}, {"pipe", no_file}, {"none/model.safetensors", none}};
-  assert_true(checkpoint_probe(model, NULL));
-  assert_files(0);
-  assert_int_equal(mkfifo("pipe", 0600), 0);
-  foreach (place, places) {
-    Error saving, probing;
-    assert_refuses_to_save("write", place->given, place->wanted);
-    assert_false(checkpoint_save(&sample, place->given, &saving));
-    assert_false(checkpoint_probe(place->given, &probing));
-    assert_string_equal(probing.text, saving.text);
-  }
-  struct stat status;
-  assert_int_equal(stat("pipe", &status), 0);
-  assert_true(S_ISFIFO(status.st_mode));
-  assert_files(1);
-}
-
-IN_FOLDER(options_that_cannot_be_saved) {
+IN_FOLDER(what_cannot_be_saved_is_said) {
+  float *value = checkpoint_array(&sample, CHECKPOINT_MOMENTUM) + sample.network.bias[1] + 2;
+  *value = NAN;
+  assert_refuses_to_save("save", model,
+                         "tensor momentum.1.bias has a value that is NaN or infinite");
+  *value = 0;
   strcpy(sample.options, "train = \xe4.csv");
   assert_refuses_to_save("save", model, "the names of files in its options must be UTF-8");
   free(sample.options);
@@ -248,4 +305,39 @@ IN_FOLDER(options_that_cannot_be_saved) {
   memset(sample.options, 'o', 1 << 20);
   assert_refuses_to_save("save", model, "its options are too long (1048576 bytes)");
   assert_files(0);
+}
+
+/* ---- loading what is damaged --------------------------------------------------------------- */
+
+/* However much of a file is missing, what is left is refused. */
+IN_FOLDER(truncated_files_are_refused) {
+  save_sample();
+  for (size_t size = saved.size; size-- > 0;) {
+    assert_int_equal(truncate(model, (off_t)size), 0);
+    assert_refuses_to_load(model, size < 8 ? "it has only" : "cut off");
+  }
+}
+
+/* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
+IN_FOLDER(damaged_headers_do_no_harm) {
+  save_sample();
+  const size_t data = 4 * 148;
+  int refused = 0, count = 0;
+  const int file = open(model, O_WRONLY);
+  assert_true(file >= 0);
+  for (size_t i = 0; i < saved.size - data; i++)
+    foreach (change, VALUES(uint8_t, 0x01, 0x02, 0x10, 0x80)) {
+      const uint8_t byte = saved.bytes[i] ^ *change;
+      Checkpoint loaded;
+      error.text[0] = '\0';
+      assert_int_equal(pwrite(file, &byte, 1, (off_t)i), 1);
+      const bool good = checkpoint_load(&loaded, model, &error);
+      refused += !good;
+      count++;
+      assert_int_equal(good, *error.text == 0);
+      checkpoint_free(&loaded);
+      assert_int_equal(pwrite(file, &saved.bytes[i], 1, (off_t)i), 1);
+    }
+  assert_true(refused > count / 2 && refused < count);
+  close(file);
 }

@@ -173,20 +173,6 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-static void expect_not_opened(const char *file, const char *says) {
-  assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, &error));
-  assert_string_equal(error.text, says);
-  assert_null(dataset_open(&(DatasetConfig){.path = file, .classes = 10, .threads = 2}, NULL));
-}
-
-TEST(test_not_a_file) {
-  expect_not_opened("absent.csv", "absent.csv: no such file");
-  expect_not_opened("", ": no such file");
-  expect_not_opened(".", ". is a directory, not a CSV file");
-  write_file("1,2\n", 4);
-  expect_not_opened("x.csv/under", "cannot open x.csv/under: Not a directory");
-}
-
 /* ---- long lines ------------------------------------------------------------------------------ */
 
 /* Blank lines that fill whole chunks are fine at the end, and an error once a line follows. */

@@ -12,19 +12,6 @@ static Digit draw(uint64_t seed, DigitsSeries series, uint64_t row) {
   return digit;
 }
 
-static bool same_pixels(const Digit *a, const Digit *b) {
-  return memcmp(a->pixels, b->pixels, PIXELS) == 0;
-}
-
-TEST(test_arguments_decide_the_picture) {
-  const Digit digit = draw(1, DIGITS_TRAIN, 7), again = draw(1, DIGITS_TRAIN, 7);
-  assert_int_equal(digit.label, again.label);
-  assert_true(same_pixels(&digit, &again));
-  const Digit others[] = {draw(2, DIGITS_TRAIN, 7), draw(1, DIGITS_TEST, 7),
-                          draw(1, DIGITS_TRAIN, 8), draw(1 + ((uint64_t)1 << 32), DIGITS_TRAIN, 7)};
-  foreach (other, others) assert_false(same_pixels(&digit, other));
-}
-
 /* Labels are equally likely. Ink lies within 20 x 20 pixels and its centre of mass in pixel 14, as
    in MNIST. */
 TEST(test_labels_size_and_place) {

@@ -136,10 +136,3 @@ ENGINE_TEST(opening_fails_cleanly) {
   for (int i = 0; i < 6; i++)
     FAILS(engine_cpu_open(&bad[i], &error), i < 4 ? "at least 1" : " GB of memory, but may take");
 }
-
-ENGINE_TEST(describes_itself) {
-  Engine *engine = open_level(&tiny, CPU, 9, 12);
-  assert_int_equal(engine->config.training.fusion, FUSION_LAYER);
-  assert_memory_equal(engine->device, "CPU, 2 threads", 14);
-  assert_true(strlen(engine->reason) > 0 && engine->memory > 1 << 24);
-}

@@ -1,8 +1,6 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes; their formats, each written here
    by hand or by stb; and the files that are refused. Photographs are in test_photographs.c. */
 #define _GNU_SOURCE /* memmem */
-#include <sys/stat.h>
-
 #include "data/image.h"
 #include "data/ink.h"
 #include "support/pictures.h"
@@ -332,42 +330,12 @@ TEST(test_exif) {
   }
 }
 
-/* A pipe has a name as from a shell's <(...). */
-TEST(test_a_pipe_is_read) {
-  Grey g = digit(1, 1, true);
-  through_png(&g, expected);
-  const Content png = read_content(picture);
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  assert_int_equal(write(ends[1], png.bytes, png.size), png.size);
-  close(ends[1]);
-  OK(read_picture(text_printf("/dev/fd/%d", ends[0]), SIDE, pixels, &error));
-  close(ends[0]);
-  assert_memory_equal(pixels, expected, PIXELS);
-}
-
 /* ---- refused ------------------------------------------------------------------------------ */
 
 static void assert_refused(const char *file, const char *message) {
   const bool good = read_picture(file, SIDE, pixels, &error);
   assert_in(error.text, file);
   FAILS(good, message);
-}
-
-TEST(test_no_pictures) {
-  Grey g = digit(1, 3, true);
-  write_png(&g);
-  struct stat status;
-  assert_int_equal(stat(picture, &status), 0);
-  assert_int_equal(truncate(picture, status.st_size / 2), 0);
-  assert_refused(picture, "cannot be read as a PNG, JPEG, BMP, GIF or PGM");
-  assert_int_equal(truncate(picture, 0), 0);
-  assert_refused(picture, "cannot be read as");
-  folder_write(picture, "label,pixel0\n1,2\n");
-  assert_refused(picture, "cannot be read as");
-  remove(picture);
-  assert_refused(picture, "cannot open");
-  assert_refused(folder, "cannot read");
 }
 
 /* Formats that are named, with what converts them; too large by what the header says, before

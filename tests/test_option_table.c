@@ -30,15 +30,6 @@ TEST(every_option_is_classified) {
   }
 }
 
-TEST(literature_conf_is_plain_descent) {
-  Options options;
-  options_default(&options);
-  OK(options_read_file(&options, "configs/literature.conf", &error));
-  assert_true(options.training.schedule.rate == 0.03f);
-  assert_true(options.training.rule.momentum == 0 && options.training.rule.weight_decay == 0 &&
-              options.training.schedule.decay == 1);
-}
-
 /* A key's line follows a comment's. Counts the keys, and sets seen[] for their rows. */
 static int count_keys(const char *path, bool seen[OPTION_ROWS]) {
   char line[256], before[256] = "";

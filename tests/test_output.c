@@ -1,5 +1,6 @@
-/* output.c: what a file replaces, what is written in place, that nothing is left behind, and which
-   paths are the same file. */
+/* output.c: what a file replaces, its mode and owner, and that nothing is left behind.
+   tests/scenarios/output.sh has links, places, pipes, descriptors and which paths are the same
+   file. */
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
 #include <fcntl.h>
 #include <signal.h>
@@ -51,26 +52,22 @@ static bool save(const char *path, const char *text) {
   return atomic_file_close(&output, true, &error);
 }
 
-static void must_save(const char *path, const char *text, const char *read_from) {
-  OK(atomic_file_probe(path, &error) && save(path, text));
-  if (read_from) assert_has(read_from, text);
+static void must_save(const char *path) {
+  OK(atomic_file_probe(path, &error) && save(path, "new"));
+  assert_has(path, "new");
 }
 
-/* The path is neither written nor promised to be, and nothing is touched. */
-static void assert_refused(const char *path, const char *reason) {
+/* For a user who is not root, who may write everywhere, the path is neither written nor promised to
+   be, and nothing is touched. */
+static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
+  const uid_t user = geteuid();
+  if (user == 0) assert_int_equal(seteuid(NOBODY), 0);
   for (int probe = 0; probe < 2; probe++) {
     error.text[0] = '\0';
     if (probe ? atomic_file_probe(path, &error) : save(path, "new")) fail_msg("%s", path);
     assert_string_equal(error.text, expected);
   }
-}
-
-/* The same for a user who is not root, who may write everywhere. */
-static void refuse(const char *path, const char *reason) {
-  const uid_t user = geteuid();
-  if (user == 0) assert_int_equal(seteuid(NOBODY), 0);
-  assert_refused(path, reason);
   if (user == 0) assert_int_equal(seteuid(user), 0);
 }
 
@@ -92,47 +89,6 @@ IN_FOLDER(old_or_new) {
   assert_files(2);
 }
 
-/* A link waits where the temporary file's name could be guessed, or a file of a dead run. */
-IN_FOLDER(planted_and_stale) {
-  const char *guessed = text_printf("a.tmp.%ld", (long)getpid());
-  folder_write("victim", "precious");
-  link_to("victim", guessed);
-  must_save("a", "new", "a");
-  assert_has("victim", "precious");
-  assert_int_equal(unlink(guessed), 0);
-  folder_write(guessed, "stale");
-  set_mode(guessed, 0);
-  must_save("a", "newer", "a");
-  assert_files(3);
-}
-
-IN_FOLDER(links_are_followed) {
-  static const char *const links[][2] = {{"old", "link"},
-                                         {"link", "sub/wrong"}, /* names sub/link, leads to old */
-                                         {"../link", "sub/link"},
-                                         {"sub/new", "to-new"}};
-  folder_write("old", "old");
-  assert_int_equal(mkdir("sub", 0700), 0);
-  foreach (link, links) link_to((*link)[0], (*link)[1]);
-  must_save("sub/link", "new", "old");
-  must_save("to-new", "first", "sub/new");
-  must_save("to-new", "second", "sub/new");
-  must_save("sub/wrong", "there", "old");
-  foreach (link, links) assert_true(S_ISLNK(status_of((*link)[1]).st_mode));
-  assert_files(4);
-  link_to("circle", "circle");
-  assert_refused("circle", "Too many levels of symbolic links");
-  assert_files(5);
-}
-
-IN_FOLDER(long_names) {
-  for (int length = 240; length <= 255; length += 15) {
-    const char *name = text_printf("%0*d", length, 0);
-    must_save(name, "new", name);
-  }
-  assert_files(2);
-}
-
 /* ---- modes and owners ---------------------------------------------------------------------- */
 
 /* The mode is kept; while it is written, nobody else reads what they may not read of the old one.
@@ -150,7 +106,7 @@ IN_FOLDER(mode_is_kept) {
     assert_mode("a", *mode);
   }
   const mode_t old = umask(027);
-  must_save("b", "new", "b");
+  must_save("b");
   umask(old);
   assert_mode("b", 0640);
 }
@@ -166,7 +122,7 @@ IN_FOLDER(owners) {
   set_mode(folder, 0777);
   assert_int_equal(chown("kept", 1234, 4321), 0);
   assert_int_equal(chown("of another group", 0, 4321), 0);
-  must_save("kept", "new", "kept");
+  must_save("kept");
   assert_int_equal(status_of("kept").st_uid, 1234);
   assert_int_equal(status_of("kept").st_gid, 4321);
   for (int i = 1; i < 3; i++) {
@@ -210,24 +166,6 @@ IN_FOLDER(sticky_folder) {
   assert_files(1);
 }
 
-IN_FOLDER(no_place) {
-  static const char none[] = "its folder does not exist";
-  const Pair places[] = {{"none/new", none},
-                         {"link", none},
-                         {"new/", none},
-                         {"", none},
-                         {"a/new", "Not a directory"},
-                         {"a/", "Not a directory"},
-                         {".", "Is a directory"},
-                         {folder, "Is a directory"},
-                         {text_printf("%0299d", 0), "File name too long"},
-                         {"/dev/fd/9999", "Bad file descriptor"}};
-  folder_write("a", "old");
-  link_to("none/new", "link");
-  foreach (place, places) assert_refused(place->given, place->wanted);
-  assert_files(2);
-}
-
 /* However many are open, all are whole, and whatever became of them, their places are free again.
  */
 IN_FOLDER(many_at_a_time) {
@@ -261,48 +199,6 @@ IN_FOLDER(a_probe_leaves_no_trace) {
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
-
-IN_FOLDER(pipes_and_devices) {
-  char got[16] = "";
-  assert_int_equal(mkfifo("pipe", 0600), 0);
-  link_to("pipe", "link");
-  link_to("/dev/null", "null");
-  assert_true(atomic_file_probe("link", &error)); /* without a reader */
-  const int reader = open("pipe", O_RDONLY | O_NONBLOCK);
-  assert_true(reader >= 0);
-  must_save("link", "new", NULL);
-  assert_int_equal(read(reader, got, sizeof got - 1), 3);
-  assert_string_equal(got, "new");
-  close(reader);
-  must_save("null", "new", NULL);
-  assert_true(S_ISFIFO(status_of("pipe").st_mode) && S_ISCHR(status_of("/dev/null").st_mode));
-  assert_true(S_ISLNK(status_of("link").st_mode) && S_ISLNK(status_of("null").st_mode));
-  assert_files(3);
-}
-
-/* A link as /dev/stdout is one, to a descriptor that the shell sent to a file: written through, at
-   its offset. */
-IN_FOLDER(descriptors) {
-  static const char *const forms[] = {"/dev", "/proc/self"};
-  const int file = open("a", O_WRONLY | O_CREAT, 0600);
-  assert_int_equal(write(file, "1 ", 2), 2);
-  for (int i = 0; i < 2; i++) {
-    const char *path = text_printf("%s/fd/%d", forms[i], file);
-    if (i == 1 && access("/proc/self/fd", F_OK) != 0) continue;
-    unlink("link");
-    link_to(path, "link");
-    must_save(path, "2 ", NULL);
-    must_save("link", "3 ", NULL);
-    assert_true(S_ISLNK(status_of("link").st_mode));
-  }
-  assert_int_equal(write(file, "4", 1), 1);
-  close(file);
-  assert_has("a", access("/proc/self/fd", F_OK) == 0 ? "1 2 3 2 3 4" : "1 2 3 4");
-  const int reader = open("a", O_RDONLY);
-  assert_refused(text_printf("/dev/fd/%d", reader), "Bad file descriptor");
-  close(reader);
-  assert_files(2);
-}
 
 static int print_around(void *unused, Error *why) {
   (void)unused, (void)why;
@@ -341,100 +237,4 @@ IN_FOLDER(signals) {
     assert_has("a", round ? "new" : "old");
     assert_files(1);
   }
-}
-
-/* ---- the same file ------------------------------------------------------------------------- */
-
-/* Makes a.csv under other names, links to a file yet to come, and what is not a file. */
-static void make_names(void) {
-  static const char *const links[][2] = {{"a.csv", "soft.csv"},      {"soft.csv", "softer.csv"},
-                                         {"../a.csv", "sub/up.csv"}, {"sub", "other-sub"},
-                                         {"sub/new", "to-new"},      {"to-new", "to-to-new"},
-                                         {"/dev/null", "null"},      {"circle", "circle"}};
-  folder_write("a.csv", "");
-  folder_write("b.csv", "");
-  assert_int_equal(link("a.csv", "hard.csv"), 0);
-  assert_int_equal(mkdir("sub", 0700), 0);
-  foreach (link, links) link_to((*link)[0], (*link)[1]);
-  assert_int_equal(mkfifo("pipe", 0600), 0);
-}
-
-/* Compares the two one after the other and the other way round; "w" of `modes`: it is written. */
-static bool same(const char *a, const char *b, const char *modes) {
-  const NamedFile files[] = {{"first", a, modes[0] == 'w'}, {"second", b, modes[1] == 'w'}};
-  const NamedFile swapped[] = {files[1], files[0]};
-  const bool is_same = !same_file_check(files, 2, &error);
-  assert_int_equal(!same_file_check(swapped, 2, NULL), is_same);
-  return is_same;
-}
-
-/* All names are `one` in turn, if one of the two is written, and none of `others`. */
-static void assert_names(const char *one, const char *const *names, const char *const *others) {
-  for (; *names; names++) {
-    if (!same(one, *names, "rw")) fail_msg("%s is not %s", *names, one);
-    assert_true(same(*names, one, "ww"));
-    assert_false(same(one, *names, "rr"));
-    for (const char *const *other = others; *other; other++)
-      assert_false(same(*other, *names, "rw") || same(*other, *names, "ww"));
-  }
-}
-
-IN_FOLDER(names_of_a_file) {
-  make_names();
-  assert_names("a.csv",
-               (const char *const[]){"a.csv", "./a.csv", "sub/../a.csv", "hard.csv", "soft.csv",
-                                     "softer.csv", "sub/up.csv", "sub//up.csv",
-                                     text_printf("%s/a.csv", folder), NULL},
-               (const char *const[]){"b.csv", NULL});
-  assert_names("sub/new", /* which is yet to come */
-               (const char *const[]){"sub/new", "./sub/new", "other-sub/new", "sub/../sub/new",
-                                     "to-new", "to-to-new", NULL},
-               (const char *const[]){"new", "sub/newer", "a.csv", NULL});
-  assert_int_not_equal(access("sub/new", F_OK), 0);
-  /* whoever opens these says what is wrong with them */
-  foreach (path, TEXTS("circle", "a.csv/new", "none/new", "/dev/fd/9999", "", NULL))
-    assert_false(same(*path, *path, "ww"));
-}
-
-IN_FOLDER(devices_and_pipes) {
-  make_names();
-  assert_false(same("/dev/null", "/dev/null", "rw") || same("/dev/null", "null", "ww"));
-  assert_true(same("pipe", "pipe", "rw") && same("pipe", "./pipe", "ww"));
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  assert_true(same(text_printf("/dev/fd/%d", ends[0]), text_printf("/dev/fd/%d", ends[1]),
-                   "rw")); /* the process would wait for itself */
-  close(ends[0]);
-  close(ends[1]);
-}
-
-static int compare_streams(void *unused, Error *why) {
-  (void)unused, (void)why;
-  const int file = open("a.csv", O_RDWR | O_APPEND), null = open("/dev/null", O_RDWR);
-  dup2(file, STDIN_FILENO);
-  dup2(file, STDOUT_FILENO);
-  const bool all = same("-", "hard.csv", "rw") && same("a.csv", "-", "rw") &&
-                   same("/dev/stdin", "a.csv", "rw") && same("a.csv", "/dev/stdout", "rw") &&
-                   same("-", "/dev/fd/1", "rw") && same("-", "/dev/stdout", "ww");
-  const bool none = same("-", "b.csv", "rw") || same("-", "b.csv", "wr");
-  dup2(null, STDIN_FILENO);
-  dup2(null, STDOUT_FILENO);
-  return !all || none || same("-", "-", "rw") || same("-", "/dev/stdout", "ww");
-}
-
-/* Standard input and output may be any file. */
-IN_FOLDER(streams) {
-  make_names();
-  assert_int_equal(process_do(compare_streams, NULL).status, 0);
-}
-
-IN_FOLDER(the_sentence) {
-  make_names();
-  const NamedFile files[] = {{"config", "b.csv", false}, {"train", "a.csv", false},
-                             {"test", "a.csv", false},   {"save", "", true},
-                             {"log", "run", true},       {"plot", "sub/up.csv", true}};
-  assert_true(same_file_check(files, 5, &error));
-  assert_false(same_file_check(files, 6, &error));
-  assert_string_equal(error.text, "--train a.csv and --plot sub/up.csv are the same file: give one "
-                                  "of them another name");
 }

@@ -1,5 +1,5 @@
-/* The run log: every line as text, and that JSON is JSON to jansson. */
-#include <fcntl.h>
+/* The run log: every line as text, and that JSON is JSON to jansson. tests/scenarios/run_files.sh
+   continues logs, and writes through links and pipes. */
 #include <sys/stat.h>
 
 #include <jansson.h>
@@ -174,37 +174,6 @@ IN_FOLDER(test_replaces) {
   assert_true(train_log_close(NULL, &error));
 }
 
-IN_FOLDER(test_appends_json) {
-  static const struct {
-    const char *name, *old;
-    int lines;
-  } cases[] = {{"new.jsonl", NULL, 0},
-               {"empty.jsonl", "", 0},
-               {"whole.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"epoch\"}\n", 2},
-               {"cut.jsonl", "{\"kind\": \"run\"}\n{\"kind\": \"ep", 2}};
-  foreach (c, cases) {
-    if (c->old) folder_write(c->name, c->old);
-    assert_int_equal(log_run(c->name, true, NULL, 0, 2), c->lines + 3);
-    assert_string_equal(lines[c->lines], "{\"kind\": \"run\"}");
-    if (c->lines) assert_int_equal(strncmp(lines[1], "{\"kind\": \"ep", 12), 0);
-  }
-}
-
-IN_FOLDER(test_appends_csv) {
-  static const char row[] = "1,10,";
-  static const TrainLogField one[] = {{"version", "1", false}};
-  folder_write("other.csv", text_printf("epoch,loss\n1,2\n%s,more\n%.9s\n", columns, columns));
-  assert_int_equal(log_run("other.csv", true, one, 1, 1), 6);
-  assert_string_equal(lines[4], columns);
-  assert_int_equal(strncmp(lines[5], row, strlen(row)), 0);
-  folder_write("cut.csv", text_printf("# version: 0\n%s\n1,10,0.3", columns));
-  log_run("cut.csv", true, one, 1, 1);
-  assert_int_equal(log_run("cut.csv", true, one, 1, 1), 5);
-  assert_string_equal(lines[1], columns);
-  assert_string_equal(lines[2], "1,10,0.3");
-  for (int i = 3; i < 5; i++) assert_int_equal(strncmp(lines[i], row, strlen(row)), 0);
-}
-
 /* A header is held whole, whatever is in it. */
 IN_FOLDER(test_long_header) {
   enum { LENGTH = 600 };
@@ -222,90 +191,11 @@ IN_FOLDER(test_long_header) {
   assert_string_equal(lines[1], lines[0]);
 }
 
-/* The figures of validation rows go to columns of their own, those of test rows at the end to a
-   line of its own. */
-IN_FOLDER(test_validation) {
-  const EpochResult judged = {.epoch = 3,
-                              .epochs = 4,
-                              .train_loss = 0.5,
-                              .train_accuracy = 0.75,
-                              .judged_by = JUDGED_BY_VALIDATION,
-                              .test_loss = 0.25,
-                              .test_accuracy = 0.875,
-                              .learning_rate = (double)0.05F,
-                              .train_seconds = 2,
-                              .test_seconds = 1,
-                              .train_rows = 90,
-                              .test_rows = 10};
-  EpochResult none = judged, tested = judged;
-  none.judged_by = JUDGED_BY_NONE;
-  tested.judged_by = JUDGED_BY_TEST;
-  tested.train_loss = tested.train_accuracy = tested.learning_rate = NAN;
-  tested.train_seconds = tested.test_seconds = NAN;
-  tested.train_rows = 0;
-  TrainLog *log = open_log("v.csv", false);
-  header(log, NULL, 0);
-  epoch(log, &judged);
-  epoch(log, &none);
-  epoch(log, &tested);
-  end(log);
-  assert_int_equal(read_lines(), 4);
-  assert_string_equal(lines[1], "3,4,0.5,0.75,,,0.05,2,,90,,0.25,0.875,1,10");
-  assert_string_equal(lines[2], "3,4,0.5,0.75,,,0.05,2,,90,,,,,");
-  assert_string_equal(lines[3], "3,4,,,0.25,0.875,,,,,10,,,,");
-  log = open_log("v.jsonl", false);
-  epoch(log, &tested);
-  end(log);
-  read_lines();
-  assert_in(lines[0], "{\"kind\": \"test\", \"epoch\": 3, \"epochs\": 4, ");
-  assert_in(lines[0], "\"test_accuracy\": 0.875, ");
-  assert_in(lines[0], "\"val_accuracy\": null, ");
-}
-
-/* A link stays one, and so does a pipe, which has a line once it is logged. */
-IN_FOLDER(test_links) {
-  folder_write("old", "old\n");
-  foreach (target, TEXTS("new", "old")) {
-    const char *link = text_printf("to-%s.jsonl", *target);
-    struct stat status;
-    assert_int_equal(symlink(*target, link), 0);
-    assert_int_equal(log_run(link, false, NULL, 0, 1), 2);
-    assert_int_equal(lstat(link, &status), 0);
-    assert_true(S_ISLNK(status.st_mode));
-    path = *target;
-    assert_int_equal(read_lines(), 2);
-  }
-  char got[64] = "";
-  assert_int_equal(mkfifo("pipe.jsonl", 0600), 0);
-  const int reader = open("pipe.jsonl", O_RDONLY | O_NONBLOCK);
-  TrainLog *log = open_log("pipe.jsonl", false);
-  header(log, NULL, 0);
-  assert_int_equal(read(reader, got, sizeof got - 1), 16);
-  assert_string_equal(got, "{\"kind\": \"run\"}\n");
-  end(log);
-  close(reader);
-}
-
-/* The path is named, and nothing is there that was not before. */
-static void refuse(const char *name, const char *says) {
-  path = name;
-  const int files = files_in_folder();
-  const bool opened = train_log_open(path, false, &error) != NULL;
-  assert_in(error.text, path);
-  FAILS(opened, says);
-  assert_files(files);
-}
-
-/* A log that could not be written later is refused at once; test_output.c has who may write what.
- */
 IN_FOLDER(test_refused) {
-  assert_int_equal(mkdir("folder.csv", 0700), 0);
-  refuse("folder.csv", "Is a directory");
-  refuse("no-such-folder/run.csv", "its folder does not exist");
-  foreach (b, TEXTS("run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))
-    refuse(*b, "must end in .jsonl or .csv");
   char shorter[] = "l"; /* than an ending: nothing before it is read */
-  assert_null(train_log_open(shorter, false, &error));
+  foreach (b, TEXTS(shorter, "run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))
+    FAILS(train_log_open(*b, false, &error) != NULL, text_printf("and %s does not", *b));
+  assert_files(0);
 }
 
 /* As a header is written, and as an epoch is. */

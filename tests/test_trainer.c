@@ -135,38 +135,6 @@ TEST(augmentation_has_one_key_per_epoch) {
   }
 }
 
-TEST(two_runs_agree_bit_for_bit) {
-  write_files(203, 20);
-  EACH_RESIDENCY(resident) {
-    TrainerConfig config = tiny_run(4, resident);
-    RUN first = must_train(&config, false), second = must_train(&config, false);
-    assert_same_weights(&first, &second);
-    assert_true(first.epoch[3].test_loss == second.epoch[3].test_loss);
-    config.training.seed = 2;
-    RUN other = must_train(&config, false);
-    assert_memory_not_equal(first.saved.parameters, other.saved.parameters,
-                            first.saved.network.floats * sizeof(float));
-  }
-}
-
-TEST(the_first_epoch_is_the_same_streamed) {
-  write_files(9000, 20); /* two buffers */
-  const TrainerConfig resident = tiny_run(1, RESIDENT_YES), streamed = tiny_run(1, RESIDENT_NO);
-  RUN a = must_train(&resident, false), b = must_train(&streamed, false);
-  assert_same_weights(&a, &b);
-  assert_true(a.epoch[0].test_loss == b.epoch[0].test_loss);
-}
-
-TEST(it_learns) {
-  write_files(3000, 1000);
-  EACH_RESIDENCY(resident) {
-    const TrainerConfig config = tiny_run(8, resident);
-    RUN run = must_train(&config, false);
-    assert_true(run.epoch[7].test_accuracy > 0.95);
-    assert_true(run.epoch[7].test_loss < 0.5 * run.epoch[0].train_loss);
-  }
-}
-
 TEST(progress_changes_no_bit) {
   write_files(203, 20); /* 51 steps: 20 parts of 2 or 3 */
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
@@ -271,24 +239,5 @@ TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
     must_fail(&config, c->run, text_printf("%s: try a lower --lr", c->says));
     assert_int_equal(spy.trains, c->trains);
     assert_int_equal(spy.evaluations, c->evaluations);
-  }
-}
-
-TEST(bad_files_are_named) {
-  EACH_RESIDENCY(resident) {
-    const TrainerConfig config = tiny_run(2, resident);
-    write_files(9000, 20);
-    write_csv(train_path, 9000, PIXELS, 8999, 1);
-    must_fail(&config, (Run){0}, "train.csv, line 9000");
-    write_files(50, 20);
-    write_csv(test_path, 20, PIXELS, 19, 1);
-    must_fail(&config, (Run){0}, "test.csv, line 20");
-    write_csv(test_path, 20, PIXELS - 1, -1, 1);
-    must_fail(&config, (Run){0}, "test.csv has no label column: its rows are 4 fields");
-    write_csv(test_path, 20, PIXELS + 1, -1, 1);
-    must_fail(&config, (Run){0}, "test.csv has 5 pixels a row but");
-    unlink(test_path);
-    must_fail(&config, (Run){0}, "test.csv");
-    assert_int_equal(spy.opened, 0); /* before an engine was opened */
   }
 }

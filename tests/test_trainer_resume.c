@@ -99,30 +99,3 @@ TEST(a_run_that_goes_on_is_patient_once_it_knows) {
   assert_int_equal(spy.trains, 20 + 1);
   assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
 }
-
-/* tests/scenarios/resume.sh has other networks. */
-TEST(a_run_of_another_kind_is_refused) {
-  write_files(8200, 20);
-  TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  RUN part = must_run(&config, (Run){.stop = 1});
-  config.training.batch = 2 * BATCH;
-  must_fail(&config, (Run){.from = &part.saved},
-            "old.safetensors was interrupted in the middle of an epoch: continue with its --batch");
-}
-
-/* The best epoch may be one of before the run went on. */
-TEST(it_stops_early_also_when_it_goes_on) {
-  write_files(50, 20);
-  TrainerConfig config = tiny_run(MOST_EPOCHS, RESIDENT_YES);
-  config.training.schedule.rate = 0; /* the first epoch is the best, as are all */
-  config.training.early_stop = 3;
-  RUN run = must_run(&config, (Run){0});
-  assert_int_equal(run.saved.epoch, 4);
-  assert_int_equal(run.saved.best_epoch, 1);
-  checkpoint_free(&run.saved);
-  config.training.epochs = 2;
-  run = must_train(&config, false);
-  config.training.epochs = MOST_EPOCHS;
-  RUN rest = must_run(&config, (Run){.from = &run.saved});
-  assert_int_equal(rest.saved.epoch, 4);
-}

@@ -19,6 +19,8 @@ dfc53c560dbb1fb06253462d423f0c1cf792a6ba52ae144baf2af44a15850492  drawn/digits_t
 END
 sha256sum --quiet -c sums
 holds drawn digits_test.csv digits_train.csv
+ok --output-dir . --train-rows 3 --test-rows 2 --seed 4294967297 # of 64 bits
+if cmp -s digits_test.csv drawn/digits_test.csv; then die 'two seeds draw the same'; fi
 
 case_ 'a full disk leaves what was there'
 (ulimit -f 100 && fails 1 'digits_train.csv: File too large' --output-dir drawn --train-rows 1000) # as if full

@@ -31,7 +31,7 @@ for line in "$commands=1" "[$commands]" "epochs=$commands"; do
   refused '' --config hostile.conf
 done
 while read -r header; do
-  printf "\\x$(printf %02x ${#header})\0\0\0\0\0\0\0%s    " "$header" >hostile.st
+  head -c 4 /dev/zero | with_header "$header" >hostile.st
   refused hostile.st --load hostile.st --evaluate --test test.csv
 done <<'END'
 {"\u001b[2J":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}

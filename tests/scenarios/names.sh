@@ -31,7 +31,33 @@ ok $D --resume model.st --epochs 2 --save later.st
 ok $D --init model.st --epochs 1 --save later.st --names letters.txt
 [ "$(value names later.st)" = '</script>\nB\nC\nD\nE\nF\nG\nH\nI\nJ' ]
 
+case_ 'names are a list or a file'
+printf '\357\273\277a \r\n\tb \303\244\r\nc\r\n\r\n' >names.txt
+for names in $'a, b \303\244 ,c' names.txt; do
+  ok $T --classes 3 --epochs 1 --names "$names" --save three.st
+  [ "$(value names three.st)" = $'a\\nb \303\244\\nc' ]
+done
+seq -f %063.0f 1024 >names.txt # the most, and the longest
+ok $T --classes 1024 --epochs 1 --names names.txt --save many.st
+[ "$(value names many.st)" = "$(paste -sd , names.txt | sed 's/,/\\n/g')" ]
+
 case_ 'names that cannot be'
+while IFS='|' read -r text names file; do
+  printf %b "$file" >names.txt
+  refuses 1 "$text" $T --classes 3 --names "$names" --save never.st
+done <<'END'
+--names: 2 names, but the network has 3 classes|a,b
+--names: name 4 is empty|a,b,c,
+--names: name 2 is empty|a, ,c
+--names: 'a' is there twice|a,b,a
+--names: cannot read .: Is a directory|.
+cannot read none.txt: No such file or directory; a list has commas|none.txt
+names.txt: 2 names, but the network has 3 classes|names.txt|a\nb,c
+names.txt: name 2, 'b\x1b[2J', must be UTF-8 without control|names.txt|a\nb\033[2J\nc
+names.txt: name 3, '\xe4', must be UTF-8|names.txt|a\nb\n\344
+names.txt: name 1 is empty|names.txt|
+name 3 has 64 bytes, but at most 63 are kept|names.txt|a\nb\n0123456789012345678901234567890123456789012345678901234567890123
+END
 refusals 1 <<'END'
 letters.txt: 10 names, but the network has 2 classes|--names letters.txt --classes 2 --save never.st
 --names: cannot read none.txt: No such file or directory|--load model.st --names none.txt --evaluate

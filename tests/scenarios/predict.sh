@@ -26,6 +26,30 @@ for how in 'unlabelled.csv --output -' digits_test.csv 'digits_test.csv --thread
   same out answers.csv
 done
 
+case_ 'each row has its answer, in file order' # of three staging buffers, the last one short
+mv digits_test.csv few.csv
+digits 600 20000
+mv digits_test.csv many.csv
+mv few.csv digits_test.csv
+ok $A --predict many.csv --probabilities --output whole.csv
+[ "$(head -n 1 whole.csv)" = ImageId,Label,P0,P1,P2,P3,P4,P5,P6,P7,P8,P9 ]
+for first in 1 7001 14001; do
+  sed -n "$first,$((first + 6999))p" many.csv >part.csv
+  ok $A --predict part.csv --probabilities
+  sed '1d; s/[0-9]*,//' out | cmp - <(sed -n "$((first + 1)),$((first + 7000))s/[0-9]*,//p" whole.csv)
+done
+# Evaluation counts these answers, and its loss is the mean of -log(p).
+ok $A --evaluate --test many.csv --json
+paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F, -v said="$(value loss out)" '
+  $1 != NR { exit bad = 1 }
+  { count[$13 * 10 + $2]++; loss -= log($(3 + $13)) / 20000 }
+  END {
+    for (i = 0; i < 100; i++) printf "%s%d%s", i % 10 ? ", " : i ? "], [" : "[[", count[i], i == 99 ? "]]" : ""
+    exit bad || loss / said > 1.0001 || loss / said < 0.9999
+  }' >counts
+grep -qF "\"counts\": $(<counts)}" out
+STDOUT=/dev/full fails 1 'cannot write to standard output: No space left' $A --predict many.csv
+
 case_ 'a line of JSON for other programs'
 ok $A --evaluate --test digits_test.csv --json
 [ "$(value rows out)" = 400 ]
@@ -47,6 +71,8 @@ train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict tr
 train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv
 none.csv: no such file|--evaluate --test none.csv
+. is a directory, not a CSV file|--evaluate --test .
+cannot open train.csv/under: Not a directory|--evaluate --test train.csv/under
 none.png|--classify none.png
 END
 refuses 1 'cannot load .: it is a folder' --evaluate --load .
@@ -95,6 +121,47 @@ ok $A --classify page.pgm --confidence 0 --names a,b,c,d,e,f,g,h,i,'"j'
 printed 1 "^page.pgm  line 1 +$(tr 0-9 a-j <<<"${line:0:1} ${line:1}")$"
 ok $A --classify page.pgm --confidence 0 --json --names a,b,c,d,e,f,g,h,i,'"j'
 printed 1 '"answer": [0-8], "name": "[a-i]", "sure": true, .*"rows": \["[a-i] [a-i]"\]\}$'
+
+case_ 'pictures that cannot be answered'
+STDOUT=/dev/full fails 1 'No space left' $A --classify page.pgm
+ok $T --epochs 1 --save two.st
+refuses 1 'the network takes 2 pixels, which do not make a square picture' --device cpu --load two.st \
+  --classify page.pgm
+head -c 1000 curves.png >half.png
+: >empty.png
+for file in half.png empty.png; do
+  fails 1 "$file cannot be read as a PNG, JPEG, BMP, GIF or PGM" $A --classify $file
+done
+fails 1 'cannot read .' $A --classify .
+
+case_ 'a pipe is read as a file'
+ok $A --classify page.pgm
+cut -d' ' -f2- out >answers
+ok $A --classify <(cat page.pgm)
+cut -d' ' -f2- out | same - answers
+
+# known INPUTS CLASSES: writes a network that says of any picture what its biases, on standard input, are.
+known() {
+  local size=$(($1 * $2 * 4))
+  cat <(head -c $size /dev/zero) - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
+    'data_offsets':[0,$size]},'0.bias':{'dtype':'F32','shape':[$2],'data_offsets':[$size,$((size + 4 * $2))]}}")" >known.st
+}
+case_ 'a line has the three likeliest classes'
+awk 'BEGIN {
+  printf "P5 28 28 255\n"
+  for (i = 0; i < 784; i++) printf "%c", (i % 28 == 14 && i > 200 && i < 600 ? 1 : 250)
+}' >a.pgm
+cp a.pgm longer.pgm
+printf '%b' '\0\0\0\0\0\0\0\0\0\0\0\0\x2a\x15\x10\x40' "$(printf '\\0%.0s' {1..28})" '\x90\x39\x8c\x40' |
+  known 784 12 # log(9.5) of 3 and log(80) of 11, 99.5 with the ten others
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm longer.pgm
+same out - <<'END'
+a.pgm       11  80.40%   3   9.55%   0   1.01%
+longer.pgm  11  80.40%   3   9.55%   0   1.01%
+END
+printf '\0\0\x20\x42\0\0\0\0' | known 100 2 # 40 of 0; and a smaller picture
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm
+same out - <<<'a.pgm  0 100.00%  1   0.00%'
 
 case_ 'bad pictures stop no others'
 run $A --classify none.png page.pgm train.csv

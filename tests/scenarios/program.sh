@@ -9,7 +9,7 @@ printed 1 "$heading"
 printed 0 '^.{81}' # a terminal's width
 printed 1 '^device   CPU.* GiB$'
 printed 1 '^network  2-4-2, 22 parameters$'
-printed 1 '^fusion   [a-z]+: .+$'
+printed 1 '^fusion   layer: .+$'
 printed 1 '^data     .*train\.csv and .*test\.csv, resident$'
 printed 1 "^total    load$time  train$time  eval$time  process$time$"
 printed 18 ''
@@ -35,7 +35,13 @@ END
 case_ 'a missing file is named with ways to get one'
 refuses 1 data/mnist_train.csv --device cpu # the folder has no data/
 for way in 'make data' scripts/download_mnist.sh mlp-train-fetch mlp-digits; do said "$way"; done
-refuses 1 'none.csv does not exist' $T --test none.csv
+for file in none.csv /no/such/train.csv; do
+  refuses 1 "$file does not exist" $T --test $file
+  [[ $(<err) != *'did you mean'* ]]
+done
+for folder in '' "$PWD/"; do
+  refuses 1 "${folder}tran.csv does not exist: did you mean '${folder}train.csv'?" $T --train "${folder}tran.csv"
+done
 
 case_ 'a closed pipe is no message' # as `| head` leaves it
 mkfifo pipe
@@ -107,6 +113,8 @@ ok $options --dry-run
 mv out tiny.conf
 ok --config tiny.conf --dry-run
 same out tiny.conf
+ok --config "$TOP/configs/literature.conf" --dry-run # plain descent
+for line in 'lr = 0.03' 'momentum = 0' 'weight-decay = 0' 'lr-decay = 1'; do printed 1 "^$line$"; done
 refuses 1 'train.csv:1: the line is not a [section]' $T --config train.csv
 ok --config tiny.conf --save by_config.st
 ok $options --save by_words.st

@@ -6,6 +6,25 @@ D='--train digits_train.csv --test digits_train.csv --classes 10'
 L="$T --hidden 64 --train long.csv --lr-decay 1"
 ok $T --epochs 2 --save two.st
 
+rows 9000 >buffers.csv # two of them
+case_ 'the first epoch is the same streamed, and both ways learn'
+for resident in yes no; do
+  ok $T --train buffers.csv --epochs 1 --resident $resident --save $resident.st
+  ok $T --train buffers.csv --epochs 8 --resident $resident --save learnt.st
+  awk "BEGIN { exit !($(value test_accuracy learnt.st) > 0.95) }"
+done
+same_network yes.st no.st
+ok $T --train buffers.csv --epochs 1 --seed 2 --save no.st
+if cmp -s <(network yes.st) <(network no.st); then die 'the seed makes no difference'; fi
+
+case_ 'bad rows are named wherever they are'
+rows 9000 9000 >late.csv
+awk -F, -v OFS=, '{ print $0, 3 }' test.csv >three.csv
+for resident in yes no; do
+  for file in train test; do fails 1 'late.csv, line 9000, column 1' $T --$file late.csv --resident $resident; done
+  refuses 1 'three.csv has 3 pixels a row but train.csv has 2' $T --test three.csv --resident $resident
+done
+
 case_ 'two and three epochs are five'
 while read -r options; do
   ok $T $options --epochs 5 --save whole.st
@@ -105,6 +124,9 @@ ok $T --epochs 2 --batch 2 --save steps.st
 edit "$(in_epoch 1000000 2000000)" steps.st beyond.st
 fails 1 'the saved run stands at step 1000000 of an epoch, but train.csv has only ' \
   --resume beyond.st --epochs 3
+
+edit "$(in_epoch 1 20)" two.st wrong.st # of batches of 8
+fails 1 'wrong.st was interrupted in the middle of an epoch: continue with its --batch' --resume wrong.st --epochs 3
 
 case_ 'the rest of an epoch stays where auto had its rows'
 for rows in 1,resident 2,streamed; do

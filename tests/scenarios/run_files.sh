@@ -87,11 +87,15 @@ same muted.st twin.st
 STDOUT=/dev/full fails 1 'cannot write to standard output' $T --epochs 1000000 # nobody would get anything of them
 
 case_ 'places are tried before training'
+mkfifo fifo
+mkdir folder.csv
 refusals 1 $T --epochs 2 <<'END'
+cannot write the log folder.csv: Is a directory|--log folder.csv
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
 none/x.png: its folder does not exist|--plot none/x.png
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
 cannot write .: it is not a regular file|--save .
+cannot write fifo: it is not a regular file|--save fifo
 END
 absent run.jsonl net.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
@@ -102,6 +106,46 @@ cp run.jsonl before.jsonl
 rows 300 7 >bad.csv
 fails 1 'bad.csv, line 7, column 1: ' $T --train bad.csv --log run.jsonl
 same run.jsonl before.jsonl
+
+case_ 'a log is continued behind its last line' # which may have been cut short
+ok $T --epochs 1 --save one.st --log one.csv
+while read -r lines old; do
+  rm -f old.jsonl
+  [ "$old" = none ] || printf %b "$old" >old.jsonl
+  ok --resume one.st --save two.st --epochs 3 --log old.jsonl
+  [ "$(wc -l <old.jsonl)" = $((lines + 3)) ]
+  [[ $(sed -n $((lines + 1))p old.jsonl) = '{"kind": "run", '* ]]
+  [ $lines = 0 ] || [[ $(sed -n 2p old.jsonl) = '{"kind": "ep'* ]]
+done <<'END'
+0 none
+0
+2 {"kind": "run"}\n{"kind": "epoch"}\n
+2 {"kind": "run"}\n{"kind": "ep
+END
+columns=$(head -n 1 one.csv)
+printf 'epoch,loss\n1,2\n%s,more\n%.9s\n' "$columns" "$columns" >other.csv # none of them ours
+ok --resume one.st --save two.st --epochs 2 --log other.csv
+sed -n '5p; 6s/,.*//p' other.csv | same - <(printf '%s\n2\n' "$columns")
+printf '# version: 0\n%s\n1,10,0.3' "$columns" >cut.csv
+ok --resume one.st --save two.st --epochs 2 --log cut.csv
+ok --resume one.st --save two.st --epochs 2 --log cut.csv
+sed 's/^2,2,.*/2/' cut.csv | same - <(printf '# version: 0\n%s\n1,10,0.3\n2\n2\n' "$columns")
+
+case_ 'a log may be a link or a pipe' # of which a line comes once it is logged
+for file in run new; do
+  ln -s $file.jsonl to-$file.jsonl
+  ok $T --epochs 1 --log to-$file.jsonl
+  [ -L to-$file.jsonl ]
+  [ "$(wc -l <$file.jsonl)" = 2 ]
+done
+mkfifo pipe.jsonl
+exec 8<>fifo 9<>pipe.jsonl
+start $T --train fifo --resident no --epochs 1 --log pipe.jsonl
+rows 40000 >&8 # more than a reader waits for
+read -t 20 -r line <&9
+[[ $line = '{"kind": "run", '* ]]
+exec 8>&- 9>&-
+interrupt INT interrupted
 
 case_ 'a closed standard stream writes into no other file'
 rm -f run.jsonl net.st

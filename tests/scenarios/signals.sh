@@ -1,5 +1,4 @@
-# One signal ends mlp-train in any state, and what was trained is saved. tests/test_signals.c has
-# what needs a full pipe or two signals.
+# One signal ends mlp-train in any state, and what was trained is saved; a second one kills it.
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net
@@ -49,6 +48,24 @@ interrupt INT ' --resume half.st'
 exec 9>&-
 [ -f half.st ]
 
+# full: a pipe that nobody reads has taken what it can, and the run waits.
+full() {
+  local before
+  before=$(grep wchar /proc/$pid/io)
+  sleep 0.1
+  [ ${before#* } -gt 30000 ] && [ "$before" = "$(grep wchar /proc/$pid/io)" ]
+}
+case_ 'a reader that has stopped'
+for signal in INT TERM; do
+  mkfifo $signal
+  exec 9<>$signal
+  STDOUT=$signal start $T --epochs 1000000 --save unread.st
+  until_ full
+  interrupt $signal ' --resume unread.st'
+  rm unread.st
+done
+exec 9>&-
+
 case_ 'a wide network in the middle of an epoch' # which takes minutes
 for signal in INT TERM HUP QUIT USR1 USR2 XCPU; do
   start $T --hidden 2000,2000 --train long.csv --save wide.st
@@ -80,6 +97,32 @@ start --load slow.st --device cpu --threads 1 --predict long.csv --output predic
 opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
+
+# The first signal would be answered at the end of a buffer, which trains for seconds. A run that is killed
+# says nothing.
+case_ 'a second signal kills'
+while read -r first second; do
+  start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
+  printing 1 '^data '
+  kill -$first $pid
+  while sleep 0.02 && kill -$second $pid 2>/dev/null; do :; done # at the same time they could be one
+  finish
+  [ $status = $((128 + $(kill -l $second))) ]
+  [ ! -s err ]
+  absent second.st
+done <<'END'
+INT INT
+TERM INT
+INT TERM
+END
+start --load slow.st --device cpu --threads 1 --predict long.csv --output predictions.csv
+opened predictions.csv.tmp.
+kill -INT $pid
+kill -TERM $pid
+finish
+[ $status = 130 ] || [ $status = 143 ]
+[ ! -s err ]
+absent predictions.csv.tmp.*
 
 case_ 'an ignored signal stays ignored' # as nohup has it
 env --ignore-signal=HUP --default-signal=INT "$MLP" $T --train fifo >out 2>err &

@@ -25,6 +25,18 @@ grep '"kind": "epoch"' run.jsonl | tail -n 1 >last
 [ $(($(value train_rows last) + $(value val_rows last))) = 300 ]
 [[ $(value val_accuracy last) =~ ^(1$|0\.[5-9]) ]]
 [ "$(value test_accuracy last)" = null ]
+ok $T --epochs 1 --validation 0.2 --log run.csv
+ok $T --epochs 1 --validation 0.2 --log alone.csv --test none
+# Columns that are filled: test figures are 5, 6 and 11, validation figures 12 to 15.
+cat >columns <<'END'
+1 2 3 4 - - 7 8 - 10 - 12 13 14 15
+1 2 - - 5 6 - - - - 11 - - - -
+1 2 3 4 - - 7 8 - 10 - 12 13 14 15
+END
+for name in run alone; do
+  awk -F, 'NR > 1 { for (i = 1; i <= NF; i++) printf "%s%s", $i == "" ? "-" : i, i < NF ? " " : "\n" }' $name.csv
+done | same - columns
+[ "$(sed -n 's/.*,//; 2p' run.csv)" = 60 ] && [ "$(sed -n 3p run.csv | cut -d, -f11)" = 50 ]
 ok --load v.st --device cpu --evaluate --test test.csv
 printed 1 "^loss .* accuracy +$(value test_accuracy tested | awk '{ printf $1 == 1 ? "100" : "%.2f", 100 * $1 }')"
 
@@ -58,6 +70,10 @@ refuses 1 "stopped.st stopped early: epoch $best is still the best, 3 epochs lat
 same stopped.st e.st
 ok --resume stopped.st --epochs 1001 --early-stop 4
 ok --resume e.st --epochs $((last + 1)) --early-stop 0
+
+ok $T --epochs 2 --lr 0 --save e.st # the first epoch is the best, as are all
+ok --resume e.st --epochs 8 --early-stop 3
+[ "$(value epoch e.st) $(value best_epoch e.st)" = '4 1' ]
 
 case_ 'without a test file'
 none="$N --test none"

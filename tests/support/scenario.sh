@@ -29,6 +29,7 @@
 #   network FILE               prints the tensors and accuracies of a checkpoint
 #   same_network FILE FILE     both have the same of these, bit for bit
 #   is_png FILE...             all of them are PNG files
+#   with_header TEXT           prints a checkpoint of this header and the data of standard input
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
 #   with_ranks                 true if RANKS=N (see below) works here; else skips the case
 #   process_of RANK            prints the process of this rank of the run in the background
@@ -108,7 +109,7 @@ refusals() {
 }
 start() {
   : >out
-  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >out 2>err </dev/null &
+  env --default-signal=INT,TERM,HUP,QUIT ${RANKS:+"$RANKED" $RANKS} "$MLP" "$@" >"${STDOUT:-out}" 2>err </dev/null &
   pid=$!
 }
 until_() {
@@ -151,15 +152,16 @@ network() {
   tail -c +$((9 + $(header_size "$1"))) "$1"
 }
 same_network() { cmp <(network "$1") <(network "$2") || die "$1 is not the network of $2"; }
+with_header() {
+  printf '%b\0\0\0\0\0' "$(printf '\\x%02x' $((${#1} % 256)) $((${#1} >> 8 & 255)) $((${#1} >> 16)))"
+  printf %s "$1"
+  cat
+}
 edit() {
   local text
   text=$(header "$2" | sed "$1")
   printf -v text '%-*s' $(((${#text} + 7) / 8 * 8)) "$text" # tensors begin at a multiple of 8
-  {
-    printf '%b\0\0\0\0\0\0' "$(printf '\\x%02x' $((${#text} % 256)) $((${#text} / 256)))"
-    printf %s "$text"
-    tail -c +$((9 + $(header_size "$2"))) "$2"
-  } >"$3"
+  with_header "$text" < <(tail -c +$((9 + $(header_size "$2"))) "$2") >"$3"
 }
 is_png() {
   local file

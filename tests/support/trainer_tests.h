@@ -15,24 +15,24 @@ enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation w
 /* In the working folder, which is that of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
 
-/* Rows whose label is their greatest pixel's place; a bad one at `bad_row`, -1: none. */
-static inline void write_csv(const char *path, int rows, int pixels, int bad_row, uint64_t stream) {
+/* Rows whose label is their greatest pixel's place. */
+static inline void write_csv(const char *path, int rows, uint64_t stream) {
   FILE *file = folder_create(path);
   for (int row = 0; row < rows; row++) {
     const RandomWords words = random_words(1, stream, (uint64_t)row);
     int label = 0;
     for (int i = 1; i < CLASSES; i++)
       if (words.word[i] % 256 > words.word[label] % 256) label = i;
-    fprintf(file, "%d", row == bad_row ? CLASSES : label);
-    for (int i = 0; i < pixels; i++) fprintf(file, ",%" PRIu32, words.word[i % 4] % 256);
+    fprintf(file, "%d", label);
+    for (int i = 0; i < PIXELS; i++) fprintf(file, ",%" PRIu32, words.word[i] % 256);
     fputc('\n', file);
   }
   close_file(file);
 }
 
 static inline void write_files(int train_rows, int test_rows) {
-  write_csv(train_path, train_rows, PIXELS, -1, 1);
-  write_csv(test_path, test_rows, PIXELS, -1, 2);
+  write_csv(train_path, train_rows, 1);
+  write_csv(test_path, test_rows, 2);
 }
 
 /* ---- what a run is, and what it asked of its engine ----------------------------------------- */

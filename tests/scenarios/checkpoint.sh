@@ -1,0 +1,191 @@
+# Networks that others wrote, and files that are refused: forged, damaged, cut off. tests/test_checkpoint.c
+# has the files that mlp-train writes.
+printf '0,1,2,3\n1,4,5,6\n' >three.csv
+load='--device cpu --evaluate --test three.csv --load'
+# The numbers 1 to 14.
+for float in 803f 0040 4040 8040 a040 c040 e040 0041 1041 2041 3041 4041 5041 6041; do
+  printf %b "\0\0\x${float:0:2}\x${float:2}"
+done >floats
+head -c 70000 /dev/zero | cat floats - >data
+
+# forge HEADER [DATA [LENGTH]]: writes forged.st with this header, padded to LENGTH, and so many bytes of
+# data (as its tensors have, if it is not said): floats, then zeros. In the header <0.weight 2,3 0,24> is
+# the entry of a tensor: name, shape (- for none) and data_offsets; <W> and <B> are those of a network
+# 3 - 2. A header that begins with < consists of entries only. A ' stands for ".
+forge() {
+  local header
+  header=$(sed -E "s/^<.*/{&}/; s/<W>/<0.weight 2,3 0,24>/g; s/<B>/<0.bias 2 24,32>/g; s/></>,</g
+    s/<([^ ]*) ([^ ]*) ([^>]*)>/'\1':{'dtype':'F32','shape':[\2],'data_offsets':[\3]}/g; s/\[-]/[]/g" <<<"$1")
+  printf -v header "%-${3:-0}b" "${header//\'/\"}"
+  local size=${2:-$(tr '}' '\n' <<<"$header" | sed -n 's/.*,\([0-9]*\)]$/\1/p' | sort -n | tail -n 1)}
+  head -c "${size:-0}" data | with_header "$header" >forged.st
+}
+# refused TEXT FILE: it cannot be loaded, and TEXT says why.
+refused() {
+  refuses 1 "cannot load $2: " $load $2
+  said "$1"
+}
+# forgeries: each line TEXT|HEADER|DATA of standard input is forged and refused.
+forgeries() {
+  local text header data
+  while IFS='|' read -r text header data; do
+    forge "$header" $data
+    refused "$text" forged.st
+  done
+}
+
+case_ 'files of others are networks' # wherever their tensors lie, in the order of the numbers in their names
+while IFS='|' read -r tensors header; do
+  forge "$header"
+  ok --device cpu --train three.csv --test none --init forged.st --classes 2 --epochs 1 --lr 0 --save ours.st
+  for tensor in $tensors; do tail -c +$((1 + ${tensor%,*})) floats | head -c ${tensor#*,}; done |
+    cmp - <(tail -c +$((9 + $(header_size ours.st))) ours.st | head -c 56)
+done <<'END'
+0,24 24,8 32,16 48,8|<0.weight 2,3 0,24><0.bias 2 24,32><2.weight 2,2 32,48><2.bias 2 48,56>
+32,24 24,8 8,16 0,8|{ '__metadata__' : {'format': 'pt', 'epoch': 'many'},\n<net.10.bias 2 0,8>, <net.10.weight 2,2 8,24>, <net.9.bias 2 24,32>, <net.9.weight 2,3 32,56>}
+0,24 24,8 32,16 48,8|{'__metadata__':{},<fc1.weight 2,3 0,24>,<fc2.bias 2 48,56>,<fc1.bias 2 24,32>,<fc2.weight 2,2 32,48>}
+0,24 24,8 32,16 48,8|<layers.0.weight 2,3 0,24><layers.0.bias 2 24,32><layers.1.weight 2,2 32,48><layers.1.bias 2 48,56>
+END
+
+case_ 'bad headers and tensors are refused'
+for n in {0..8}; do
+  layers+="<$n.weight 2,2 $((24 * n)),$((24 * n + 16))><$n.bias 2 $((24 * n + 16)),$((24 * n + 24))>"
+done
+forgeries <<<"it has more than 8 layers|$layers"
+forgeries <<'END'
+its header is not the JSON of a safetensors file: '}' expected|{<W>,<B>
+end of file expected|{<W>,<B>} x
+duplicate object key near '"0.weight"'|<W><W><B>
+duplicate object key near '"dtype"'|{'0.weight':{'dtype':'F32','dtype':'F32','shape':[2,3],'data_offsets':[0,24]},<B>}
+unable to decode byte 0xff|{'0.\xff':1}
+it is not a safetensors file: its header does not start with {|[]
+its header does not start with {| {<W>,<B>}
+its header does not start with {|
+it has no tensor named like layers.0.weight|{}
+it has no tensor named like layers.0.weight|{'__metadata__':{}}
+tensor 0.weight must have a dtype, a shape and data_offsets|{'0.weight':7,<B>}
+have a dtype|{'0.weight':{'shape':[2,3],'data_offsets':[0,24]},<B>}
+have a dtype|{'0.weight':{'dtype':'F32','data_offsets':[0,24]},<B>}
+have a dtype|{'0.weight':{'dtype':'F32','shape':[2,3]},<B>}
+tensor 0.weight is of dtype BF16; only F32 can be read|{'0.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]},<B>}
+its __metadata__ must be a map of strings|{'__metadata__':{'epoch':1},<W>,<B>}
+must be a map of strings|{'__metadata__':[],<W>,<B>}
+tensor 1.running_mean is none of a network of linear layers|<W><B><1.running_mean 2 32,40>
+tensor out.weight is|<W><B><out.weight 2,2 32,48>
+tensor weight is none|<W><B><weight 2,2 32,48>
+9999999999.bias is none|<W><9999999999.bias 2 24,32>
+tensors 0.weight and a.0.bias must belong to one network|<W><a.0.bias 2 24,32>
+tensors ab0.weight and ac0.bias must belong to one network|<ab0.weight 2,3 0,24><ac0.bias 2 24,32>
+tensors ab0.weight and a0.bias must belong to one network|<ab0.weight 2,3 0,24><a0.bias 2 24,32>
+tensors 0.bias and 00.bias are one and the same|<W><B><00.bias 2 32,40>
+tensor 0.weight has no bias beside it|<W>
+tensor 0.bias has no weight beside it|<0.bias 2 0,8>
+0.weight has no bias beside it|<W><1.bias 2 24,32>
+tensor \x1b[2J\x0a is|<W><B><\\u001b[2J\\n 2 32,40>
+tensor 0.weight has 1 dimensions, not 2|<0.weight 6 0,24><B>
+has 3 dimensions, not 2|<0.weight 2,3,1 0,24><B>
+has 2 dimensions, not 1|<W><0.bias 2,1 24,32>
+has 0 dimensions, not 1|<W><0.bias - 24,28>
+tensor 0.bias has 3 values, 0.weight wants 2|<W><0.bias 3 24,36>
+tensor 1.weight takes 3 values, the layer before gives 2|<W><B><1.weight 2,3 32,56><1.bias 2 56,64>
+tensor 0.weight: the sizes of its shape must be whole numbers, 1 to 16384|<0.weight 0,3 0,0><0.bias 0 0,0>
+must be whole numbers|<0.weight -2,-3 0,24><B>
+must be whole numbers|<0.weight 2.0,3 0,24><B>
+must be whole numbers|<0.weight 16385,1 0,65540><B>
+must be whole|<0.weight 4294967296,4294967296 0,0><B>
+must be whole|<0.weight 2147483648,2147483648 0,0><B>
+integer|<0.weight 18446744073709551618,3 0,24><B>
+the number of inputs must be 1 to 4096, not 4097|<0.weight 2,4097 0,32776><0.bias 2 32776,32784>
+the number of classes must be 2 to 1024, not 1025|<0.weight 1025,1 0,4100><0.bias 1025 4100,8200>
+the number of classes must be 2 to 1024, not 1|<0.weight 1,1 0,4><0.bias 1 4,8>
+tensor 0.bias has 4 bytes, its shape wants 8|<W><0.bias 2 24,28>
+must be two ascending whole|<0.weight 2,3 -8,16><B>
+must be two ascending whole|<0.weight 2,3 24,0><B>
+must be two ascending whole|<0.weight 2,3 0,24.0><B>
+must be two ascending whole|<0.weight 2,3 0,24,24><B>
+tensors 0.weight and 0.bias overlap|<W><0.bias 2 16,24>
+tensors 0.bias and 0.weight overlap|<0.bias 2 0,8><0.weight 2,3 4,28>
+byte 24 of its data belongs to no|<W><0.bias 2 28,36>
+byte 0 of its data belongs to no tensor|<0.weight 2,3 4,28><0.bias 2 28,36>
+it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentum.0.bias 2 24,32>
+tensor momentum.0.bias has no weight beside it|<W><B><momentum.0.bias 2 32,40>
+its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
+tensor 0.bias ends at byte 32 of the data, of which there are only 31: the file was cut off or damaged|<W><B>|31
+ends at byte 1073|<0.weight 16384,16384 0,1073741824><B>|32
+tensor 0.weight has 32 bytes, its shape wants 1073741824|<0.weight 16384,16384 0,32><B>|32
+0.bias ends at byte 9223372036854775807|<W><0.bias 2 9223372036854775800,9223372036854775807>|32
+byte 32 of its data belongs to no tensor|<W><B>|33
+END
+
+case_ 'a header has a bound' # of a mebibyte; a byte more is not read, though the file has it
+forge '{<W>,<B>}' 32 1048576
+ok $load forged.st
+forge '{<W>,<B>}' 32 1048577
+refused 'its header would have 1048577 bytes, at most 1048576' forged.st
+
+case_ 'what is no file of a network is refused'
+mkfifo pipe # and does not wait for a writer
+refused 'No such file or directory' none
+refused 'it is not a regular file' pipe
+while IFS='|' read -r text bytes; do
+  printf %b "$bytes" >short
+  refused "$text" short
+done <<'END'
+it is not a safetensors file: it has only 0 bytes|
+it is not a safetensors file: it has only 7 bytes|\5\0\0\0\0\0\0
+cut off: its header has 3 bytes, the whole file 10|\3\0\0\0\0\0\0\0{}
+it is a PNG picture, not safetensors: --classify takes pictures|\x89PNG\r\n\x1a\n more of it
+it is not a safetensors file of a network: its header would have 18446744073709551615 bytes, at most 1048576|\377\377\377\377\377\377\377\377{}
+END
+
+case_ 'headers are padded to eight bytes' # one of eight lengths in a row needs none
+for letter in a b c d e f g h; do
+  name+=$letter
+  ok $T --epochs 1 --names "$name,no" --save padded.st
+  [ $(($(header_size padded.st) % 8)) = 0 ]
+  [[ $(header padded.st) =~ \}\ {0,7}$ ]]
+done
+
+case_ 'values that are not finite are refused'
+ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
+# put AT BYTES: writes them over the number of that index, and what follows it, in forged.st.
+put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
+while read -r name at bytes; do
+  cp saved.st forged.st
+  put $at "$bytes"
+  refused "tensor $name has a value that is NaN or infinite" forged.st
+done <<'END'
+layers.0.weight 0 \0\0\300\177
+layers.0.bias 11 \0\0\200\177
+layers.1.bias 20 \0\0\200\377
+momentum.0.weight 22 \0\0\300\377
+END
+
+case_ 'sums that overflow are told'
+cp saved.st forged.st
+four() { printf '%s' "$1" "$1" "$1" "$1"; }
+put 8 "$(four '\0\0\200\100')$(four '\346\261\141\177')$(four '\346\261\141\177')" # biases of 4, weights of 3e38
+fails 1 'row 1: the output of layers.1 is not a finite number: the weights are too large' \
+  --device cpu --load forged.st --predict test.csv
+
+case_ 'metadata that say mlp-train are believed only as a whole'
+while IFS='|' read -r text change; do
+  edit "$change" saved.st forged.st
+  if cmp -s saved.st forged.st; then die "$change changes nothing"; fi
+  refused "$text" forged.st
+done <<'END'
+another version of mlp-train: format 2, not 1|s/"version":"1"/"version":"2"/
+format unknown, not 1|s/"version"/"Version"/
+its metadata has no valid epoch|s/"epoch":"1"/"epoch":"-2"/
+no valid epoch|s/"epoch":"1"/"epoch":"1x"/
+no valid epoch|s/"epoch":"1"/"epoch":""/
+no valid epoch|s/"epoch"/"Epoch"/
+no valid epoch|s/"epoch":"1"/"epoch":"+1"/
+no valid best_epoch|s/"best_epoch":"1"/"best_epoch":"2147483648"/
+no valid step|s/"step":"0"/"step":"18446744073709551616"/
+no valid loss|s/\("loss":"[^"]*\)"/\1x"/
+no valid loss|s/"loss":"[^"]*"/"loss":""/
+no valid options|s/"options"/"Options"/
+its names: 1 name, but the network has 2 classes|s/no\\n/no/
+its names: name 1 is empty|s/no\\n/\\n/
+END
