@@ -135,7 +135,7 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
 # The longest compiles come first, so that every core has work until the end.
-KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels)
+KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)
@@ -466,7 +466,7 @@ $(BUILD)/src/engine/engine_cpu_optimizer.o: C_FLAGS += -fno-math-errno
 ifneq ($(KERNELS_NVCC),)
 # Hopper's own instructions are in code for sm_90a alone, which nvcc knows from its release 12 on.
 NVCC_RELEASE = $(shell $(KERNELS_NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p')
-$(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/lab/matmul_hopper.o: \
+$(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/many/many.o $(BUILD)/kernels/lab/matmul_hopper.o: \
   NVCC_FLAGS := $(if $(and $(filter-out 10 11,$(NVCC_RELEASE)),$(findstring 90,$(ARCH))$(findstring native,$(ARCH))), \
   $(subst $(ARCH),-DHAVE_SM_90A -gencode arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
 endif

@@ -1,0 +1,362 @@
+/* Many networks at once: from the gradient of the logits to new weights. */
+#pragma once
+
+#include "many/forward.cuh"
+
+namespace many {
+
+/* The weights of W1 that a thread keeps from the first step of a part to the last: those of inputs
+   2 g and 2 g + 1 of three k-steps and of five units, and the momenta of some. */
+struct OwnW1 {
+  float w[TILE], v[HELD];
+};
+
+/* The next rows are asked for, dZ3 and H2 sent and received; meanwhile W3 becomes an operand. */
+__device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
+                                      uint32_t (&w3)[4][4]) {
+  const Lanes l = lanes();
+  const int rank = cluster_rank(), to = (l.warp + rank) % BLOCKS;
+  if (l.lane == 0 && to != rank) send(&s.heads[rank], &s.head, sizeof(Head), &s.heads_came, to);
+  if (l.lane == 1 && to != rank)
+    send(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.heads_came, to);
+  if (l.w == 1 && l.lane == 0 && step + 1 < s.part.last)
+    copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has read that buffer */
+  unrolled (n, 4) {
+    const uint32_t *p = s.w3[step % 2][min(32 * l.group + 8 * n + l.g, HIDDEN2)] + 2 * l.q;
+    const uint2 x = *(const uint2 *)p, y = l.q < 2 ? *(const uint2 *)(p + 8) : uint2{0, 0};
+    w3[n][0] = __byte_perm(x.x, x.y, 0x5410), w3[n][2] = __byte_perm(x.x, x.y, 0x7632);
+    w3[n][1] = __byte_perm(y.x, y.y, 0x5410), w3[n][3] = __byte_perm(y.x, y.y, 0x7632);
+  }
+  barrier_wait(&s.heads_came, turn);
+  if (l.thread == 0) expect_heads(s);
+}
+
+/* dZ2 of 16 rows and 8 columns each, of the warp's `count` tiles, as terms. */
+__device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
+                                int count, uint32_t (&high)[4][2], uint32_t (&low)[4][2]) {
+  const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2]; /* of rows g, g + 8 */
+  const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
+                 *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
+  const uint32_t dz_high[4] = {r[0], r_8[0], r[4], r_8[4]},
+                 dz_low[4] = {r[8], r_8[8], r[12], r_8[12]},
+                 mask[2] = {head.mask[l.g % 4][l.group] >> 2 * l.q,
+                            head_8.mask[l.g % 4][l.group] >> 2 * l.q};
+  unrolled (n, 4) {
+    high[n][0] = high[n][1] = low[n][0] = low[n][1] = 0;
+    if (n >= count) continue;
+    float d[4] = {};
+    mma_m16n8k16_fp16(d, dz_high, w3[n][0], w3[n][1]);
+    mma_m16n8k16_fp16(d, dz_low, w3[n][0], w3[n][1]);
+    mma_m16n8k16_fp16(d, dz_high, w3[n][2], w3[n][3]);
+    unrolled (i, 4)
+      d[i] = mask[i / 2] >> (8 * n + i % 2) & 1 ? d[i] * (DZ2_SCALE / (DZ3_SCALE * W3_SCALE)) : 0;
+    unrolled (i, 2) high[n][i] = split<(int)LOW>(d[2 * i], d[2 * i + 1], &low[n][i]);
+  }
+}
+
+/* The warpgroup's part of dZ1, from 32 columns. */
+__device__ inline void multiply_dz2(Shared &s, const Lanes &l, const uint32_t (&high)[4][2],
+                                    const uint32_t (&low)[4][2]) {
+  const uint64_t w2 = operand(s.w2 + 4 * l.group * W2_STEP, W2_STEP, MATRIX);
+  constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
+  uint32_t a[2][4], b[2][4];
+  unrolled (i, 8) {
+    a[i / 4][i % 4] = high[i / 2][i % 2];
+    b[i / 4][i % 4] = low[i / 2][i % 2];
+  }
+  float d[12];
+  start_multiplying();
+  multiply_24(d, b[0], w2, false);
+  if (l.group < 3) multiply_24(d, b[1], w2 + NEXT, true);
+  close_group();
+  wait_for_groups<0>();
+  unrolled (i, 12) d[i] /= LOW;
+  start_multiplying();
+  multiply_24(d, a[0], w2, true);
+  multiply_24(d, a[0], w2 + TERM, true);
+  if (l.group < 3) multiply_24(d, a[1], w2 + NEXT, true);
+  if (l.group < 3) multiply_24(d, a[1], w2 + NEXT + TERM, true);
+  close_group();
+  wait_for_groups<0>();
+  unrolled (n, 3)
+    unrolled (i, 2)
+      if (n < 2 || l.q < 2)
+        *(float2 *)&s.dz1[l.group][16 * l.w + l.g + 8 * i][8 * n + 2 * l.q] = {
+            d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
+}
+
+/* The warp's part of the gradient of W2 and b2, from 16 rows: 16 columns at a time. */
+__device__ inline void multiply_by_h1(Shared &s, const Lanes &l, int count,
+                                      const uint32_t (&high)[4][2], const uint32_t (&low)[4][2]) {
+  const uint32_t h1 = h1_at(s, l);
+  unrolled (i, 2) {
+    if (2 * i >= count) continue;
+    uint32_t a[4], a_low[4], h[4], last[4];
+    unrolled (k, 4) {
+      a[k] = transpose(high[2 * i + k % 2][k / 2]);
+      a_low[k] = transpose(low[2 * i + k % 2][k / 2]);
+    }
+    float d[3][4] = {};
+    ldmatrix_x4_trans(h, h1);
+    ldmatrix_x4_trans(last, h1 + 32 + l.lane / 16 * 32);
+    mma_m16n8k16_fp16(d[0], a_low, h[0], h[1]);
+    mma_m16n8k16_fp16(d[1], a_low, h[2], h[3]);
+    mma_m16n8k16_fp16(d[2], a_low, last[0], last[1]);
+    unrolled (k, 12) d[k / 4][k % 4] /= LOW;
+    mma_m16n8k16_fp16(d[0], a, h[0], h[1]);
+    mma_m16n8k16_fp16(d[1], a, h[2], h[3]);
+    mma_m16n8k16_fp16(d[2], a, last[0], last[1]);
+    mma_m16n8k16_fp16(d[2], a, last[2], last[3]);
+    ldmatrix_x4_trans(h, h1 + H1_LOW);
+    mma_m16n8k16_fp16(d[0], a, h[0], h[1]);
+    mma_m16n8k16_fp16(d[1], a, h[2], h[3]);
+    unrolled (half, 2) {
+      const int column = 32 * l.group + 16 * i + 8 * half + l.g;
+      if (column >= HIDDEN2) continue;
+      unrolled (n, 3) {
+        const float x = d[n][2 * half], y = d[n][2 * half + 1];
+        if (n < 2 || l.q < 2)
+          *(float2 *)&s.dw2[l.w][column][8 * n + 2 * l.q] = {x, y};
+        else if (l.q == 2)
+          s.db2[l.w][column] = x;
+      }
+    }
+  }
+}
+
+/* The warp's part of the gradient of the block's columns of W3, and of b3, from 16 rows. */
+__device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
+  const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
+  const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
+  uint32_t high[4], low[4], h[2], h_low[2];
+  ldmatrix_x4_trans(high, dz3);
+  ldmatrix_x4_trans(low, dz3 + 32);
+  float x[4], d[4] = {};
+  unrolled (k, 4) {
+    const int r = 16 * l.w + 2 * l.q + k % 2 + 8 * (k / 2);
+    x[k] = (l.g == OWN_COLUMNS ? 1 : s.h2_in[r / 4][r % 4][l.g]) * H_SCALE;
+  }
+  unrolled (k, 2) h[k] = split(x[2 * k], x[2 * k + 1], &h_low[k]);
+  mma_m16n8k16_fp16(d, high, h[0], h[1]);
+  mma_m16n8k16_fp16(d, low, h[0], h[1]);
+  mma_m16n8k16_fp16(d, high, h_low[0], h_low[1]);
+  *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
+}
+
+/* Four weights of W2 of a thread and their momenta, which lie in the L2 cache. */
+__device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
+  return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
+}
+__device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
+  unrolled (k, 8)
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(w2[k]) : "l"(w2_of_thread(job, thread, k)));
+}
+/* Stores them, and the weights as terms, too. */
+__device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
+  unrolled (k, 8)
+    asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(w2_of_thread(job, thread, k)), "f"(w2[k]));
+  uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
+  split(w2[0] * W2_SCALE, w2[1] * W2_SCALE, w2[2] * W2_SCALE, w2[3] * W2_SCALE, to, to + W2_LOW);
+}
+
+/* Everything that follows from dZ3 and needs no sum over the block; W2 is fetched meanwhile. */
+__device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
+                                  float (&w2)[8]) {
+  const Lanes l = lanes();
+  const int count = l.group < 3 ? 4 : 2;
+  uint32_t high[4][2], low[4][2];
+  make_dz2(s, l, w3, count, high, low);
+  multiply_dz2(s, l, high, low);
+  multiply_by_h1(s, l, count, high, low);
+  if (l.group == 3) multiply_by_h2(s, l);
+  fetch_w2(job, l.thread, w2);
+}
+
+/* dZ1 as terms, four units of a row in a thread. */
+__device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
+  const int row = l.thread / 5, u = l.thread % 5;
+  const float4 d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
+  const uint2 h = *(const uint2 *)(s.h1 + row * H1_PITCH + 8 * u);
+  const float by = DZ1_SCALE / (DZ2_SCALE * W2_SCALE) * (256.0f / 255) * mean;
+  const float z[4] = {h.x & 0xffff ? d.x * by : 0, h.x >> 16 ? d.y * by : 0,
+                      h.y & 0xffff ? d.z * by : 0, h.y >> 16 ? d.w * by : 0};
+  uint8_t *to = s.dz1_terms + row / 8 * DZ1_HALF + row % 8 * 16;
+  if (u < 4) {
+    to += u / 2 * 2 * MATRIX + u % 2 * 8;
+    split<(int)LOW>(z[0], z[1], z[2], z[3], to, to + MATRIX);
+  } else {
+    *(uint4 *)(to + 4 * MATRIX) = {split<(int)LOW>(z[0]), split<(int)LOW>(z[1]),
+                                   split<(int)LOW>(z[2]), split<(int)LOW>(z[3])};
+  }
+}
+
+/* Updates four weights of a column of W2. */
+__device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, float mean,
+                                 float (&w2)[8]) {
+  const float4 d = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
+  const float g[4] = {d.x, d.y, d.z, d.w};
+  unrolled (k, 4) {
+    float &w = w2[k], &v = w2[4 + k];
+    v = fmaf(g[k], mean / (DZ2_SCALE * H_SCALE),
+             fmaf(s.part.network.rule.weight_decay, w, s.part.network.rule.momentum * v));
+    w = fmaf(-s.part.network.learning_rate, v, w);
+  }
+  store_w2(job, s, l.thread, w2);
+}
+
+/* Puts the terms of b2 where those of unit 20 are: of the first block, whose sums it joins. */
+__device__ inline void store_b2(Shared &s, int column) {
+  const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
+  uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
+  to[0] = terms, to[W2_LOW / 2] = terms >> 16;
+}
+__device__ inline void update_b2(Shared &s, int column, float mean) {
+  float &b = s.b2[0][column], &v = s.b2[1][column];
+  const float g = (s.db2[0][column] + s.db2[1][column]) + (s.db2[2][column] + s.db2[3][column]);
+  v = fmaf(g, mean / (DZ2_SCALE * H_SCALE), s.part.network.rule.momentum * v);
+  b = fmaf(-s.part.network.learning_rate, v, b);
+  store_b2(s, column);
+}
+
+/* Updates the block's columns of W3, and b3, which all have. */
+__device__ inline void update_w3(Shared &s, const Lanes &l, int step, float mean) {
+  const int first = OWN_COLUMNS * cluster_rank();
+  const float4 d = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
+  const float g[4] = {d.x, d.y, d.z, d.w};
+  unrolled (k, 4) {
+    const int class_ = l.g + 8 * (k / 2), slot = 2 * l.q + k % 2, column = first + slot;
+    if (class_ >= CLASSES) continue;
+    float &w = s.own_w3[0][class_][slot], &v = s.own_w3[1][class_][slot];
+    const float decay = slot == OWN_COLUMNS ? 0 : s.part.network.rule.weight_decay;
+    v = fmaf(g[k], mean / (DZ3_SCALE * H_SCALE), fmaf(decay, w, s.part.network.rule.momentum * v));
+    w = fmaf(-s.part.network.learning_rate, v, w);
+    const uint32_t terms = split(w * W3_SCALE);
+    if (slot == OWN_COLUMNS) {
+      s.b3[class_] = w;
+    } else {
+      s.w3_out[slot][class_] = terms;
+      if (column < HIDDEN2) s.w3[(step + 1) % 2][column][class_] = terms;
+    }
+  }
+}
+
+/* Adds up the parts; updates all but the first layer. */
+__device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
+  const Lanes l = lanes();
+  const float mean = step == s.part.short_step ? s.part.last_mean : s.part.mean;
+  if (l.thread < ROWS * UNITS / 4) make_dz1(s, l, mean);
+  if (l.thread < HIDDEN2 * UNITS / 4) update_w2(job, s, l, mean, w2);
+  if (l.thread >= 320 && l.thread < 320 + HIDDEN2 && cluster_rank() == 0)
+    update_b2(s, l.thread - 320, mean);
+  if (l.warp == 15) update_w3(s, l, step, mean);
+  shared_is_written();
+}
+
+/* The momentum rule of level epoch for W1 in its scale; rate and decay are scaled, too. */
+struct ScaledRule {
+  float momentum, rate, decay;
+  __device__ void update(float &w, float &v, float g) const {
+    v = fmaf(decay, w, fmaf(momentum, v, g));
+    w = fmaf(rate, v, w);
+  }
+};
+
+/* The gradient of W1 and its update: 64 inputs of a warpgroup at a time. */
+__device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
+                                 const Lanes &l) {
+  const uint64_t dz1 = operand(s.dz1_terms, DZ1_HALF, MATRIX);
+  const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
+  unrolled (n, 3) {
+    const int tile = (n + 2) % 3; /* its momenta are in shared memory: they come first */
+    float d[20];
+#pragma unroll
+    for (int k = 0; k < 4; k += 2) {
+      uint32_t p[4];
+      ldmatrix_x4_trans(p, x + 64 * tile + 16 * k * INPUTS);
+      start_multiplying();
+      unrolled (i, 2) {
+        const uint32_t a[4] = {halves(p[2 * i], BYTES_02), halves(p[2 * i], BYTES_13),
+                               halves(p[2 * i + 1], BYTES_02), halves(p[2 * i + 1], BYTES_13)};
+        multiply_40(d, a, dz1 + (k + i) * (DZ1_STEP / 16), k + i > 0);
+      }
+      close_group();
+      wait_for_groups<0>();
+    }
+    unrolled (i, 2) {
+      const float *e = d + 2 * i;
+      const float g[5] = {fmaf(e[4], 1 / LOW, e[0]), fmaf(e[5], 1 / LOW, e[1]),
+                          fmaf(e[12], 1 / LOW, e[8]), fmaf(e[13], 1 / LOW, e[9]),
+                          fmaf(e[17], 1 / LOW, e[16])};
+      float *w = own.w + 10 * tile + 5 * i;
+      unrolled (k, 5) {
+        const int at = 10 * tile + 5 * i + k;
+        if (at < HELD)
+          rule.update(w[k], own.v[at], g[k]);
+        else
+          rule.update(w[k], s.momentum[at - HELD][l.thread], g[k]);
+      }
+      store_w1(w1_at(s, l, 12 * l.group + l.w + 4 * tile) + 16 * i, w);
+    }
+  }
+}
+
+/* The last 16 inputs, 8 units a warp, and by ones instead of pixels b1. */
+__device__ inline void update_last(Shared &s, int turn, const ScaledRule &rule, const Lanes &l) {
+  const int part = l.warp % 4;
+  const bool bias = l.warp >= 4;
+  float d[2][4] = {};
+  uint32_t p[2][4];
+  const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + LAST_INPUTS;
+  unrolled (i, 2) ldmatrix_x4_trans(p[i], x + 32 * i * INPUTS);
+  unrolled (k, 4) {
+    uint32_t a[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00}, b[4];
+    const uint32_t y = p[k / 2][2 * (k % 2)], z = p[k / 2][2 * (k % 2) + 1];
+    if (!bias) {
+      a[0] = halves(y, BYTES_02), a[1] = halves(y, BYTES_13);
+      a[2] = halves(z, BYTES_02), a[3] = halves(z, BYTES_13);
+    }
+    const int matrix = part < 2 ? 2 * part + l.lane / 16 : 4;
+    ldmatrix_x4_trans(b, shared_address(s.dz1_terms) + k * DZ1_STEP + l.lane / 8 % 2 * DZ1_HALF +
+                             matrix * MATRIX + l.lane % 8 * 16);
+    mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
+    mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
+  }
+  /* high and low terms are two matrices, or of units 16 to 19 two columns of one */
+  const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
+  unrolled (i, 2) {
+    const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;
+    float g[2] = {fmaf(part < 2 ? low[0] : high[1], 1 / LOW, high[0]),
+                  fmaf(low[1], 1 / LOW, high[1])};
+    float w[2];
+    unrolled (k, 2) {
+      if (k >= units || (bias && (i > 0 || l.g > 0))) continue;
+      if (bias) {
+        float &b = s.b1[0][first + k], &v = s.b1[1][first + k];
+        v = fmaf(g[k], 255.0f / 256 / DZ1_SCALE, s.part.network.rule.momentum * v);
+        b = fmaf(-s.part.network.learning_rate, v, b);
+      } else {
+        float &at = s.last_w1[0][2 * l.g + i][first + k];
+        rule.update(at, s.last_w1[1][2 * l.g + i][first + k], g[k]);
+        w[k] = at;
+      }
+    }
+    if (bias) continue;
+    uint8_t *to = w1_at(s, l, K_STEPS - 1) + 16 * i + 2 * part * MATRIX;
+    if (part < 2)
+      *(uint32_t *)to = split(w[0], w[1], (uint32_t *)(to + MATRIX));
+    else
+      *(uint32_t *)to = split(w[0]);
+  }
+}
+
+__device__ inline void update_first(Shared &s, int turn, OwnW1 &own) {
+  const Lanes l = lanes();
+  const ScaledRule rule = {s.part.network.rule.momentum, -s.part.network.learning_rate * GRADIENT,
+                           s.part.network.rule.weight_decay / GRADIENT};
+  update_w1(s, turn, own, rule, l);
+  if (l.warp < 7 && l.warp != 3) update_last(s, turn, rule, l);
+  shared_is_written();
+  sync_group(l.group); /* which multiplies the pixels whose weights it has updated */
+}
+
+} // namespace many

@@ -1,0 +1,281 @@
+/* Many networks at once: from pixels to the gradient of the logits. */
+#pragma once
+
+#include "many/layout.cuh"
+
+namespace many {
+
+/* What all parts of a launch share. */
+struct Job {
+  EpochShape shape;
+  EpochLayout layout;
+  size_t stride;
+  const uint8_t *zeros;
+  const ManyNetwork *networks;
+  const Span *spans;
+  int first_span[MANY_CLUSTERS + 1]; /* of each cluster, and behind the last */
+  const uint32_t *rows;              /* (networks, most_steps, ROWS) */
+  int most_steps;
+  uint32_t *done; /* of each network */
+  float *w2;      /* (blocks, 8, THREADS): four weights of W2 of a thread and their momenta */
+};
+
+/* Let the copies of the next exchange come. */
+__device__ inline void expect_pixels(Shared &s) {
+  barrier_expect(&s.pixels_came, ROWS * INPUTS);
+}
+__device__ inline void expect_z2(Shared &s) {
+  barrier_expect(&s.z2_came, (BLOCKS - 1) * sizeof(Z2));
+}
+__device__ inline void expect_heads(Shared &s) {
+  barrier_expect(&s.heads_came, (BLOCKS - 1) * (sizeof(Head) + sizeof(OwnH2)));
+}
+/* Bytes of a block's columns of W3. The last block has none and sends zeros to where zeros are. */
+__device__ inline int w3_bytes(int rank) {
+  return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
+}
+__device__ inline void expect_w3(Shared &s, int rank) {
+  barrier_expect(&s.w3_came, 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15) - w3_bytes(rank));
+}
+
+constexpr uint32_t ROW_BITS = 28, ROW_MASK = (1u << ROW_BITS) - 1, NO_LABEL = 15;
+
+/* Begins to copy the warpgroup's row of the step to all blocks, zeros behind its end. */
+__device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, int group) {
+  const int stride = (int)job.stride;
+  uint8_t *to = s.pixels[turn] + (OWN_ROWS * cluster_rank() + group) * INPUTS;
+  const size_t row = s.rows[step % 4][group] & ROW_MASK;
+  copy_to_all(to, s.part.network.d_pixels + row * job.stride, stride, &s.pixels_came);
+  if (stride < INPUTS) copy_to_all(to + stride, job.zeros, INPUTS - stride, &s.pixels_came);
+}
+
+/* Z1 of the block's units over all rows, by all warps: each warpgroup has 192 inputs, the first one
+   the last 16, too. Thread 64 fetches the numbers of rows two steps ahead. */
+__device__ inline void multiply_pixels(Shared &s, int step, int turn, float (&z)[20]) {
+  const Lanes l = lanes();
+  if (l.thread == 64) {
+    if (step + 2 < s.part.last)
+      copy_16_bytes(shared_address(s.rows[(step + 2) % 4]), s.part.rows + (step + 2) * ROWS, 16);
+    close_copies();
+    await_groups<1>();
+  }
+  barrier_wait(&s.pixels_came, turn);
+  if (l.thread == 0) expect_pixels(s);
+  const uint32_t row = shared_address(s.pixels[turn]) + (16 * l.w + l.lane % 16) * INPUTS,
+                 x = row + 192 * l.group + l.lane / 16 * 16;
+  const uint64_t w1 = operand(s.w1 + 12 * l.group * W1_STEP, W1_HALF, MATRIX);
+  uint32_t a[4][4], p[4];
+  const auto spread = [&](int k, const uint32_t *p) {
+    a[k][0] = halves(p[0], BYTES_01), a[k][1] = halves(p[1], BYTES_01);
+    a[k][2] = halves(p[0], BYTES_23), a[k][3] = halves(p[1], BYTES_23);
+  };
+#pragma unroll
+  for (int k = 0; k < 12; k += 4) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      ldmatrix_x4(p, x + 16 * (k + i));
+      spread(i, p), spread(i + 1, p + 2);
+    }
+    start_multiplying();
+    unrolled (i, 4) multiply_40(z, a[i], w1 + (k + i) * (W1_STEP / 16), k + i > 0);
+    close_group();
+    if (k < 8) wait_for_groups<1>();
+  }
+  if (l.group == 0) {
+    ldmatrix_x4(p, row + LAST_INPUTS); /* two of them twice */
+    spread(0, p);
+    start_multiplying();
+    multiply_40(z, a[0], w1 + (K_STEPS - 1) * (W1_STEP / 16), true);
+    close_group();
+  }
+  wait_for_groups<0>();
+}
+
+/* The warpgroups' sums lie in the buffer of pixels that nobody reads now. */
+__device__ inline float *sums_of_z1(Shared &s, int turn) {
+  return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
+}
+__device__ inline void store_sums(Shared &s, int turn, const float (&z)[20]) {
+  const Lanes l = lanes();
+  float *at = sums_of_z1(s, turn) + (l.group * ROWS + 16 * l.w + l.g) * UNITS;
+  unrolled (i, 2) {
+    float *to = at + 8 * i * UNITS;
+    unrolled (k, 2)
+      *(float2 *)(to + 8 * k + 2 * l.q) = {z[8 * k + 2 * i] + z[8 * k + 4 + 2 * i],
+                                           z[8 * k + 2 * i + 1] + z[8 * k + 5 + 2 * i]};
+    to[16 + l.q] = z[16 + 2 * i] + z[17 + 2 * i];
+  }
+}
+
+/* H1 as terms, four units of a row in a thread. The warps without one send the new columns of W3,
+   which tells others, too, that this block has room for parts of Z2. */
+__device__ inline void make_h1(Shared &s, int step, int turn) {
+  const Lanes l = lanes();
+  if (l.thread < ROWS * UNITS / 4) {
+    const int row = l.thread / 5, u = l.thread % 5 * 4;
+    const float4 z = add_parts(sums_of_z1(s, turn) + 4 * l.thread, ROWS * UNITS),
+                 b = *(const float4 *)(s.b1[0] + u);
+    constexpr float BY = PIXEL / (255 * W1_SCALE);
+    const float h[4] = {fmaf(z.x, BY, b.x) * H_SCALE, fmaf(z.y, BY, b.y) * H_SCALE,
+                        fmaf(z.z, BY, b.z) * H_SCALE, fmaf(z.w, BY, b.w) * H_SCALE};
+    watch(s, FP16_END, h[0], h[1], h[2], h[3]);
+    uint8_t *to = s.h1 + row * H1_PITCH + 2 * u;
+    split(fmaxf(h[0], 0), fmaxf(h[1], 0), fmaxf(h[2], 0), fmaxf(h[3], 0), to, to + H1_LOW);
+  } else if (l.lane == 0) {
+    const int rank = cluster_rank();
+    for (int i = l.warp - 9; i < BLOCKS; i += 6)
+      send(s.w3[step % 2][min(OWN_COLUMNS * rank, HIDDEN2)], s.w3_out, w3_bytes(rank), &s.w3_came,
+           (rank + i) % BLOCKS);
+  }
+}
+
+/* The address of the lane's row of 16 units of H1, as ldmatrix takes it. */
+__device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
+  return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
+}
+
+/* The block's part of Z2, for the owners of the rows: a warpgroup has 32 columns, the last one 4.
+ */
+__device__ inline void multiply_h1(Shared &s) {
+  const Lanes l = lanes();
+  const int rank = cluster_rank();
+  uint32_t high[4], low[4], last[4];
+  const uint32_t h1 = h1_at(s, l);
+  ldmatrix_x4(high, h1);
+  ldmatrix_x4(low, h1 + H1_LOW);
+  ldmatrix_x4(last, h1 + 32 + l.lane / 16 * 32); /* both terms of units 16 to 23 */
+  const uint32_t last_high[4] = {last[0], last[1], last[0], last[1]},
+                 last_low[4] = {last[2], last[3], 0, 0};
+  float *to[2];
+  unrolled (i, 2) {
+    const int row = 16 * l.w + l.g + 8 * i, owner = row / OWN_ROWS;
+    to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
+  }
+  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP;
+  const auto store = [&](int n, float a, float b, float c, float d) {
+    *(float2 *)(to[0] + 8 * n) = {a, b}, *(float2 *)(to[1] + 8 * n) = {c, d};
+  };
+  if (l.group < 3) {
+    const uint64_t w_high = operand(w2, MATRIX, W2_STEP),
+                   w_low = operand(w2 + W2_LOW, MATRIX, W2_STEP),
+                   w_last = operand(w2 + 2 * MATRIX, W2_LOW, W2_STEP);
+    float z[16];
+    start_multiplying();
+    multiply_32(z, high, w_high, false);
+    multiply_32(z, low, w_high, true);
+    multiply_32(z, high, w_low, true);
+    multiply_32(z, last_high, w_last, true);
+    multiply_32(z, last_low, w_last, true);
+    close_group();
+    wait_for_groups<0>();
+    unrolled (n, 4) store(n, z[4 * n], z[4 * n + 1], z[4 * n + 2], z[4 * n + 3]);
+  } else {
+    float z[4] = {};
+    uint32_t b[4], c[4];
+    const uint32_t at = shared_address(w2) + l.lane % 8 * 16;
+    ldmatrix_x4(b, at + l.lane / 8 * MATRIX);
+    ldmatrix_x4(c, at + 4 * MATRIX + l.lane / 8 % 2 * MATRIX);
+    mma_m16n8k16_fp16(z, high, b[0], b[1]);
+    mma_m16n8k16_fp16(z, low, b[0], b[1]);
+    mma_m16n8k16_fp16(z, high, b[3], c[0]);
+    mma_m16n8k16_fp16(z, last_high, b[2], c[1]);
+    mma_m16n8k16_fp16(z, last_low, b[2], 0);
+    if (l.q < 2) store(0, z[0], z[1], z[2], z[3]);
+  }
+  shared_is_written();
+}
+
+/* Adds the ten logits of a warpgroup's columns over the lanes of each warp. Each shuffle halves
+   what a lane carries. */
+__device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
+  int n = CLASSES;
+#pragma unroll
+  for (int o = 16; o >= 2; o /= 2) {
+    const int half = (n + 1) / 2;
+    const bool up = l.lane & o;
+    unrolled (k, half) {
+      const float other = half + k < n ? z[half + k] : 0;
+      z[k] = (up ? other : z[k]) + __shfl_xor_sync(FULL_WARP, up ? z[k] : other, o);
+    }
+    n = half;
+  }
+  z[0] += __shfl_xor_sync(FULL_WARP, z[0], 1);
+  const int of_4 = l.lane / 4 % 2 * 2 + l.lane / 2 % 2, of_8 = 3 * (l.lane / 8 % 2) + of_4;
+  if (of_4 < 3 && of_8 < 5 && l.lane % 2 == 0)
+    s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
+}
+
+/* Softmax, loss and gradient of the warpgroup's row, by a warp: a class is two lanes'. */
+__device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
+  const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
+  float z = -1e30f;
+  if (k < job.shape.classes) {
+    const float(*at)[CLASSES] = s.logits[l.group];
+    z = ((at[0][k] + at[1][k]) + (at[2][k] + at[3][k])) / W3_SCALE + s.b3[k];
+    watch(s, INFINITY, z);
+  }
+  float most = z;
+#pragma unroll
+  for (int o = 8; o > 0; o /= 2) most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, o));
+  const float e = k < job.shape.classes ? expf(z - most) : 0;
+  float sum = e;
+#pragma unroll
+  for (int o = 8; o > 0; o /= 2) sum += __shfl_xor_sync(FULL_WARP, sum, o);
+  const int label = s.rows[step % 4][l.group] >> ROW_BITS;
+  const bool counts = label != NO_LABEL;
+  const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
+  const uint32_t terms = split(dz * DZ3_SCALE);
+  if (l.lane < CLASSES)
+    unrolled (i, 2) {
+      uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
+      to[0] = terms & 0xffff, to[16] = terms >> 16;
+    }
+  const uint32_t largest = __ballot_sync(FULL_WARP, z == most);
+  if (!counts || l.lane != label) return;
+  const size_t at = (size_t)step * job.shape.batch + row;
+  s.part.network.results.d_loss[at] = logf(sum) + most - z;
+  s.part.network.results.d_correct[at] = __ffs(largest) - 1 == label;
+}
+
+/* Sends the parts of Z2 and receives those of the block's rows, a warpgroup each; from there to the
+   gradient of the logits. */
+__device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
+  const Lanes l = lanes();
+  const int rank = cluster_rank(), c = l.thread % GROUP;
+  barrier_wait(&s.w3_came, turn); /* W3, and room for Z2 in every block */
+  if (l.thread == 0) expect_w3(s, rank);
+  const int to = (l.warp + rank) % BLOCKS;
+  if (l.lane == 0 && to != rank) send(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.z2_came, to);
+  float z[CLASSES] = {};
+  if (c < HIDDEN2) {
+    const uint4 *p = (const uint4 *)s.w3[step % 2][c];
+    const uint4 a = p[0], b = p[1];
+    const uint2 d = *(const uint2 *)(p + 2);
+    const uint32_t terms[CLASSES] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, d.x, d.y};
+    unrolled (k, CLASSES) {
+      const float2 t = unpack_fp16(terms[k]);
+      z[k] = t.x + t.y;
+    }
+  }
+  barrier_wait(&s.z2_came, turn);
+  if (l.thread == 0) expect_z2(s);
+  float h = 0;
+  if (c < HIDDEN2) {
+    float sum[4] = {};
+    unrolled (i, BLOCKS) sum[i % 4] += s.z2_in[i][l.group][c];
+    h = ((sum[0] + sum[1]) + (sum[2] + sum[3])) / (H_SCALE * W2_SCALE);
+    watch(s, FP16_END / H_SCALE, h);
+    h = fmaxf(h, 0);
+    const int owner = c / OWN_COLUMNS;
+    (owner == rank ? s.h2_in : s.h2_out)[owner][l.group][c % OWN_COLUMNS] = h;
+  }
+  const uint32_t mask = __ballot_sync(FULL_WARP, h > 0);
+  if (l.lane == 0) s.head.mask[l.group][l.w] = s.heads[rank].mask[l.group][l.w] = mask;
+  unrolled (k, CLASSES) z[k] *= h;
+  add_logits(s, l, z);
+  sync_group(l.group);
+  if (l.w == l.group) finish_row(job, s, step, l, rank);
+  shared_is_written();
+}
+
+} // namespace many

@@ -1,0 +1,230 @@
+/* Many networks at once: where a block keeps its part of one, and the instructions that no other
+   kernel needs. many.cu explains the whole. */
+#pragma once
+
+#include "batch.cuh"
+#include "copies.cuh"
+#include "layer/hopper.cuh"
+#include "ptx.cuh"
+
+namespace many {
+
+constexpr int BLOCKS = 16; /* of a cluster, which has one network */
+constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
+constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
+constexpr int UNITS = 20; /* of hidden layer 1, of a block; slot 20 is always 1, for b2 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* of the batch, of W3 */
+constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
+constexpr int HELD = 18, TILE = 30; /* weights of W1 of a thread, and momenta in registers */
+
+/* Powers of two that keep terms in the range of fp16. */
+constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
+constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
+constexpr float LOW = 2048;       /* more of the low terms of gradients */
+constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, this much smaller */
+/* A sum for W1, in its scale, is this much smaller: a power of two, too, so that the bits do not
+   depend on what was stored in between. */
+constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
+constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
+constexpr float FP16_END = 65520;    /* rounds to infinity */
+
+/* Bytes of terms of W1: a k-step of 16 inputs is two halves of 5 matrices of 8 x 8, units 0 to 7
+   high and low, 8 to 15 high and low, 16 to 19 both; of W2: 8 columns are 3 matrices, units 0 to
+   23, high, and as many low; of a row of H1: 24 high, 24 low and what avoids bank conflicts. */
+constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 16;
+constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
+constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* of rows: 16 are a step */
+
+/* What a block tells all others of its rows: dZ3, 16 high terms and 16 low ones and padding, and
+   which of H2 are above 0. */
+struct Head {
+  uint16_t dz3[OWN_ROWS][40];
+  uint32_t mask[OWN_ROWS][GROUPS];
+};
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, to who updates them in W3 */
+typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
+typedef float Z2[OWN_ROWS][HIDDEN2];
+
+/* A range of one network's steps, which count from its first one. */
+struct Span {
+  int network, first, last, waits; /* for another cluster, that has the steps before */
+};
+struct Part {
+  ManyNetwork network;  /* d_... of its first step's first row */
+  const uint32_t *rows; /* the block's: see pack_kernel */
+  uint32_t *done;       /* blocks that have stored another part of the network */
+  int first, last, short_step;
+  float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
+};
+
+struct alignas(128) Shared {
+  uint8_t pixels[2][ROWS * INPUTS]; /* of a step; of the other step meanwhile sums of Z1 */
+  union {
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms; from Z1 on, until they are made anew, it is scratch */
+    struct {
+      Z2 z2_in[BLOCKS], z2_out[BLOCKS];
+      float logits[OWN_ROWS][GROUPS][CLASSES];
+    };
+    struct { /* parts of gradients, to be added up */
+      float dz1[GROUPS][ROWS][UNITS], dw2[4][HIDDEN2][UNITS], db2[4][HIDDEN2], dw3[4][GROUP];
+    };
+  };
+  float momentum[TILE - HELD][THREADS]; /* of W1 */
+  uint8_t h1[ROWS * H1_PITCH], w2[W2_STEPS * W2_STEP];
+  union {
+    Head heads[BLOCKS];
+    uint8_t dz1_terms[4 * DZ1_STEP];
+  };
+  OwnH2 h2_in[BLOCKS];
+  Head head;
+  OwnH2 h2_out[BLOCKS];
+  TermsOfW3 w3[2]; /* of this step and the next */
+  uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
+  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; b3 is a column */
+  float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
+  uint32_t rows[4][OWN_ROWS]; /* of steps, in turns */
+  uint64_t pixels_came, z2_came, heads_came, w3_came;
+  Part part;
+  int overflowed;
+};
+static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* Where a thread stands: warp `w` of warpgroup `group`; of tensor cores' operands lane 4 g + q. */
+struct Lanes {
+  int thread, lane, warp, group, w, g, q;
+};
+
+/* Asked anew in each phase: the compiler would keep the addresses of all phases in registers. */
+__device__ inline Lanes lanes() {
+  int t = threadIdx.x;
+  asm volatile("" : "+r"(t));
+  const int warp = __shfl_sync(FULL_WARP, t / 32, 0), lane = t % 32;
+  return {t, lane, warp, warp / 4, warp % 4, lane / 4, lane % 4};
+}
+
+__device__ inline void sync_group(int group) {
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
+}
+
+/* Notes a number that its terms cannot tell from infinity. NaN passes no comparison. */
+template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
+  if (!(... && (fabsf(x) < end))) s.overflowed = 1;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Lets the copy engine and wgmma read what was written to shared memory. */
+__device__ inline void shared_is_written() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Begins to copy to the same place, or that of `to`, in another block of the cluster. */
+__device__ inline void send(const void *to, const void *from, int bytes, uint64_t *came, int rank) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
+               "%2, [%3];" ::"r"(address_in(shared_address(to), rank)),
+               "r"(shared_address(from)), "r"(bytes), "r"(address_in(shared_address(came), rank))
+               : "memory");
+}
+
+/* Begins to copy from global memory to all blocks of the cluster. */
+__device__ inline void copy_to_all(const void *to, const void *from, int bytes, uint64_t *came) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(came)), "h"((uint16_t)0xffff)
+      : "memory");
+}
+
+/* ---- terms ---------------------------------------------------------------------------------- */
+
+/* Returns the high terms of two numbers; *low becomes the low ones, SCALE times larger. */
+template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint32_t *low) {
+  const uint32_t high = pack_fp16(a, b);
+  const float2 h = unpack_fp16(high);
+  *low = pack_fp16((a - h.x) * SCALE, (b - h.y) * SCALE);
+  return high;
+}
+/* Of four numbers. */
+template <int SCALE = 1>
+__device__ inline void split(float a, float b, float c, float d, void *high, void *low) {
+  uint2 h, l;
+  h.x = split<SCALE>(a, b, &l.x), h.y = split<SCALE>(c, d, &l.y);
+  *(uint2 *)high = h, *(uint2 *)low = l;
+}
+/* Returns the high and the low term of a number. */
+template <int SCALE = 1> __device__ inline uint32_t split(float a) {
+  const float high = __half2float(__float2half_rn(a));
+  return pack_fp16(a, (a - high) * SCALE);
+}
+
+/* Return two of four bytes as halves. */
+__device__ inline uint32_t halves(uint32_t bytes, int which) {
+  return __byte_perm(bytes, 0, which);
+}
+constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
+
+/* The place of the thread's terms of inputs 2 g and 2 g + 1 of a k-step. */
+__device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
+  return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
+}
+/* Stores terms of the thread's units: 2 q, 2 q + 1, 8 more and 16 + q. */
+__device__ inline void store_w1(uint8_t *at, const float *w) {
+  unrolled (k, 2)
+    *(uint32_t *)(at + 2 * k * MATRIX) =
+        split(w[2 * k], w[2 * k + 1], (uint32_t *)(at + (2 * k + 1) * MATRIX));
+  *(uint32_t *)(at + 4 * MATRIX) = split(w[4]);
+}
+__device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
+  return s.w2 + column / 8 * W2_STEP + unit / 8 * MATRIX + column % 8 * 16 + unit % 8 * 2;
+}
+
+/* ---- tensor cores --------------------------------------------------------------------------- */
+
+__device__ inline uint32_t transpose(uint32_t matrix) {
+  uint32_t turned;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(matrix));
+  return turned;
+}
+
+/* Tells wgmma of matrices of 8 x 16 bytes, `leading` and `stride` bytes apart. */
+__device__ inline uint64_t operand(const void *at, int leading, int stride) {
+  return (uint64_t)(shared_address(at) % (1 << 18) / 16) | (uint64_t)(leading / 16) << 16 |
+         (uint64_t)(stride / 16) << 32;
+}
+
+/* d (64 x N) = A (64 x 16, registers) B, plus d if it `adds`. */
+#define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
+#define MULTIPLY(N, COUNT, SUMS, NAMES, A, B, ADDS, TRANSPOSED)                                    \
+  __device__ inline void multiply_##N(float(&d)[COUNT], const uint32_t(&a)[4], uint64_t b,         \
+                                      bool adds) {                                                 \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"                                 \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" NAMES "}, {" A "}, " B \
+                 ", p, 1, 1, " #TRANSPOSED ";\n}"                                                  \
+                 : SUMS                                                                            \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));            \
+  }
+#define NAMES_12 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11"
+#define COMMA ,
+MULTIPLY(24, 12, SUMS_12, NAMES_12, "%12, %13, %14, %15", "%16", "%17", 1)
+MULTIPLY(32, 16, SUMS_12 COMMA SUMS_4(12), NAMES_12 ", %12, %13, %14, %15", "%16, %17, %18, %19",
+         "%20", "%21", 0)
+MULTIPLY(40, 20, SUMS_12 COMMA SUMS_4(12) COMMA SUMS_4(16),
+         NAMES_12 ", %12, %13, %14, %15, %16, %17, %18, %19", "%20, %21, %22, %23", "%24", "%25", 1)
+#undef SUMS_4
+#undef SUMS_12
+#undef MULTIPLY
+#undef NAMES_12
+#undef COMMA
+
+/* Adds up four parts of four numbers, `stride` floats apart. */
+__device__ inline float4 add_parts(const float *at, int stride) {
+  const float4 a = *(const float4 *)at, b = *(const float4 *)(at + stride),
+               c = *(const float4 *)(at + 2 * stride), d = *(const float4 *)(at + 3 * stride);
+  return {(a.x + b.x) + (c.x + d.x), (a.y + b.y) + (c.y + d.y), (a.z + b.z) + (c.z + d.z),
+          (a.w + b.w) + (c.w + d.w)};
+}
+
+} // namespace many

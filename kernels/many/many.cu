@@ -1,0 +1,344 @@
+/* Many networks at once: one network per cluster of 16 blocks, for two hidden layers and batches up
+   to 64. */
+#include "many/backward.cuh"
+
+namespace many {
+
+#ifdef HAVE_SM_90A
+
+extern __shared__ __align__(128) unsigned char shared_memory[];
+
+/* Writes what clusters read of the rows of each step: the row's number and above it its label, or
+   NO_LABEL for one that the step does not have: it is a row again that the step has. Grid: (steps,
+   networks); a thread for each of 64 rows. */
+__global__ void pack_kernel(const ManyNetwork *networks, const uint16_t *d_labels, uint32_t batch,
+                            uint32_t *rows) {
+  const ManyNetwork &n = networks[blockIdx.y];
+  const uint32_t first = n.position + blockIdx.x * batch, r = threadIdx.x;
+  if (first >= n.end) return;
+  const bool exists = r < batch && first + r < n.end;
+  const uint32_t row = n.d_order[exists ? first + r : first];
+  const uint32_t label = exists ? d_labels[row] : NO_LABEL;
+  rows[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * ROWS + r] = row | label << ROW_BITS;
+}
+
+/* Reads what the part is, and waits for the one before it. */
+__device__ inline void begin_part(const Job &job, Shared &s, const Span &span) {
+  if (threadIdx.x == 0) {
+    ManyNetwork n = job.networks[span.network];
+    const uint32_t batch = job.shape.batch, rest = (n.end - n.position) % batch;
+    n.results.d_loss += n.position;
+    n.results.d_correct += n.position;
+    s.part = {n,
+              job.rows + (size_t)span.network * job.most_steps * ROWS + OWN_ROWS * cluster_rank(),
+              job.done + span.network,
+              span.first,
+              span.last,
+              rest ? (int)((n.end - n.position) / batch) : -1,
+              1.0f / batch,
+              1.0f / (rest ? rest : batch)};
+    s.overflowed = 0;
+    for (uint32_t done = 0; span.waits && done < BLOCKS;)
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                   : "=r"(done)
+                   : "l"(s.part.done)
+                   : "memory");
+  }
+  __syncthreads();
+}
+
+/* Moves the block's parameters and momenta from global memory to where steps have them, or back. */
+template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
+  const int thread = threadIdx.x, rank = cluster_rank();
+  const Lanes l = lanes();
+  const EpochShape &shape = job.shape;
+  const int first = part_start(shape.hidden1, rank, BLOCKS),
+            units = part_start(shape.hidden1, rank + 1, BLOCKS) - first;
+  const auto move_one = [&](float &w, float &v, bool exists, size_t at, float scale, float v_scale,
+                            float end) {
+    if (LOADS) {
+      w = exists ? __ldcg(s.part.network.d_parameters + at) * scale : 0;
+      v = exists ? __ldcg(s.part.network.d_momentum + at) * v_scale : 0;
+    } else if (exists) {
+      s.part.network.d_parameters[at] = w / scale;
+      s.part.network.d_momentum[at] = v / v_scale;
+      watch(s, end, w);
+    }
+  };
+  const auto move_w1 = [&](float &w, float &v, int unit, int input) {
+    move_one(w, v, unit < units && input < shape.inputs,
+             job.layout.weight[0] + (size_t)(first + unit) * shape.inputs + input, W1_SCALE,
+             W1_SCALE / GRADIENT, FP16_END);
+  };
+  unrolled (i, TILE) {
+    const int k = i % 5, unit = k < 4 ? k / 2 * 8 + 2 * l.q + k % 2 : 16 + l.q;
+    const int input = 64 * (3 * l.group + i / 10) + 16 * l.w + 2 * l.g + i / 5 % 2;
+    move_w1(own.w[i], i < HELD ? own.v[i] : s.momentum[i < HELD ? 0 : i - HELD][thread], unit,
+            input);
+  }
+  for (int i = thread; i < 16 * UNITS; i += THREADS)
+    move_w1((&s.last_w1[0][0][0])[i], (&s.last_w1[1][0][0])[i], i % UNITS, LAST_INPUTS + i / UNITS);
+  if (thread < UNITS)
+    move_one(s.b1[0][thread], s.b1[1][thread], thread < units, job.layout.bias[0] + first + thread,
+             1, 1, INFINITY);
+  if (thread < HIDDEN2 * UNITS / 4) {
+    float w2[8];
+    const int column = thread / 5;
+    if (!LOADS) fetch_w2(job, thread, w2);
+    unrolled (k, 4) {
+      const int unit = thread % 5 * 4 + k;
+      move_one(w2[k], w2[4 + k], unit < units && column < shape.hidden2,
+               job.layout.weight[1] + (size_t)column * shape.hidden1 + first + unit, 1, 1,
+               FP16_END / W2_SCALE);
+    }
+    if (LOADS) store_w2(job, s, thread, w2);
+  }
+  if (thread < HIDDEN2)
+    move_one(s.b2[0][thread], s.b2[1][thread], rank == 0 && thread < shape.hidden2,
+             job.layout.bias[1] + thread, 1, 1, FP16_END / W2_SCALE);
+  if (thread < 8 * CLASSES) {
+    const int class_ = thread / 8, slot = thread % 8, column = OWN_COLUMNS * rank + slot;
+    const bool bias = slot == OWN_COLUMNS, stores = LOADS || !bias || rank == 0;
+    move_one(s.own_w3[0][class_][slot], s.own_w3[1][class_][slot],
+             class_ < shape.classes && (bias || column < shape.hidden2) && stores,
+             bias ? job.layout.bias[2] + class_
+                  : job.layout.weight[2] + (size_t)class_ * shape.hidden2 + column,
+             1, 1, bias ? INFINITY : FP16_END / W3_SCALE);
+  }
+}
+
+template <class T> __device__ inline void clear(T &what) {
+  for (int i = threadIdx.x; i < (int)sizeof(T) / 4; i += THREADS) ((uint32_t *)&what)[i] = 0;
+}
+
+/* Makes everything else that the first step finds. */
+__device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
+  const int thread = threadIdx.x, rank = cluster_rank();
+  const Lanes l = lanes();
+  unrolled (i, 6)
+    store_w1(w1_at(s, l, 12 * l.group + l.w + 4 * (i / 2)) + i % 2 * 16, own.w + 5 * i);
+  for (int i = thread; i < 2 * (HIDDEN2 + 1) * (CLASSES + 2); i += THREADS) {
+    const int k = i % (CLASSES + 2), column = i / (CLASSES + 2) % (HIDDEN2 + 1);
+    const bool exists = k < job.shape.classes && column < job.shape.hidden2;
+    const float *w3 = s.part.network.d_parameters + job.layout.weight[2];
+    (&s.w3[0][0][0])[i] =
+        split(exists ? __ldcg(w3 + (size_t)k * job.shape.hidden2 + column) * W3_SCALE : 0);
+  }
+  __syncthreads();
+  if (l.warp == 0)
+    unrolled (i, 2) {
+      const float *w = s.last_w1[0][2 * l.g + i];
+      const float units[5] = {w[2 * l.q], w[2 * l.q + 1], w[8 + 2 * l.q], w[9 + 2 * l.q],
+                              w[16 + l.q]};
+      store_w1(w1_at(s, l, K_STEPS - 1) + 16 * i, units);
+    }
+  if (thread < ROWS) *(uint16_t *)(s.h1 + thread * H1_PITCH + 2 * UNITS) = HALF_64;
+  if (rank == 0 && thread < HIDDEN2) store_b2(s, thread);
+  if (thread < CLASSES) s.b3[thread] = s.own_w3[0][thread][OWN_COLUMNS];
+  if (thread < OWN_COLUMNS * CLASSES)
+    s.w3_out[thread / CLASSES][thread % CLASSES] =
+        split(s.own_w3[0][thread % CLASSES][thread / CLASSES] * W3_SCALE);
+  if (thread < 2 * OWN_ROWS) {
+    const int step = s.part.first + thread / OWN_ROWS, r = thread % OWN_ROWS;
+    s.rows[step % 4][r] = step < s.part.last ? s.part.rows[step * ROWS + r] : 0;
+  }
+  shared_is_written();
+}
+
+/* Trains the cluster's parts of networks, one after the other. Grid: 16 blocks of each cluster. */
+__global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
+  Shared &s = *reinterpret_cast<Shared *>(shared_memory);
+  const int list = (gridDim.x - 1 - blockIdx.x) / BLOCKS;
+  pdl_wait();
+  if (threadIdx.x == 0) {
+    barrier_init(&s.pixels_came, 1), barrier_init(&s.z2_came, 1);
+    barrier_init(&s.heads_came, 1), barrier_init(&s.w3_came, 1);
+    barriers_are_ready();
+    expect_pixels(s), expect_z2(s), expect_heads(s), expect_w3(s, cluster_rank());
+  }
+  int turn = 0;
+  for (int i = job.first_span[list]; i < job.first_span[list + 1]; i++) {
+    OwnW1 own;
+    begin_part(job, s, job.spans[i]);
+    clear(s.h1), clear(s.w2), clear(s.head), clear(s.h2_out), clear(s.w3_out);
+    __syncthreads();
+    move<true>(job, s, own);
+    prepare(job, s, own);
+    cluster_fence();
+    if (threadIdx.x % GROUP == 0) copy_row(job, s, s.part.first, turn, threadIdx.x / GROUP);
+#pragma unroll 1
+    for (int step = s.part.first; step < s.part.last; step++, turn ^= 1) {
+      {
+        float z[20];
+        multiply_pixels(s, step, turn, z);
+        __syncthreads(); /* nobody reads the other buffer of pixels, W2 and W3 are new */
+        store_sums(s, turn, z);
+      }
+      __syncthreads();
+      make_h1(s, step, turn);
+      __syncthreads();
+      multiply_h1(s);
+      __syncthreads();
+      make_dz3(job, s, step, turn);
+      __syncthreads();
+      float w2[8];
+      {
+        uint32_t w3[4][4];
+        exchange_heads(job, s, step, turn, w3);
+        make_parts(job, s, w3, w2);
+      }
+      __syncthreads();
+      update_upper(job, s, step, w2);
+      __syncthreads();
+      update_first(s, turn, own);
+    }
+    __syncthreads();
+    move<false>(job, s, own);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (s.overflowed) atomicOr(s.part.network.d_overflowed, 1u);
+      __threadfence();
+      atomicAdd(s.part.done, 1u);
+    }
+    cluster_fence(); /* nobody is asked for shared memory any more */
+  }
+}
+
+/* What the host tells a launch, at the start of d_work. */
+struct Table {
+  uint8_t zeros[round_up(INPUTS, 16)];
+  uint32_t done[MANY_MOST];
+  ManyNetwork networks[MANY_MOST];
+  Span spans[MANY_MOST + MANY_CLUSTERS];
+};
+constexpr size_t TABLE_BYTES = round_up(sizeof(Table), 256);
+constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float); /* of a cluster */
+
+/* Divides the steps equally among `clusters` lists of spans, and returns how many lists there are
+   (McNaughton's wrap-around rule, 1959). Where a list is full, the next one begins with the first
+   steps of the same network, so that they are done long before the full one ends with the others.
+   The last list belongs to the first cluster: nobody waits for blocks that may start later. */
+int divide(const ManyNetwork *networks, int count, uint32_t batch, int clusters, Job *job,
+           Span *spans) {
+  int all = 0, most = 0, lists = 0, listed = 0;
+  for (int k = 0; k < count; k++) {
+    const int steps = (int)ceil_div(networks[k].end - networks[k].position, batch);
+    all += steps;
+    most = steps > most ? steps : most;
+  }
+  const int equal = ceil_div(all, clusters), share = equal > most ? equal : most;
+  int left = share;
+  for (int k = 0; k < count; k++) {
+    int steps = (int)ceil_div(networks[k].end - networks[k].position, batch);
+    if (steps > left) {
+      if (left > 0) spans[listed++] = {k, steps - left, steps, 1};
+      job->first_span[++lists] = listed;
+      steps -= left;
+      left = share;
+    }
+    spans[listed++] = {k, 0, steps, 0};
+    left -= steps;
+  }
+  job->first_span[++lists] = listed;
+  job->most_steps = most;
+  return lists;
+}
+
+bool valid_network(const ManyNetwork &n, uint32_t batch) {
+  return given(n.d_pixels, n.d_order, n.d_parameters, n.d_momentum, n.results.d_loss,
+               n.results.d_correct, n.d_overflowed) &&
+         n.position < n.end && n.position % batch == 0;
+}
+
+#endif
+
+} // namespace many
+
+using namespace many;
+
+int many_takes(EpochShape shape) {
+  return positive(shape.inputs, shape.hidden1, shape.hidden2, shape.classes, shape.batch) &&
+         shape.inputs <= 784 && shape.hidden1 <= 320 && shape.hidden2 <= 100 &&
+         shape.classes <= 10 && shape.batch <= 64;
+}
+
+#ifdef HAVE_SM_90A
+
+int many_clusters(void) {
+  if (wide_by() != WIDE_BY_WGMMA) return 0;
+  const int some = ask_once([] {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {BLOCKS, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = config.blockDim = dim3(1);
+    config.gridDim = dim3(BLOCKS);
+    config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = sizeof(Shared);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0;
+    if (allow_shared(many_kernel, sizeof(Shared)) != cudaSuccess ||
+        cudaFuncSetAttribute(many_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) !=
+            cudaSuccess ||
+        cudaOccupancyMaxActiveClusters(&clusters, many_kernel, &config) != cudaSuccess)
+      clusters = 0;
+    launched(); /* forgets a failure */
+    return 1 + (clusters < MANY_CLUSTERS ? clusters : MANY_CLUSTERS);
+  });
+  return some > 1 ? some - 1 : 0;
+}
+
+size_t many_work_bytes(uint32_t steps, int networks) {
+  return TABLE_BYTES + many_clusters() * W2_BYTES +
+         (size_t)steps * networks * ROWS * sizeof(uint32_t);
+}
+
+cudaError_t launch_many(const ManyJob *of, const ManyNetwork *networks, int count, void *d_work,
+                        cudaStream_t stream) {
+  const int clusters = many_clusters();
+  if (!given(of, networks, d_work) || !given(of->d_labels) || count < 1 || count > MANY_MOST ||
+      !many_takes(of->shape) || of->stride % 16 != 0 || of->stride > INPUTS ||
+      of->stride < (size_t)of->shape.inputs)
+    return cudaErrorInvalidValue;
+  if (clusters == 0) return cudaErrorNotSupported;
+  Table table = {}, *d_table = static_cast<Table *>(d_work);
+  for (int k = 0; k < count; k++) {
+    if (!valid_network(networks[k], of->shape.batch)) return cudaErrorInvalidValue;
+    table.networks[k] = networks[k];
+  }
+  uint8_t *d_w2 = static_cast<uint8_t *>(d_work) + TABLE_BYTES;
+  uint32_t *d_rows = reinterpret_cast<uint32_t *>(d_w2 + clusters * W2_BYTES);
+  Job job = {.shape = of->shape,
+             .layout = of->layout,
+             .stride = of->stride,
+             .zeros = d_table->zeros,
+             .networks = d_table->networks,
+             .spans = d_table->spans,
+             .first_span = {},
+             .rows = d_rows,
+             .most_steps = 0,
+             .done = d_table->done,
+             .w2 = reinterpret_cast<float *>(d_w2)};
+  const int lists = divide(networks, count, of->shape.batch, clusters, &job, table.spans);
+  TRY(cudaMemcpyAsync(d_table, &table, sizeof table, cudaMemcpyHostToDevice, stream));
+  pack_kernel<<<dim3(job.most_steps, count), ROWS, 0, stream>>>(d_table->networks, of->d_labels,
+                                                                of->shape.batch, d_rows);
+  TRY(launched());
+  return launch_pdl_clusters(many_kernel, lists * BLOCKS, THREADS, sizeof(Shared), BLOCKS, stream,
+                             job);
+}
+
+#else
+
+int many_clusters(void) {
+  return 0;
+}
+size_t many_work_bytes(uint32_t, int) {
+  return 0;
+}
+cudaError_t launch_many(const ManyJob *, const ManyNetwork *, int, void *, cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+
+#endif

@@ -1,0 +1,260 @@
+/* Many networks at once (kernels/many/) against the float64 reference: alone, together, and in
+   parts. The emulator has no clusters of blocks. */
+#include "support/kernel_tests.h"
+
+TESTS_WITH(kernels_open, kernels_close);
+
+enum { NETWORKS = 3, MANY = 11 };
+
+typedef struct {
+  int inputs, hidden[2], classes, batch;
+  uint32_t rows;
+  uint64_t steps;
+} Kind;
+
+static const Kind kinds[] = {
+    {784, {300, 100}, 10, 64, 1000, 8}, /* half of the rows */
+    {784, {300, 100}, 10, 64, 200, 4},  {64, {61, 7}, 3, 7, 60, 9},
+    {784, {320, 100}, 10, 63, 126, 2},  {144, {16, 33}, 10, 1, 5, 5},
+    {784, {15, 8}, 2, 64, 10, 1},
+};
+
+/* The networks of a test: what they are trained on, and where their results are. */
+typedef struct {
+  EngineConfig config;
+  TrainRange range[MANY];
+  float rate[MANY];
+  UpdateRule rule[MANY];
+  uint8_t *pixels;
+  uint16_t *labels;
+  ManyJob job;
+  const uint8_t *d_pixels;
+  float *start[MANY]; /* parameters, then momenta */
+} Networks;
+
+static void needs_many(void) {
+  if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
+}
+
+static Networks make_networks(const Kind *k) {
+  Networks n = {.config.training.batch = k->batch};
+  OK(network_init(&n.config.network, k->inputs, k->hidden, 2, k->classes, &error));
+  const size_t stride = round_up((size_t)k->inputs, 16), floats = n.config.network.floats;
+  n.pixels = memset(host(k->rows * stride), 0, k->rows * stride);
+  n.labels = host(k->rows * sizeof *n.labels);
+  for (uint32_t r = 0; r < k->rows; r++)
+    reference_fill_pixels(n.pixels + r * stride, (size_t)k->inputs, r);
+  reference_fill_labels(n.labels, k->rows, k->classes, 2);
+  n.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
+                    .d_labels = to_device(n.labels, k->rows * sizeof *n.labels),
+                    .stride = stride};
+  for (int l = 0; l < 3; l++) {
+    n.job.layout.weight[l] = n.config.network.weight[l];
+    n.job.layout.bias[l] = n.config.network.bias[l];
+  }
+  n.d_pixels = to_device(n.pixels, k->rows * stride);
+  for (int i = 0; i < MANY; i++) {
+    n.range[i] = (TrainRange){.rows = k->rows,
+                              .shuffled = i > 0,
+                              .key = random_order_key(3, (uint64_t)i),
+                              .steps = k->steps,
+                              .learning_rate = 0.01f * (float)(1 + i % 3)};
+    n.rule[i] = (UpdateRule){i % 2 ? 0.9f : 0.5f, i % 3 ? 0.01f : 0};
+    double *values = host_doubles(2 * floats);
+    n.start[i] = host(2 * floats * sizeof(float));
+    network_initialise(&n.config.network, (uint64_t)i, n.start[i]);
+    for (size_t p = 0; p < floats; p++) values[p] = n.start[i][p];
+    reference_fill(values + floats, floats, -0.01, 0.01, (uint64_t)i);
+    for (size_t p = 0; p < floats; p++)
+      values[floats + p] = n.start[i][p] != 0 ? values[floats + p] : 0; /* padding, and biases */
+    reference_to_float(values, 2 * floats, n.start[i]);
+  }
+  return n;
+}
+
+/* What came of a network. */
+typedef struct {
+  float *arrays, *loss; /* as Networks.start; (rows) */
+  uint8_t *correct;
+  uint32_t overflowed;
+} Trained;
+
+/* Trains networks first to first + count - 1 together, in launches of `piece` steps. */
+static void train(const Networks *n, int first, int count, uint64_t piece, Trained *trained) {
+  const size_t bytes = 2 * n->config.network.floats * sizeof(float);
+  const uint32_t rows = (uint32_t)n->range[first].rows, batch = (uint32_t)n->job.shape.batch;
+  ManyNetwork networks[MANY];
+  uint64_t steps = n->range[first].steps;
+  for (int i = first; i < first + count; i++) {
+    float *d_arrays = to_device(n->start[i], bytes);
+    uint32_t *d_order = poisoned(rows * sizeof *d_order), none = 0;
+    LAUNCH(order, d_order, 0, rows, n->range[i].shuffled, n->range[i].key);
+    networks[i - first] = (ManyNetwork){n->d_pixels,
+                                        d_order,
+                                        0,
+                                        0,
+                                        n->range[i].learning_rate,
+                                        n->rule[i],
+                                        d_arrays,
+                                        d_arrays + n->config.network.floats,
+                                        {poisoned_floats(rows), poisoned(rows)},
+                                        to_device(&none, sizeof none)};
+  }
+  void *d_many = poisoned(many_work_bytes((uint32_t)steps, count));
+  for (uint64_t step = 0; step < steps; step += piece) {
+    for (int i = 0; i < count; i++) {
+      const uint64_t end = (step + piece < steps ? step + piece : steps) * batch;
+      networks[i].position = (uint32_t)step * batch;
+      networks[i].end = end < rows ? (uint32_t)end : rows;
+    }
+    LAUNCH(many, &n->job, networks, count, d_many);
+  }
+  for (int i = 0; i < count; i++)
+    trained[i] = (Trained){fetch(networks[i].d_parameters, bytes),
+                           fetch_floats(networks[i].results.d_loss, networks[i].end),
+                           fetch(networks[i].results.d_correct, networks[i].end),
+                           *(uint32_t *)fetch(networks[i].d_overflowed, sizeof(uint32_t))};
+}
+
+static void assert_trained(Networks *n, int i, const Trained *got) {
+  const Network *network = &n->config.network;
+  const size_t floats = network->floats;
+  double *expected = host_doubles(2 * floats);
+  reference_to_double(n->start[i], 2 * floats, expected);
+  EngineSums sums = {0}, own = {0};
+  n->config.training.rule.momentum = n->rule[i].momentum;
+  n->config.training.rule.weight_decay = n->rule[i].weight_decay;
+  reference_train(&n->config, expected, expected + floats, n->pixels, n->job.stride, n->labels,
+                  &n->range[i], &sums);
+  for (int l = 0; l < 3; l++)
+    for (int moments = 0; moments < 2; moments++) {
+      const size_t at = moments * floats + network->weight[l],
+                   weights = area(network->size[l], network->size[l + 1]),
+                   bias = moments * floats + network->bias[l],
+                   biases = (size_t)network->size[l + 1];
+      const double limit = moments ? 4e-5 : 4e-6,
+                   w = reference_relative_error(got->arrays + at, expected + at, weights),
+                   b = reference_relative_error(got->arrays + bias, expected + bias, biases);
+      if (getenv("MANY_SHOW"))
+        printf("  network %d layer %d %s %.1e %.1e\n", i, l, moments ? "v" : "w", w, b);
+      if (!(w <= limit && b <= limit))
+        fail_msg("%s, network %d, layer %d, %s: errors %.1e and %.1e", network_text(network).text,
+                 i, l, moments ? "momentum" : "parameters", w, b);
+    }
+  for (uint64_t p = 0; p < sums.rows; p++) {
+    own.loss += got->loss[p];
+    own.correct += got->correct[p];
+  }
+  assert_close(own.loss, sums.loss, 1e-5 * sums.loss);
+  assert_int_equal(own.correct, sums.correct);
+  assert_int_equal(got->overflowed, 0);
+}
+
+static void assert_same_network(const Networks *n, int i, const Trained *a, const Trained *b) {
+  const uint64_t all = n->range[i].steps * (uint64_t)n->job.shape.batch,
+                 rows = all < n->range[i].rows ? all : n->range[i].rows;
+  assert_memory_equal(a->arrays, b->arrays, 2 * n->config.network.floats * sizeof(float));
+  assert_memory_equal(a->loss, b->loss, rows * sizeof(float));
+  assert_memory_equal(a->correct, b->correct, rows);
+}
+
+KERNEL_TEST(test_networks) {
+  needs_many();
+  foreach (kind, kinds) {
+    if (quick() && kind->rows * kind->inputs > 100000) continue;
+    Networks n = make_networks(kind);
+    Trained together[NETWORKS], other[NETWORKS];
+    train(&n, 0, NETWORKS, n.range[0].steps, together);
+    for (int i = 0; i < NETWORKS; i++) assert_trained(&n, i, &together[i]);
+    for (int i = 0; i < NETWORKS; i++) {
+      train(&n, i, 1, n.range[0].steps, other);
+      assert_same_network(&n, i, &together[i], other);
+    }
+    train(&n, 0, NETWORKS, 2, other);
+    for (int i = 0; i < NETWORKS; i++) assert_same_network(&n, i, &together[i], &other[i]);
+    finish();
+  }
+}
+
+/* Clusters share networks, of which one begins where another one's share ends. */
+KERNEL_TEST(test_more_networks_than_clusters) {
+  needs_many();
+  Networks n = make_networks(&kinds[0]);
+  Trained together[MANY], alone;
+  train(&n, 0, MANY, n.range[0].steps, together);
+  for (int i = 0; i < MANY; i++) {
+    train(&n, i, 1, n.range[0].steps, &alone);
+    assert_same_network(&n, i, &together[i], &alone);
+  }
+}
+
+/* A number that is too large for its terms is told of, wherever it is; the others' bits stay. */
+KERNEL_TEST(test_overflow) {
+  static const struct {
+    int layer;
+    bool bias;
+    float value;
+    bool told;
+  } cases[] = {{0, false, 255.5f, false}, {0, false, -256, true},  {0, true, 1000, false},
+               {0, true, 1100, true},     {1, false, 100, false},  {1, false, -1025, true},
+               {1, true, 1024, true},     {2, false, 16400, true}, {2, true, 1e30f, false},
+               {2, true, INFINITY, true}, {0, false, NAN, true}};
+  needs_many();
+  Networks n = make_networks(&kinds[5]);
+  Trained before[NETWORKS], after[NETWORKS];
+  n.range[1].learning_rate = 0;
+  train(&n, 0, NETWORKS, 1, before);
+  foreach (c, cases) {
+    float *at = n.start[1] + (c->bias ? n.config.network.bias : n.config.network.weight)[c->layer];
+    const float usual = *at;
+    *at = c->value;
+    train(&n, 0, NETWORKS, 1, after);
+    *at = usual;
+    if ((after[1].overflowed != 0) != c->told)
+      fail_msg("layer %d, %s %g: %s", c->layer, c->bias ? "bias" : "weight", (double)c->value,
+               c->told ? "not told" : "told");
+    assert_same_network(&n, 0, &before[0], &after[0]);
+    assert_same_network(&n, 2, &before[2], &after[2]);
+  }
+}
+
+/* ms per network-epoch of MNIST's size, if MANY_PACE is set. */
+KERNEL_TEST(test_pace) {
+  if (!getenv("MANY_PACE")) return;
+  needs_many();
+  static const Kind mnist = {784, {300, 100}, 10, 64, 60000, 938};
+  Networks n = make_networks(&mnist);
+  const size_t floats = n.config.network.floats, bytes = 2 * floats * sizeof(float);
+  uint32_t *d_order = poisoned(60000 * sizeof *d_order), none = 0;
+  LAUNCH(order, d_order, 0, 60000, 1, 5);
+  ManyNetwork networks[MANY_MOST];
+  for (int i = 0; i < MANY_MOST; i++) {
+    float *d = to_device(n.start[i % MANY], bytes);
+    networks[i] = (ManyNetwork){n.d_pixels,
+                                d_order,
+                                0,
+                                60000,
+                                1e-4f,
+                                n.rule[1],
+                                d,
+                                d + floats,
+                                {poisoned_floats(60000), poisoned(60000)},
+                                to_device(&none, sizeof none)};
+  }
+  void *d_many = poisoned(many_work_bytes(938, MANY_MOST));
+  cudaEvent_t e0, e1;
+  cudaEventCreate(&e0);
+  cudaEventCreate(&e1);
+  foreach (k, VALUES(int, 1, 7, 16, 30, 64)) {
+    float best = 1e9f, ms;
+    for (int r = 0; r < 5; r++) {
+      cudaEventRecord(e0, stream);
+      LAUNCH(many, &n.job, networks, *k, d_many);
+      cudaEventRecord(e1, stream);
+      CUDA_OK(cudaStreamSynchronize(stream));
+      cudaEventElapsedTime(&ms, e0, e1);
+      if (ms < best) best = ms;
+    }
+    printf("K %d: %.3f ms, %.4f ms per network-epoch\n", *k, (double)best, (double)best / *k);
+  }
+}
