@@ -35,7 +35,7 @@ typedef struct {
   Device device;
   int first, step, count;
   bool told;       /* how they are run */
-  bool loses_rows; /* keep() has the engine read others */
+  bool several;    /* they are, or were: many_runs says so */
   /* Makes *options those of the run, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */

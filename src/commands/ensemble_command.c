@@ -25,6 +25,8 @@ typedef struct {
   EpochResult *epoch; /* (count, epochs): 0 of other ranks'. The last one of a network of --ensemble
                          is judged by the committee's rows in the end */
   TrainLog *log;      /* of --seeds, NULL: none */
+  Device *device;
+  Engine *judge; /* reads the rows to judge by, from a file; NULL: not yet */
   int classes;
   uint64_t rows, room; /* test rows seen; that there is room for */
   double *chances;     /* (room, classes): sums of this rank's networks' probabilities */
@@ -79,12 +81,26 @@ static bool add_row(void *context, uint64_t row, const uint8_t *pixels, int labe
   return true;
 }
 
+/* Gives the judge the network of the engine. */
+static bool show_judge(Ensemble *e, Engine *engine, Error *error) {
+  EngineConfig config = engine->config;
+  config.dataset_rows = 2 * config.staging_rows;
+  float *parameters = malloc(config.network.floats * sizeof *parameters);
+  if (!parameters) return error_set(error, "out of memory for a network");
+  const bool shown = engine->call->read(engine, parameters, 1, error) &&
+                     (e->judge || (e->judge = device_open(e->device, &config, error))) &&
+                     e->judge->call->write(e->judge, parameters, 1, error);
+  free(parameters);
+  return shown;
+}
+
 static bool judge(Ensemble *e, Engine *engine, int network, Error *error) {
   EvaluateConfig config = evaluate_config(e->options);
   config.each = add_row;
   config.context = e;
   Metrics metrics;
-  if (!evaluate_file(engine, &config, &metrics, error)) return false;
+  if (!show_judge(e, engine, error) || !evaluate_file(e->judge, &config, &metrics, error))
+    return false;
   last_epoch(e, network)->test_accuracy = (double)metrics.correct / (double)metrics.rows;
   last_epoch(e, network)->test_loss = metrics.loss / (double)metrics.rows;
   metrics_close(&metrics);
@@ -227,11 +243,11 @@ static bool train_all(Ensemble *e, Error *error) {
                    .step = step,
                    .count = e->count,
                    .told = first > 0,
-                   .loses_rows = e->options->ensemble,
                    .config = network_config,
                    .train = train_network,
                    .keep = keep_network,
                    .context = e};
+  e->device = &runs.device;
   return many_runs(&runs, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          gather_epochs(e, error) && say_all(e, error);
@@ -246,6 +262,7 @@ bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Erro
                 .classes = options->training.classes};
   bool good = run_files_can_be_written(options, error) && train_all(&e, error);
   good = train_log_close(e.log, good ? error : NULL) && good;
+  if (e.judge) e.judge->call->close(e.judge);
   free(e.epoch);
   free(e.chances);
   free(e.labels);

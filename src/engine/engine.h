@@ -105,6 +105,16 @@ typedef struct {
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
+  /* Returns how many members this engine can have that train at once, each a network of its own; 0:
+     none. NULL: 0. */
+  int (*members)(Engine *engine);
+  /* Opens one: an engine for the rows of this one, which stays open longer and gets no others. Each
+     member belongs to a thread. Their calls of train wait for each other, so a member may be
+     waited for from now on until it leaves. */
+  Engine *(*member)(Engine *engine, Error *error);
+  /* A member leaves, or comes again, and serves the calling thread from now on. NULL: nobody waits.
+   */
+  bool (*attend)(Engine *engine, bool attends, Error *error);
 } EngineOperations;
 
 struct Engine {

@@ -62,6 +62,10 @@ typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Err
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
+/* Opens a trainer that trains on the rows of another one, which were read, by a member of its
+   engine. NULL on failure. */
+Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error);
+
 /* Returns true if the trainer's engine and the rows in it can serve another run of this
    configuration, of the same files: its own has ended, and only the seed and the settings of
    learning rate, momentum and the like differ. */
@@ -80,7 +84,8 @@ typedef enum {
 } TrainerResult;
 
 /* Reads the trainer->train_rows rows to train on into the engine's dataset, from row 0 on, and
-   trains on none of them. The trainer must be resident and new, and is not to be run after that. */
+   those to judge by behind them, and trains on none of them. The trainer must be resident and new,
+   and is not to be run after that, unless it starts again. */
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work and copies where the run stands, parameters and momentum with it, into

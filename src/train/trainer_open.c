@@ -266,6 +266,21 @@ bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) 
   return good;
 }
 
+Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error) {
+  Trainer *t = malloc(sizeof *t);
+  if (!t) {
+    error_set(error, "out of memory");
+    return NULL;
+  }
+  *t = *first;
+  t->train = t->test = NULL;
+  t->own.bits = NULL;
+  t->engine = first->engine->call->member(first->engine, error);
+  if (t->engine && trainer_start_again(t, config, error)) return t;
+  trainer_close(t);
+  return NULL;
+}
+
 void trainer_close(Trainer *t) {
   if (!t) return;
   trainer_close_reader(&t->train);

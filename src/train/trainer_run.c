@@ -246,7 +246,7 @@ static TrainerResult result_of(const Epoch *e, bool good) {
 
 TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  return result_of(&e, feed(&e, false, NULL, error));
+  return result_of(&e, feed(&e, false, NULL, error) && (!t->judge || feed(&e, true, NULL, error)));
 }
 
 static bool train_epoch(Epoch *e, bool in_parts, Error *error) {

@@ -5,6 +5,7 @@
 
 #include "engine/cuda/cuda_error.h"
 #include "engine/engine.h"
+#include "engine/rendezvous.h"
 #include "kernels.h"
 
 typedef struct CudaEngine CudaEngine;
@@ -83,6 +84,15 @@ typedef struct {
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
+/* What the members of an engine share, of which one launches for all: engine_cuda_many.c. */
+typedef struct {
+  Rendezvous meeting;
+  ManyJob job;
+  void *d_work;
+  cudaStream_t stream;
+  cudaEvent_t done;
+} Members;
+
 /* Memory, a stream or an event, and the function that gives it back. */
 typedef struct {
   void *what;
@@ -107,6 +117,14 @@ struct CudaEngine {
   RowShare share;   /* this rank's of every step */
   int forward_rows; /* rows the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
+
+  CudaEngine *first; /* whose member this one is, and whose rows it reads; NULL: nobody's */
+  Members *members;  /* NULL: none yet */
+  bool may_join;     /* it may have members: the level was not asked for */
+  int device;        /* of a member, with the next three */
+  bool attends;
+  ManyNetwork network; /* its part of the next launch, from `ready` on */
+  cudaEvent_t ready;
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -181,6 +199,11 @@ static inline int bf16_terms(const CudaEngine *e) {
 
 static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
+}
+
+/* Returns true if its training is by fp16 terms, which may have to be done again. */
+static inline bool has_fp16_terms(const CudaEngine *e) {
+  return e->engine.wide || e->first;
 }
 
 /* Returns true if the last layer is one kernel forward and back. */
@@ -262,6 +285,16 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
 /* Waits for the event or, if it is NULL, for all work on e->compute. Returns false also if a rank
    that is waited for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
+
+/* The calls of engine.h for members. */
+int cuda_members(Engine *engine);
+Engine *cuda_member(Engine *engine, Error *error);
+bool cuda_attend(Engine *engine, bool attends, Error *error);
+/* A member's steps, queued by whoever comes last. */
+cudaError_t members_train(CudaEngine *e, StepState state);
+void members_close(CudaEngine *first);
+/* Opens the member's memory and streams: engine_cuda.c. */
+Engine *engine_cuda_open_member(CudaEngine *first, Error *error);
 
 /* Queues `steps` steps on e->compute, at the engine's level of fusion. They cover positions
    state.position to state.end of e->d_order; e->d_state says the same. */

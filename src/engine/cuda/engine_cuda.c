@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nvtx3/nvToolsExt.h>
 
@@ -213,6 +214,8 @@ static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error 
 
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
+  if (e->members) members_close(e);
+  if (e->attends) cuda_attend(engine, false, NULL);
   e->sums.closes = true;
   if (e->compute) sums_wait(e, NULL, "", NULL);
   if (e->copy) cudaStreamSynchronize(e->copy);
@@ -234,6 +237,9 @@ static const EngineOperations OPERATIONS = {
     .read = cuda_read,
     .write = cuda_write,
     .close = cuda_close,
+    .members = cuda_members,
+    .member = cuda_member,
+    .attend = cuda_attend,
 };
 
 static bool allocate(CudaEngine *e, Error *error) {
@@ -245,7 +251,8 @@ static bool allocate(CudaEngine *e, Error *error) {
   const size_t all = c->dataset_rows, results = all > rows ? all : rows;
   const size_t all_steps = ceil_div(all, (size_t)t->batch);
   const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
-  const bool epoch = t->fusion == FUSION_EPOCH, exercise = level == &level_exercise;
+  const bool member = e->first, epoch = t->fusion == FUSION_EPOCH && !member,
+             exercise = level == &level_exercise;
   const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
   size_t widest = 0;
   for (int l = 1; l <= n->layers; l++) {
@@ -260,9 +267,9 @@ static bool allocate(CudaEngine *e, Error *error) {
     size_t count, size; /* count 0: not wanted */
     bool zeros;
   } arrays[] = {
-      {&e->d_pixels, all, e->stride, false},
+      {&e->d_pixels, member ? 0 : all, e->stride, false},
       {&e->d_augmented, augment_any(t->augment) ? all : 0, e->stride, false},
-      {&e->d_labels, all, sizeof(uint16_t), false},
+      {&e->d_labels, member ? 0 : all, sizeof(uint16_t), false},
       {&e->d_order, all, sizeof(uint32_t), false},
       {&e->results.d_loss, results, sizeof(float), false},
       {&e->results.d_correct, results, 1, false},
@@ -278,15 +285,18 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
-      {&e->replay.d_before, e->engine.wide ? (1 + training_moments(t)) * n->floats : 0,
+      {&e->replay.d_before, has_fp16_terms(e) ? (1 + training_moments(t)) * n->floats : 0,
        sizeof(float), false},
       {&e->replay.d_sums, 1, sizeof(ResultSums), false},
   };
   bool good = true;
-  for (Staging *s = e->staging; good && s < e->staging + 2; s++)
+  for (Staging *s = e->staging; good && !member && s < e->staging + 2; s++) {
     good = cuda_pinned(e, &s->h_pixels, c->staging_rows * e->stride, error) &&
            cuda_pinned(e, &s->h_labels, c->staging_rows * sizeof(uint16_t), error) &&
            cuda_event(e, &s->copied, error) && cuda_event(e, &s->consumed, error);
+    if (good && e->stride > (size_t)n->size[0]) /* no reader writes behind a row's end */
+      memset(s->h_pixels, 0, c->staging_rows * e->stride);
+  }
   good = good && ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
   for (size_t i = 0; good && i < sizeof arrays / sizeof *arrays; i++)
     good = !arrays[i].count || (arrays[i].zeros ? cuda_zeros : cuda_array)(
@@ -334,6 +344,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
            error_set(error, "with products from a library weight decay must be 0");
   }
   GpuLimits limits;
+  e->may_join = engine->config.training.fusion == FUSION_AUTO;
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
@@ -362,6 +373,38 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
+/* Sets what follows from the configuration. */
+static void configure(CudaEngine *e, const EngineConfig *config) {
+  e->engine.call = &OPERATIONS;
+  e->engine.config = *config;
+  e->stride = engine_row_stride(config->network.size[0]);
+  e->forward_rows = rows_to_evaluate_at_once(config);
+  e->stamp = 1;
+  e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
+                        config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
+}
+
+Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
+  CudaEngine *e = calloc(1, sizeof *e);
+  if (!e) {
+    error_set(error, "out of memory for the engine");
+    return NULL;
+  }
+  configure(e, &first->engine.config);
+  memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
+  e->engine.memory = first->engine.memory;
+  e->level = first->level;
+  e->first = first;
+  e->d_pixels = first->d_pixels;
+  e->d_labels = first->d_labels;
+  if (cuda_done(cudaGetDevice(&e->device), "finding the device", error) &&
+      cuda_stream(e, &e->compute, 0, error) && cuda_event(e, &e->ready, error) &&
+      allocate(e, error) && initialise(e, error))
+    return &e->engine;
+  cuda_close(&e->engine);
+  return NULL;
+}
+
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
@@ -373,13 +416,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
   e->level = level;
   e->library = library;
   e->close_library = close_library;
-  e->engine.call = &OPERATIONS;
-  e->engine.config = *config;
-  e->stride = engine_row_stride(config->network.size[0]);
-  e->forward_rows = rows_to_evaluate_at_once(config);
-  e->stamp = 1;
-  e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
-                        config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
+  configure(e, config);
   if (engine_cuda_available(error) && describe(&e->engine, error) && choose_level(e, error) &&
       cuda_stream(e, &e->copy, 0, error) && cuda_stream(e, &e->compute, 0, error) &&
       sums_open(e, error) && allocate(e, error) && initialise(e, error))

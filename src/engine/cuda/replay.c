@@ -1,8 +1,8 @@
-/* fp16 reaches to 65504. A wide network's scales leave room for a factor of 16, and where a number
-   is larger still, ResultSums.overflowed tells. Then everything since the last look is done again
-   from the parameters that were there, by level layer, whose bf16 terms reach as far as float32
-   does. So nobody sees what came of an infinity, and the results are those of one level or the
-   other. */
+/* fp16 reaches to 65504. A wide network's scales leave room for a factor of 16, those of a member
+   for any usual network, and where a number is larger still, ResultSums.overflowed tells. Then
+   everything since the last look is done again from the parameters that were there, by level layer,
+   whose bf16 terms reach as far as float32 does. So nobody sees what came of an infinity, and the
+   results are those of one level or the other. */
 #include "engine/cuda/cuda_state.h"
 
 /* Keeps the parameters, moments and sums, or brings them back. */
@@ -23,7 +23,7 @@ static cudaError_t copy_state(CudaEngine *e, bool back) {
 }
 
 bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
-  if (!e->engine.wide) return true;
+  if (!has_fp16_terms(e)) return true;
   if (e->replay.count == REPLAY_MOST && !replay_settle(e, error)) return false;
   if (e->replay.count == 0 && !cuda_done(copy_state(e, false), "keeping the parameters", error))
     return false;
@@ -31,27 +31,28 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Takes level layer from now on, kernel by kernel; returns the fusion that was. */
-static Fusion take_layer(CudaEngine *e) {
-  Fusion *fusion = &e->engine.config.training.fusion, before = *fusion;
-  e->level = &level_layer;
-  *fusion = FUSION_LAYER;
+/* The way to train, and to take level layer, kernel by kernel, instead. */
+typedef struct {
+  const Level *level;
+  Fusion fusion;
+} Way;
+static Way take(CudaEngine *e, Way way) {
+  const Way before = {e->level, e->engine.config.training.fusion};
+  e->level = way.level;
+  e->engine.config.training.fusion = way.fusion;
   return before;
 }
-static void take_wide(CudaEngine *e, Fusion fusion) {
-  e->level = &level_wide;
-  e->engine.config.training.fusion = fusion;
-}
+static const Way by_layer = {&level_layer, FUSION_LAYER};
 
 static cudaError_t do_again(CudaEngine *e) {
-  const Fusion fusion = take_layer(e);
+  const Way way = take(e, by_layer);
   cudaError_t status = copy_state(e, true);
   for (int i = 0; i < e->replay.count && status == cudaSuccess; i++) {
     const TrainRange *work = &e->replay.work[i];
     status = work->steps > 0 ? cuda_queue_range(e, work)
                              : cuda_queue_rows(e, work->first_row, work->rows, NULL);
   }
-  take_wide(e, fusion);
+  take(e, way);
   return status;
 }
 
@@ -90,9 +91,9 @@ cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, floa
   TRY(cudaMemcpy(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost));
   if (!sums.overflowed) return cudaSuccess;
   e->engine.replays++;
-  const Fusion fusion = take_layer(e);
+  const Way way = take(e, by_layer);
   cudaError_t status = cuda_queue_rows(e, first_row, rows, logits);
-  take_wide(e, fusion);
+  take(e, way);
   if (status == cudaSuccess)
     status = cudaMemsetAsync(&e->d_sums->overflowed, 0, sizeof e->d_sums->overflowed, e->compute);
   return status;

@@ -1,0 +1,99 @@
+/* Members of an engine: networks that train at once (kernels/many/) on its rows. Each member is an
+   engine of one thread, with parameters, an order, results and a stream of its own. Their calls of
+   train meet, and one thread launches for all. */
+#include "engine/cuda/cuda_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static EpochShape shape_of(const CudaEngine *e) {
+  const int *size = e->engine.config.network.size;
+  return (EpochShape){size[0], size[1], size[2], size[3], e->engine.config.training.batch};
+}
+
+/* What level epoch takes, they take, too, but for some sizes. */
+int cuda_members(Engine *engine) {
+  const CudaEngine *e = (CudaEngine *)engine;
+  const bool takes = engine->config.training.fusion == FUSION_EPOCH && e->may_join &&
+                     many_takes(shape_of(e)) && engine->config.dataset_rows < 1 << 28;
+  return takes && many_clusters() > 0 ? MANY_MOST : 0;
+}
+
+/* A Rendezvous's act. The networks' work of before comes first, and that of after waits. */
+static int launch_all(void *context, void *const *brought, int count) {
+  const CudaEngine *first = context;
+  const Members *m = first->members;
+  ManyNetwork networks[MANY_MOST];
+  for (int i = 0; i < count; i++) {
+    const CudaEngine *e = brought[i];
+    networks[i] = e->network;
+    TRY(cudaStreamWaitEvent(m->stream, e->ready, 0));
+  }
+  TRY(launch_many(&m->job, networks, count, m->d_work, m->stream));
+  TRY(cudaEventRecord(m->done, m->stream));
+  for (int i = 0; i < count; i++)
+    TRY(cudaStreamWaitEvent(((const CudaEngine *)brought[i])->compute, m->done, 0));
+  return cudaSuccess;
+}
+
+cudaError_t members_train(CudaEngine *e, StepState state) {
+  e->network = (ManyNetwork){.d_pixels = e->d_train_on,
+                             .d_order = e->d_order,
+                             .position = state.position,
+                             .end = state.end,
+                             .learning_rate = state.learning_rate,
+                             .rule = update_rule(e),
+                             .d_parameters = e->d_parameters,
+                             .d_momentum = e->d_momentum,
+                             .results = e->results,
+                             .d_overflowed = &e->d_sums->overflowed};
+  TRY(cudaEventRecord(e->ready, e->compute));
+  return (cudaError_t)rendezvous_meet(&e->first->members->meeting, e);
+}
+
+static bool open_members(CudaEngine *first, Error *error) {
+  const Network *n = &first->engine.config.network;
+  const size_t batch = (size_t)first->engine.config.training.batch;
+  const uint32_t steps = (uint32_t)ceil_div(first->engine.config.dataset_rows, batch);
+  Members *m = calloc(1, sizeof *m);
+  if (!m) return error_set(error, "out of memory for the engine");
+  rendezvous_open(&m->meeting, launch_all, first);
+  first->members = m;
+  m->job =
+      (ManyJob){.shape = shape_of(first), .d_labels = first->d_labels, .stride = first->stride};
+  for (int l = 0; l < n->layers; l++) {
+    m->job.layout.weight[l] = n->weight[l];
+    m->job.layout.bias[l] = n->bias[l];
+  }
+  snprintf(first->engine.reason, sizeof first->engine.reason,
+           "a network in each cluster of 16 blocks, %d at a time", many_clusters());
+  return cuda_stream(first, &m->stream, 0, error) && cuda_event(first, &m->done, error) &&
+         cuda_array(first, &m->d_work, 1, many_work_bytes(steps, MANY_MOST), error);
+}
+
+void members_close(CudaEngine *first) {
+  if (first->members->stream) cudaStreamSynchronize(first->members->stream);
+  rendezvous_close(&first->members->meeting);
+  free(first->members);
+}
+
+/* The rows are there when the first member is. */
+Engine *cuda_member(Engine *engine, Error *error) {
+  CudaEngine *first = (CudaEngine *)engine;
+  if ((!first->members && !open_members(first, error)) ||
+      !cuda_done(cudaStreamSynchronize(first->compute), "uploading rows", error))
+    return NULL;
+  Engine *member = engine_cuda_open_member(first, error);
+  if (member && cuda_attend(member, true, error)) return member;
+  if (member) member->call->close(member);
+  return NULL;
+}
+
+bool cuda_attend(Engine *engine, bool attends, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (!e->first) return true;
+  if (attends != e->attends)
+    (attends ? rendezvous_enter : rendezvous_leave)(&e->first->members->meeting);
+  e->attends = attends;
+  return !attends || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
+}
