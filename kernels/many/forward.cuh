@@ -225,7 +225,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < CLASSES)
+  if (l.lane < 16) /* 0 where there is no class: an operand has 16 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;

@@ -160,7 +160,8 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   for (int i = job.first_span[list]; i < job.first_span[list + 1]; i++) {
     OwnW1 own;
     begin_part(job, s, job.spans[i]);
-    clear(s.h1), clear(s.w2), clear(s.head), clear(s.h2_out), clear(s.w3_out);
+    clear(s.h1), clear(s.w2), clear(s.heads), clear(s.h2_in), clear(s.head), clear(s.h2_out);
+    clear(s.w3_out);
     __syncthreads();
     move<true>(job, s, own);
     prepare(job, s, own);

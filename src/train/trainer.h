@@ -44,6 +44,7 @@ typedef struct {
                                   test: of the rows to judge by */
   RowSet own; /* what `train` is opened for, once the number of rows is known; bits NULL: all */
   struct stat train_stamp, test_stamp; /* of both files when they were first opened */
+  bool joined;                         /* on the rows of another one */
   Engine *engine;                      /* never NULL once the trainer is open */
   uint64_t train_rows, test_rows;      /* known after the first epoch */
   Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those

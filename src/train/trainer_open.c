@@ -275,6 +275,7 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
   *t = *first;
   t->train = t->test = NULL;
   t->own.bits = NULL;
+  t->joined = true;
   t->engine = first->engine->call->member(first->engine, error);
   if (t->engine && trainer_start_again(t, config, error)) return t;
   trainer_close(t);

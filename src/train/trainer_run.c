@@ -195,9 +195,12 @@ static bool feed(Epoch *e, bool judges, LoaderUse *use, Error *error) {
   Trainer *t = e->trainer;
   DatasetReader **reader = judges ? &t->test : &t->train;
   uint64_t *rows = judges ? &t->test_rows : &t->train_rows, fed_rows;
-  for (uint64_t row = 0; use && t->resident && row < *rows; row += t->staging_rows) {
+  /* In file order only augmentation makes a difference between one window and many. */
+  const uint64_t most =
+      t->joined && !augment_any(t->config.training.augment) ? *rows : t->staging_rows;
+  for (uint64_t row = 0; use && t->resident && row < *rows; row += most) {
     const uint64_t left = *rows - row;
-    if (!use(e, row, left < t->staging_rows ? left : t->staging_rows, error)) return cut_short(e);
+    if (!use(e, row, left < most ? left : most, error)) return cut_short(e);
   }
   if (t->resident && *rows > 0) return true;
   if (!*reader && !judges && !choose_rows(e, error)) return false;
