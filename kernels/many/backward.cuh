@@ -16,9 +16,9 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), to = (l.warp + rank) % BLOCKS;
-  if (l.lane == 0 && to != rank) send(&s.heads[rank], &s.head, sizeof(Head), &s.heads_came, to);
+  if (l.lane == 0 && to != rank) send(&s.heads[rank], &s.head, sizeof(Head), &s.came[HEADS], to);
   if (l.lane == 1 && to != rank)
-    send(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.heads_came, to);
+    send(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
   if (l.w == 1 && l.lane == 0 && step + 1 < s.part.last)
     copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has read that buffer */
   unrolled (n, 4) {
@@ -27,13 +27,12 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
     w3[n][0] = __byte_perm(x.x, x.y, 0x5410), w3[n][2] = __byte_perm(x.x, x.y, 0x7632);
     w3[n][1] = __byte_perm(y.x, y.y, 0x5410), w3[n][3] = __byte_perm(y.x, y.y, 0x7632);
   }
-  barrier_wait(&s.heads_came, turn);
-  if (l.thread == 0) expect_heads(s);
+  receive(s, HEADS, turn, l.thread);
 }
 
-/* dZ2 of 16 rows and 8 columns each, of the warp's `count` tiles, as terms. */
+/* dZ2 of 16 rows and 8 columns each, as terms. */
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
-                                int count, uint32_t (&high)[4][2], uint32_t (&low)[4][2]) {
+                                uint32_t (&high)[4][2], uint32_t (&low)[4][2]) {
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2]; /* of rows g, g + 8 */
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -43,7 +42,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
                             head_8.mask[l.g % 4][l.group] >> 2 * l.q};
   unrolled (n, 4) {
     high[n][0] = high[n][1] = low[n][0] = low[n][1] = 0;
-    if (n >= count) continue;
+    if (32 * l.group + 8 * n >= HIDDEN2) continue;
     float d[4] = {};
     mma_m16n8k16_fp16(d, dz_high, w3[n][0], w3[n][1]);
     mma_m16n8k16_fp16(d, dz_low, w3[n][0], w3[n][1]);
@@ -86,11 +85,11 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const uint32_t (&
 }
 
 /* The warp's part of the gradient of W2 and b2, from 16 rows: 16 columns at a time. */
-__device__ inline void multiply_by_h1(Shared &s, const Lanes &l, int count,
-                                      const uint32_t (&high)[4][2], const uint32_t (&low)[4][2]) {
+__device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const uint32_t (&high)[4][2],
+                                      const uint32_t (&low)[4][2]) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
-    if (2 * i >= count) continue;
+    if (32 * l.group + 16 * i >= HIDDEN2) continue;
     uint32_t a[4], a_low[4], h[4], last[4];
     unrolled (k, 4) {
       a[k] = transpose(high[2 * i + k % 2][k / 2]);
@@ -163,11 +162,10 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
-  const int count = l.group < 3 ? 4 : 2;
   uint32_t high[4][2], low[4][2];
-  make_dz2(s, l, w3, count, high, low);
+  make_dz2(s, l, w3, high, low);
   multiply_dz2(s, l, high, low);
-  multiply_by_h1(s, l, count, high, low);
+  multiply_by_h1(s, l, high, low);
   if (l.group == 3) multiply_by_h2(s, l);
   fetch_w2(job, l.thread, w2);
 }

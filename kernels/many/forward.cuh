@@ -5,37 +5,39 @@
 
 namespace many {
 
-/* What all parts of a launch share. */
-struct Job {
-  EpochShape shape;
-  EpochLayout layout;
-  size_t stride;
-  const uint8_t *zeros;
-  const ManyNetwork *networks;
-  const Span *spans;
-  int first_span[MANY_CLUSTERS + 1]; /* of each cluster, and behind the last */
-  const uint32_t *rows;              /* (networks, most_steps, ROWS) */
+/* A launch: what the host tells it, at the start of its memory, and what it keeps there. */
+struct Table {
+  uint8_t zeros[INPUTS];
+  ManyNetwork networks[MANY_MOST];
+  uint32_t done[MANY_MOST];
+  Span spans[MANY_MOST + MANY_CLUSTERS];
+  int first_span[MANY_CLUSTERS + 1]; /* of each list, and behind the last */
   int most_steps;
-  uint32_t *done; /* of each network */
+};
+struct Job : ManyJob {
+  Table *table;
+  uint32_t *rows; /* (networks, most_steps, ROWS) */
   float *w2;      /* (blocks, 8, THREADS): four weights of W2 of a thread and their momenta */
 };
 
-/* Let the copies of the next exchange come. */
-__device__ inline void expect_pixels(Shared &s) {
-  barrier_expect(&s.pixels_came, ROWS * INPUTS);
-}
-__device__ inline void expect_z2(Shared &s) {
-  barrier_expect(&s.z2_came, (BLOCKS - 1) * sizeof(Z2));
-}
-__device__ inline void expect_heads(Shared &s) {
-  barrier_expect(&s.heads_came, (BLOCKS - 1) * (sizeof(Head) + sizeof(OwnH2)));
-}
 /* Bytes of a block's columns of W3. The last block has none and sends zeros to where zeros are. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
-__device__ inline void expect_w3(Shared &s, int rank) {
-  barrier_expect(&s.w3_came, 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15) - w3_bytes(rank));
+
+/* Lets what an exchange brings this block come: from all others, and pixels from all blocks. */
+__device__ inline void expect(Shared &s, Exchange what) {
+  const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
+  const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
+  barrier_expect(&s.came[what], what == PIXELS   ? ROWS * INPUTS
+                                : what == NEW_W3 ? w3 - w3_bytes(cluster_rank())
+                                                 : (BLOCKS - 1) * from_one);
+}
+
+/* Waits until it is there. Then the next one may come. */
+__device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
+  barrier_wait(&s.came[what], turn);
+  if (thread == 0) expect(s, what);
 }
 
 constexpr uint32_t ROW_BITS = 28, ROW_MASK = (1u << ROW_BITS) - 1, NO_LABEL = 15;
@@ -45,13 +47,18 @@ __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, i
   const int stride = (int)job.stride;
   uint8_t *to = s.pixels[turn] + (OWN_ROWS * cluster_rank() + group) * INPUTS;
   const size_t row = s.rows[step % 4][group] & ROW_MASK;
-  copy_to_all(to, s.part.network.d_pixels + row * job.stride, stride, &s.pixels_came);
-  if (stride < INPUTS) copy_to_all(to + stride, job.zeros, INPUTS - stride, &s.pixels_came);
+  copy_to_all(to, s.part.network.d_pixels + row * job.stride, stride, &s.came[PIXELS]);
+  if (stride < INPUTS) copy_to_all(to + stride, job.table->zeros, INPUTS - stride, &s.came[PIXELS]);
+}
+
+/* The warpgroups' sums of Z1 lie in the buffer of pixels that nobody reads. */
+__device__ inline float *sums_of_z1(Shared &s, int turn) {
+  return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
 /* Z1 of the block's units over all rows, by all warps: each warpgroup has 192 inputs, the first one
    the last 16, too. Thread 64 fetches the numbers of rows two steps ahead. */
-__device__ inline void multiply_pixels(Shared &s, int step, int turn, float (&z)[20]) {
+__device__ inline void make_z1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
     if (step + 2 < s.part.last)
@@ -59,12 +66,12 @@ __device__ inline void multiply_pixels(Shared &s, int step, int turn, float (&z)
     close_copies();
     await_groups<1>();
   }
-  barrier_wait(&s.pixels_came, turn);
-  if (l.thread == 0) expect_pixels(s);
+  receive(s, PIXELS, turn, l.thread);
   const uint32_t row = shared_address(s.pixels[turn]) + (16 * l.w + l.lane % 16) * INPUTS,
                  x = row + 192 * l.group + l.lane / 16 * 16;
   const uint64_t w1 = operand(s.w1 + 12 * l.group * W1_STEP, W1_HALF, MATRIX);
   uint32_t a[4][4], p[4];
+  float z[20];
   const auto spread = [&](int k, const uint32_t *p) {
     a[k][0] = halves(p[0], BYTES_01), a[k][1] = halves(p[1], BYTES_01);
     a[k][2] = halves(p[0], BYTES_23), a[k][3] = halves(p[1], BYTES_23);
@@ -89,14 +96,7 @@ __device__ inline void multiply_pixels(Shared &s, int step, int turn, float (&z)
     close_group();
   }
   wait_for_groups<0>();
-}
-
-/* The warpgroups' sums lie in the buffer of pixels that nobody reads now. */
-__device__ inline float *sums_of_z1(Shared &s, int turn) {
-  return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
-}
-__device__ inline void store_sums(Shared &s, int turn, const float (&z)[20]) {
-  const Lanes l = lanes();
+  __syncthreads(); /* nobody reads the other buffer of pixels; W2 and W3 are new */
   float *at = sums_of_z1(s, turn) + (l.group * ROWS + 16 * l.w + l.g) * UNITS;
   unrolled (i, 2) {
     float *to = at + 8 * i * UNITS;
@@ -124,8 +124,8 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   } else if (l.lane == 0) {
     const int rank = cluster_rank();
     for (int i = l.warp - 9; i < BLOCKS; i += 6)
-      send(s.w3[step % 2][min(OWN_COLUMNS * rank, HIDDEN2)], s.w3_out, w3_bytes(rank), &s.w3_came,
-           (rank + i) % BLOCKS);
+      send(s.w3[step % 2][min(OWN_COLUMNS * rank, HIDDEN2)], s.w3_out, w3_bytes(rank),
+           &s.came[NEW_W3], (rank + i) % BLOCKS);
   }
 }
 
@@ -151,37 +151,23 @@ __device__ inline void multiply_h1(Shared &s) {
     const int row = 16 * l.w + l.g + 8 * i, owner = row / OWN_ROWS;
     to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
   }
-  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP;
-  const auto store = [&](int n, float a, float b, float c, float d) {
-    *(float2 *)(to[0] + 8 * n) = {a, b}, *(float2 *)(to[1] + 8 * n) = {c, d};
-  };
-  if (l.group < 3) {
-    const uint64_t w_high = operand(w2, MATRIX, W2_STEP),
-                   w_low = operand(w2 + W2_LOW, MATRIX, W2_STEP),
-                   w_last = operand(w2 + 2 * MATRIX, W2_LOW, W2_STEP);
-    float z[16];
-    start_multiplying();
-    multiply_32(z, high, w_high, false);
-    multiply_32(z, low, w_high, true);
-    multiply_32(z, high, w_low, true);
-    multiply_32(z, last_high, w_last, true);
-    multiply_32(z, last_low, w_last, true);
-    close_group();
-    wait_for_groups<0>();
-    unrolled (n, 4) store(n, z[4 * n], z[4 * n + 1], z[4 * n + 2], z[4 * n + 3]);
-  } else {
-    float z[4] = {};
-    uint32_t b[4], c[4];
-    const uint32_t at = shared_address(w2) + l.lane % 8 * 16;
-    ldmatrix_x4(b, at + l.lane / 8 * MATRIX);
-    ldmatrix_x4(c, at + 4 * MATRIX + l.lane / 8 % 2 * MATRIX);
-    mma_m16n8k16_fp16(z, high, b[0], b[1]);
-    mma_m16n8k16_fp16(z, low, b[0], b[1]);
-    mma_m16n8k16_fp16(z, high, b[3], c[0]);
-    mma_m16n8k16_fp16(z, last_high, b[2], c[1]);
-    mma_m16n8k16_fp16(z, last_low, b[2], 0);
-    if (l.q < 2) store(0, z[0], z[1], z[2], z[3]);
-  }
+  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last one's end is behind that of W2 */
+  const uint64_t w_high = operand(w2, MATRIX, W2_STEP),
+                 w_low = operand(w2 + W2_LOW, MATRIX, W2_STEP),
+                 w_last = operand(w2 + 2 * MATRIX, W2_LOW, W2_STEP);
+  float z[16];
+  start_multiplying();
+  multiply_32(z, high, w_high, false);
+  multiply_32(z, low, w_high, true);
+  multiply_32(z, high, w_low, true);
+  multiply_32(z, last_high, w_last, true);
+  multiply_32(z, last_low, w_last, true);
+  close_group();
+  wait_for_groups<0>();
+  unrolled (n, 4)
+    unrolled (i, 2)
+      if (32 * l.group + 8 * n + 2 * l.q < HIDDEN2)
+        *(float2 *)(to[i] + 8 * n) = {z[4 * n + 2 * i], z[4 * n + 2 * i + 1]};
   shared_is_written();
 }
 
@@ -242,10 +228,10 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  barrier_wait(&s.w3_came, turn); /* W3, and room for Z2 in every block */
-  if (l.thread == 0) expect_w3(s, rank);
+  receive(s, NEW_W3, turn, l.thread); /* and room for Z2 in every block */
   const int to = (l.warp + rank) % BLOCKS;
-  if (l.lane == 0 && to != rank) send(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.z2_came, to);
+  if (l.lane == 0 && to != rank)
+    send(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);
   float z[CLASSES] = {};
   if (c < HIDDEN2) {
     const uint4 *p = (const uint4 *)s.w3[step % 2][c];
@@ -257,8 +243,7 @@ __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
       z[k] = t.x + t.y;
     }
   }
-  barrier_wait(&s.z2_came, turn);
-  if (l.thread == 0) expect_z2(s);
+  receive(s, PARTS_OF_Z2, turn, l.thread);
   float h = 0;
   if (c < HIDDEN2) {
     float sum[4] = {};

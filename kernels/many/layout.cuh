@@ -57,6 +57,8 @@ struct Part {
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
 };
 
+enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
+
 struct alignas(128) Shared {
   uint8_t pixels[2][ROWS * INPUTS]; /* of a step; of the other step meanwhile sums of Z1 */
   union {
@@ -83,7 +85,7 @@ struct alignas(128) Shared {
   float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; b3 is a column */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
   uint32_t rows[4][OWN_ROWS]; /* of steps, in turns */
-  uint64_t pixels_came, z2_came, heads_came, w3_came;
+  uint64_t came[4];           /* of each Exchange */
   Part part;
   int overflowed;
 };

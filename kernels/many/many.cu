@@ -1,6 +1,8 @@
 /* Many networks at once: one network per cluster of 16 blocks, for two hidden layers and batches up
    to 64. */
 #include "many/backward.cuh"
+#include "base/random.h"
+#include "results.cuh"
 
 namespace many {
 
@@ -11,27 +13,34 @@ extern __shared__ __align__(128) unsigned char shared_memory[];
 /* Writes what clusters read of the rows of each step: the row's number and above it its label, or
    NO_LABEL for one that the step does not have: it is a row again that the step has. Grid: (steps,
    networks); a thread for each of 64 rows. */
-__global__ void pack_kernel(const ManyNetwork *networks, const uint16_t *d_labels, uint32_t batch,
-                            uint32_t *rows) {
-  const ManyNetwork &n = networks[blockIdx.y];
-  const uint32_t first = n.position + blockIdx.x * batch, r = threadIdx.x;
+__global__ void pack_kernel(Job job) {
+  const ManyNetwork &n = job.table->networks[blockIdx.y];
+  const uint32_t batch = job.shape.batch, first = n.position + blockIdx.x * batch, r = threadIdx.x;
   if (first >= n.end) return;
   const bool exists = r < batch && first + r < n.end;
-  const uint32_t row = n.d_order[exists ? first + r : first];
-  const uint32_t label = exists ? d_labels[row] : NO_LABEL;
-  rows[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * ROWS + r] = row | label << ROW_BITS;
+  const uint32_t p = exists ? first + r : first,
+                 row = n.first_row + (n.shuffled ? random_permute(p, n.rows, n.key) : p),
+                 label = exists ? job.d_labels[row] : NO_LABEL;
+  job.rows[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * ROWS + r] = row | label << ROW_BITS;
+}
+
+/* Adds up the results of each network. Grid: a block for each. */
+__global__ void sum_networks_kernel(Job job) {
+  const ManyNetwork &n = job.table->networks[blockIdx.x];
+  add_results(n.d_sums, n.results, n.position, n.end, RowShare{});
 }
 
 /* Reads what the part is, and waits for the one before it. */
 __device__ inline void begin_part(const Job &job, Shared &s, const Span &span) {
   if (threadIdx.x == 0) {
-    ManyNetwork n = job.networks[span.network];
+    ManyNetwork n = job.table->networks[span.network];
     const uint32_t batch = job.shape.batch, rest = (n.end - n.position) % batch;
     n.results.d_loss += n.position;
     n.results.d_correct += n.position;
     s.part = {n,
-              job.rows + (size_t)span.network * job.most_steps * ROWS + OWN_ROWS * cluster_rank(),
-              job.done + span.network,
+              job.rows + (size_t)span.network * job.table->most_steps * ROWS +
+                  OWN_ROWS * cluster_rank(),
+              job.table->done + span.network,
               span.first,
               span.last,
               rest ? (int)((n.end - n.position) / batch) : -1,
@@ -56,12 +65,16 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
             units = part_start(shape.hidden1, rank + 1, BLOCKS) - first;
   const auto move_one = [&](float &w, float &v, bool exists, size_t at, float scale, float v_scale,
                             float end) {
+    const ManyNetwork &n = s.part.network;
     if (LOADS) {
-      w = exists ? __ldcg(s.part.network.d_parameters + at) * scale : 0;
-      v = exists ? __ldcg(s.part.network.d_momentum + at) * v_scale : 0;
+      w = exists ? __ldcg(n.d_parameters + at) : 0;
+      v = exists ? __ldcg(n.d_momentum + at) : 0;
+      if (exists && s.part.first == 0 && n.d_before[0])
+        n.d_before[0][at] = w, n.d_before[1][at] = v;
+      w *= scale, v *= v_scale;
     } else if (exists) {
-      s.part.network.d_parameters[at] = w / scale;
-      s.part.network.d_momentum[at] = v / v_scale;
+      n.d_parameters[at] = w / scale;
+      n.d_momentum[at] = v / v_scale;
       watch(s, end, w);
     }
   };
@@ -151,15 +164,14 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   const int list = (gridDim.x - 1 - blockIdx.x) / BLOCKS;
   pdl_wait();
   if (threadIdx.x == 0) {
-    barrier_init(&s.pixels_came, 1), barrier_init(&s.z2_came, 1);
-    barrier_init(&s.heads_came, 1), barrier_init(&s.w3_came, 1);
+    for (uint64_t &barrier : s.came) barrier_init(&barrier, 1);
     barriers_are_ready();
-    expect_pixels(s), expect_z2(s), expect_heads(s), expect_w3(s, cluster_rank());
+    expect(s, PIXELS), expect(s, PARTS_OF_Z2), expect(s, HEADS), expect(s, NEW_W3);
   }
   int turn = 0;
-  for (int i = job.first_span[list]; i < job.first_span[list + 1]; i++) {
+  for (int i = job.table->first_span[list]; i < job.table->first_span[list + 1]; i++) {
     OwnW1 own;
-    begin_part(job, s, job.spans[i]);
+    begin_part(job, s, job.table->spans[i]);
     clear(s.h1), clear(s.w2), clear(s.heads), clear(s.h2_in), clear(s.head), clear(s.h2_out);
     clear(s.w3_out);
     __syncthreads();
@@ -169,12 +181,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
     if (threadIdx.x % GROUP == 0) copy_row(job, s, s.part.first, turn, threadIdx.x / GROUP);
 #pragma unroll 1
     for (int step = s.part.first; step < s.part.last; step++, turn ^= 1) {
-      {
-        float z[20];
-        multiply_pixels(s, step, turn, z);
-        __syncthreads(); /* nobody reads the other buffer of pixels, W2 and W3 are new */
-        store_sums(s, turn, z);
-      }
+      make_z1(s, step, turn);
       __syncthreads();
       make_h1(s, step, turn);
       __syncthreads();
@@ -197,7 +204,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
     move<false>(job, s, own);
     __syncthreads();
     if (threadIdx.x == 0) {
-      if (s.overflowed) atomicOr(s.part.network.d_overflowed, 1u);
+      if (s.overflowed) atomicOr(&s.part.network.d_sums->overflowed, 1u);
       __threadfence();
       atomicAdd(s.part.done, 1u);
     }
@@ -205,50 +212,42 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   }
 }
 
-/* What the host tells a launch, at the start of d_work. */
-struct Table {
-  uint8_t zeros[round_up(INPUTS, 16)];
-  uint32_t done[MANY_MOST];
-  ManyNetwork networks[MANY_MOST];
-  Span spans[MANY_MOST + MANY_CLUSTERS];
-};
-constexpr size_t TABLE_BYTES = round_up(sizeof(Table), 256);
-constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float); /* of a cluster */
-
 /* Divides the steps equally among `clusters` lists of spans, and returns how many lists there are
    (McNaughton's wrap-around rule, 1959). Where a list is full, the next one begins with the first
    steps of the same network, so that they are done long before the full one ends with the others.
    The last list belongs to the first cluster: nobody waits for blocks that may start later. */
-int divide(const ManyNetwork *networks, int count, uint32_t batch, int clusters, Job *job,
-           Span *spans) {
-  int all = 0, most = 0, lists = 0, listed = 0;
+int divide(const ManyNetwork *networks, int count, uint32_t batch, int clusters, Table *table) {
+  int all = 0, most = 0, lists = 0, listed = 0, steps[MANY_MOST];
   for (int k = 0; k < count; k++) {
-    const int steps = (int)ceil_div(networks[k].end - networks[k].position, batch);
-    all += steps;
-    most = steps > most ? steps : most;
+    steps[k] = (int)ceil_div(networks[k].end - networks[k].position, batch);
+    all += steps[k];
+    most = steps[k] > most ? steps[k] : most;
   }
   const int equal = ceil_div(all, clusters), share = equal > most ? equal : most;
   int left = share;
   for (int k = 0; k < count; k++) {
-    int steps = (int)ceil_div(networks[k].end - networks[k].position, batch);
-    if (steps > left) {
-      if (left > 0) spans[listed++] = {k, steps - left, steps, 1};
-      job->first_span[++lists] = listed;
-      steps -= left;
+    if (steps[k] > left) {
+      if (left > 0) table->spans[listed++] = {k, steps[k] - left, steps[k], 1};
+      table->first_span[++lists] = listed;
+      steps[k] -= left;
       left = share;
     }
-    spans[listed++] = {k, 0, steps, 0};
-    left -= steps;
+    table->spans[listed++] = {k, 0, steps[k], 0};
+    left -= steps[k];
   }
-  job->first_span[++lists] = listed;
-  job->most_steps = most;
+  table->first_span[++lists] = listed;
+  table->most_steps = most;
   return lists;
 }
 
+constexpr size_t TABLE_BYTES = round_up(sizeof(Table), 256);
+constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float); /* of a cluster */
+
 bool valid_network(const ManyNetwork &n, uint32_t batch) {
-  return given(n.d_pixels, n.d_order, n.d_parameters, n.d_momentum, n.results.d_loss,
-               n.results.d_correct, n.d_overflowed) &&
-         n.position < n.end && n.position % batch == 0;
+  return given(n.d_pixels, n.d_parameters, n.d_momentum, n.results.d_loss, n.results.d_correct,
+               n.d_sums) &&
+         !n.d_before[0] == !n.d_before[1] && n.position < n.end && n.end <= n.rows &&
+         n.position % batch == 0;
 }
 
 #endif
@@ -272,7 +271,6 @@ int many_clusters(void) {
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {BLOCKS, 1, 1};
     cudaLaunchConfig_t config = {};
-    config.gridDim = config.blockDim = dim3(1);
     config.gridDim = dim3(BLOCKS);
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = sizeof(Shared);
@@ -303,31 +301,23 @@ cudaError_t launch_many(const ManyJob *of, const ManyNetwork *networks, int coun
       of->stride < (size_t)of->shape.inputs)
     return cudaErrorInvalidValue;
   if (clusters == 0) return cudaErrorNotSupported;
-  Table table = {}, *d_table = static_cast<Table *>(d_work);
+  Table table = {};
   for (int k = 0; k < count; k++) {
     if (!valid_network(networks[k], of->shape.batch)) return cudaErrorInvalidValue;
     table.networks[k] = networks[k];
   }
+  const int lists = divide(networks, count, of->shape.batch, clusters, &table);
   uint8_t *d_w2 = static_cast<uint8_t *>(d_work) + TABLE_BYTES;
-  uint32_t *d_rows = reinterpret_cast<uint32_t *>(d_w2 + clusters * W2_BYTES);
-  Job job = {.shape = of->shape,
-             .layout = of->layout,
-             .stride = of->stride,
-             .zeros = d_table->zeros,
-             .networks = d_table->networks,
-             .spans = d_table->spans,
-             .first_span = {},
-             .rows = d_rows,
-             .most_steps = 0,
-             .done = d_table->done,
-             .w2 = reinterpret_cast<float *>(d_w2)};
-  const int lists = divide(networks, count, of->shape.batch, clusters, &job, table.spans);
-  TRY(cudaMemcpyAsync(d_table, &table, sizeof table, cudaMemcpyHostToDevice, stream));
-  pack_kernel<<<dim3(job.most_steps, count), ROWS, 0, stream>>>(d_table->networks, of->d_labels,
-                                                                of->shape.batch, d_rows);
+  const Job job = {*of, static_cast<Table *>(d_work),
+                   reinterpret_cast<uint32_t *>(d_w2 + clusters * W2_BYTES),
+                   reinterpret_cast<float *>(d_w2)};
+  TRY(cudaMemcpyAsync(d_work, &table, sizeof table, cudaMemcpyHostToDevice, stream));
+  pack_kernel<<<dim3(table.most_steps, count), ROWS, 0, stream>>>(job);
   TRY(launched());
-  return launch_pdl_clusters(many_kernel, lists * BLOCKS, THREADS, sizeof(Shared), BLOCKS, stream,
-                             job);
+  TRY(launch_pdl_clusters(many_kernel, lists * BLOCKS, THREADS, sizeof(Shared), BLOCKS, stream,
+                          job));
+  sum_networks_kernel<<<count, SUM_THREADS, 0, stream>>>(job);
+  return launched();
 }
 
 #else

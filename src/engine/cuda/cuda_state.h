@@ -59,6 +59,7 @@ enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* of 0 steps: its rows were evaluated */
   int count;
+  bool begins;        /* nothing was trained since the look */
   float *d_before;    /* parameters and moments */
   ResultSums *d_sums; /* sums */
 } Replay;
@@ -206,6 +207,11 @@ static inline bool has_fp16_terms(const CudaEngine *e) {
   return e->engine.wide || e->first;
 }
 
+/* Returns true if it trains by a launch for all members. */
+static inline bool meets(const CudaEngine *e) {
+  return e->first && e->engine.config.training.fusion == FUSION_EPOCH;
+}
+
 /* Returns true if the last layer is one kernel forward and back. */
 static inline bool has_head(const CudaEngine *e) {
   const Network *n = &e->engine.config.network;
@@ -291,7 +297,7 @@ int cuda_members(Engine *engine);
 Engine *cuda_member(Engine *engine, Error *error);
 bool cuda_attend(Engine *engine, bool attends, Error *error);
 /* A member's steps, queued by whoever comes last. */
-cudaError_t members_train(CudaEngine *e, StepState state);
+cudaError_t members_train(CudaEngine *e, const TrainRange *range);
 void members_close(CudaEngine *first);
 /* Opens the member's memory and streams: engine_cuda.c. */
 Engine *engine_cuda_open_member(CudaEngine *first, Error *error);

@@ -103,6 +103,7 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
   if (augment_any(range->augment)) TRY(augment(e, range));
   e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
+  if (meets(e)) return members_train(e, range);
   TRY(order(e, range));
   const uint32_t updates = (uint32_t)(range->updates - range->first_step);
   StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
@@ -286,7 +287,7 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
       {&e->replay.d_before, has_fp16_terms(e) ? (1 + training_moments(t)) * n->floats : 0,
-       sizeof(float), false},
+       sizeof(float), true},
       {&e->replay.d_sums, 1, sizeof(ResultSums), false},
   };
   bool good = true;

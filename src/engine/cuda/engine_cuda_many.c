@@ -36,17 +36,26 @@ static int launch_all(void *context, void *const *brought, int count) {
   return cudaSuccess;
 }
 
-cudaError_t members_train(CudaEngine *e, StepState state) {
-  e->network = (ManyNetwork){.d_pixels = e->d_train_on,
-                             .d_order = e->d_order,
-                             .position = state.position,
-                             .end = state.end,
-                             .learning_rate = state.learning_rate,
-                             .rule = update_rule(e),
-                             .d_parameters = e->d_parameters,
-                             .d_momentum = e->d_momentum,
-                             .results = e->results,
-                             .d_overflowed = &e->d_sums->overflowed};
+cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
+  const uint64_t batch = (uint64_t)e->engine.config.training.batch,
+                 end = (range->first_step + range->steps) * batch;
+  float *before = e->replay.begins ? e->replay.d_before : NULL;
+  e->network =
+      (ManyNetwork){.d_pixels = e->d_train_on,
+                    .first_row = (uint32_t)range->first_row,
+                    .rows = (uint32_t)range->rows,
+                    .shuffled = range->shuffled,
+                    .key = range->key,
+                    .position = (uint32_t)(range->first_step * batch),
+                    .end = (uint32_t)(end < range->rows ? end : range->rows),
+                    .learning_rate = range->learning_rate,
+                    .rule = update_rule(e),
+                    .d_parameters = e->d_parameters,
+                    .d_momentum = e->d_momentum,
+                    .d_before = {before, before ? before + e->engine.config.network.floats : NULL},
+                    .results = e->results,
+                    .d_sums = e->d_sums};
+  e->replay.begins = false;
   TRY(cudaEventRecord(e->ready, e->compute));
   return (cudaError_t)rendezvous_meet(&e->first->members->meeting, e);
 }

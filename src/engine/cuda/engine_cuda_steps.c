@@ -237,7 +237,7 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
-    return e->first ? members_train(e, state) : steps_by_epoch(e, state, steps);
+    return steps_by_epoch(e, state, steps);
   case FUSION_STEP:
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
        NCCL too, may load its kernels in it, which a capture might refuse. */

@@ -5,7 +5,8 @@
    results are those of one level or the other. */
 #include "engine/cuda/cuda_state.h"
 
-/* Keeps the parameters, moments and sums, or brings them back. */
+/* Keeps the parameters, moments and sums, or brings them back. A member's are kept by the kernel
+   that reads them. */
 static cudaError_t copy_state(CudaEngine *e, bool back) {
   const size_t floats = e->engine.config.network.floats,
                moments = training_moments(&e->engine.config.training) * floats;
@@ -15,7 +16,8 @@ static cudaError_t copy_state(CudaEngine *e, bool back) {
   } copies[] = {{e->d_parameters, e->replay.d_before, floats * sizeof(float)},
                 {e->d_momentum, e->replay.d_before + floats, moments * sizeof(float)},
                 {e->d_sums, e->replay.d_sums, sizeof(ResultSums)}};
-  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+  e->replay.begins = !back;
+  for (size_t i = e->first && !back ? 2 : 0; i < sizeof copies / sizeof *copies; i++)
     TRY(cudaMemcpyAsync(back ? copies[i].now : copies[i].before,
                         back ? copies[i].before : copies[i].now, copies[i].bytes,
                         cudaMemcpyDeviceToDevice, e->compute));
@@ -59,8 +61,8 @@ static cudaError_t do_again(CudaEngine *e) {
 /* Queues a copy of the sums, and waits for it. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
-  /* the copy would wait for ranks that are gone */
-  if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
+  /* the copy would wait for ranks that are gone, and for a member not asleep */
+  if ((e->engine.config.ranks || e->first) && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
              "collecting results", error) &&
