@@ -40,6 +40,8 @@ EAGER = "PyTorch eager"
 GRAPH = "PyTorch, epoch in one CUDA graph"
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
+VMAP = "JAX, networks by vmap"
+NETWORKS = (1, 16, 64)  # that train at once, each on rows in an order of its own
 
 
 def learning_rate(batch):
@@ -249,21 +251,26 @@ def jax_epoch(rows, batch, rate, mesh=None):
     return jax.jit(epoch, donate_argnums=0)
 
 
-def measure_jax(x, y, case, rate, count, mesh=None):
-    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
+def measure_jax(x, y, case, rate, count, mesh=None, networks=0):
+    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32.
+    networks: so many at once; 0: one, without vmap."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_default_matmul_precision",
                       "default" if case.precision == "tf32" else "highest")
     parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
+    if networks:
+        parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), parameters)
     state = parameters, jax.tree.map(jnp.zeros_like, parameters)
-    keys = jax.random.split(jax.random.key(1), count + 1)
+    keys = jax.random.split(jax.random.key(1), (count + 1, networks) if networks else count + 1)
     if mesh:
         everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         x, y, state, keys = jax.device_put((x, y, state, keys), everywhere)
     keys = iter(list(keys))
     run = jax_epoch(len(x), case.batch, rate, mesh)
+    if networks:
+        run = jax.jit(jax.vmap(run, in_axes=(0, 0, None, None)), donate_argnums=0)
 
     def epoch():
         nonlocal state
@@ -284,7 +291,18 @@ def run_jax(deadline, batches):
         seconds, parameters = measure_jax(x, y, case, learning_rate(case.batch), epochs)
         return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
 
+    def measure_many(precision, networks):
+        seconds = measure_jax(x, y, Case(VMAP, 64, precision), learning_rate(64), WIDE_EPOCHS,
+                              networks=networks)[0]
+        per_network = [1e3 * time / networks for time in seconds]
+        return {"ms_per_epoch": statistics.median(per_network), "min_ms": min(per_network),
+                "max_ms": max(per_network)}
+
     COMMON["gpu"] = device.device_kind
+    for precision, networks in itertools.product(PRECISIONS, NETWORKS):
+        write({"case": "many", "peer": VMAP, "networks": networks, "batch": 64, "precision": precision,
+               **results_of(deadline, "no time was left for it (--seconds)", measure_many, precision,
+                            networks)})
     run_cases(deadline, cases_of((SCAN,), SCAN, batches), len(x), measure)
 
 

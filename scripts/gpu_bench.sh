@@ -24,15 +24,23 @@ scripts/download_mnist.sh
 mkdir -p "$work" "$results"
 sources=$(make print-sources)
 ./mlp-bench --sources "$sources" --json "$work/mlp-bench.json" >"$work/tables.txt"
+name=$(sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$work/mlp-bench.json")
+for networks in 7 16 64; do
+  ./mlp-train --quiet --epochs 6 --seeds $networks --log "$work/many.jsonl"
+  ms=$(sed -n 's/.*"train_seconds": *\([0-9.e-]*\).*/\1/p' "$work/many.jsonl" |
+    awk -v n=$networks '{ print 1000 * $1 / n }' | median)
+  echo "{\"case\": \"many\", \"fusion\": \"epoch\", \"networks\": $networks, \"batch\": 64," \
+    "\"precision\": \"fp32\", \"ms_per_epoch\": $ms, \"gpu\": \"$name\", \"sources\": \"$sources\"}"
+done >"$work/many.json"
 if ! python3 scripts/compare_peers.py --seconds "${SECONDS_FOR_PEERS:-200}" --sources "$sources" \
   >"$work/peers.json"; then
   echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
 fi
 
-name=$(sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$work/mlp-bench.json" | short_name)
+name=$(short_name <<<"$name")
 to=$results/fusion-$name
 # A peer that is killed while it writes leaves an unfinished line.
-grep -h '}$' "$work/mlp-bench.json" "$work/peers.json" >"$to.json"
+grep -h '}$' "$work/mlp-bench.json" "$work/many.json" "$work/peers.json" >"$to.json"
 ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
 echo "gpu_bench: wrote $to.json, $to.md and $to.png"
 

@@ -8,6 +8,7 @@
      machine  name: network and data; driver, cores, date, command
      peers    name: the versions of the peers; command
      epoch    fusion or peer, batch, precision, and the times of an epoch; or the reason why not
+     many     networks that train at once, fusion or peer; ms_per_epoch is a network's share
      wide     the same of a wide network; name: its hidden layers
      ceiling  name, value, unit: what the GPU can do at most
      floor    batch, precision, value: what an epoch takes at least, ms

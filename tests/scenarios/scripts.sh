@@ -271,7 +271,7 @@ sprint 1 4 some/sprint-99.conf <<'END'
 case $seed in 1) accuracy=99.10% ;; 2) accuracy=99.05% ;; 3) accuracy=99.12% ;; *) accuracy=99.02% ;; esac
 END
 says 'device  Fake GPU, 1 GiB
-:' 'sprint-99            4   99.072%  0.046   3.17  2.5e-02    1000.0 '
+' 'sprint-99            4   99.072%  0.046   3.17  2.5e-02    1000.0 '
 echo '--config some/sprint-99.conf --seed 1 --seeds 4' | same log -
 sprint 0 12 a/x-99.conf b/y98.5.conf <<<'accuracy=99.1$((seed % 3))%'
 says 'x-99                12   99.110%  0.009  44.68  ' 'y98.5               12   99.110%  0.009 '
