@@ -58,15 +58,17 @@ static cudaError_t do_again(CudaEngine *e) {
   return status;
 }
 
-/* Queues a copy of the sums, and waits for it. */
+/* Waits for all work, and copies the sums. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
   /* the copy would wait for ranks that are gone, and for a member not asleep */
-  if ((e->engine.config.ranks || e->first) && !sums_wait(e, NULL, what, error)) return false;
+  const bool first = e->engine.config.ranks || e->first;
+  if (first && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
              "collecting results", error) &&
-         sums_wait(e, NULL, what, error);
+         (e->first ? cuda_done(cudaStreamSynchronize(e->compute), what, error)
+                   : sums_wait(e, NULL, what, error));
 }
 
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
