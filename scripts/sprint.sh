@@ -20,7 +20,7 @@ seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
 
 [[ $seeds =~ ^[0-9]+$ && $seeds -ge 2 ]] || complain 2 "SEEDS must be a number of at least 2, not '$seeds'"
 [ $# -gt 0 ] || set -- configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf
-said=$(mktemp) log=$(mktemp)
+said=$(mktemp) log=$said.jsonl
 trap 'rm -f "$said" "$log"' EXIT
 
 # measure CONFIG: the test accuracy of each seed in percent, one a line. Sets `train` and `process`, in ms.

@@ -203,7 +203,7 @@ KERNEL_TEST(test_overflow) {
     float value;
     bool told;
   } cases[] = {{0, false, 255.5f, false}, {0, false, -256, true},  {0, true, 1000, false},
-               {0, true, 1100, true},     {1, false, 100, false},  {1, false, -1025, true},
+               {0, true, 1100, true},     {1, false, 10, false},  {1, false, -1025, true},
                {1, true, 1024, true},     {2, false, 16400, true}, {2, true, 1e30f, false},
                {2, true, INFINITY, true}, {0, false, NAN, true}};
   needs_many();

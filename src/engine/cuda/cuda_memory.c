@@ -68,8 +68,7 @@ static cudaError_t destroy_event(void *event) {
 }
 
 bool cuda_event(CudaEngine *e, cudaEvent_t *event, Error *error) {
-  const unsigned sleeps = e->first ? cudaEventBlockingSync : 0; /* members are many threads */
-  return cuda_done(cudaEventCreateWithFlags(event, cudaEventDisableTiming | sleeps),
-                   "creating an event", error) &&
+  return cuda_done(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event",
+                   error) &&
          own(e, *event, destroy_event);
 }

@@ -91,7 +91,6 @@ typedef struct {
   ManyJob job;
   void *d_work;
   cudaStream_t stream;
-  cudaEvent_t done;
 } Members;
 
 /* Memory, a stream or an event, and the function that gives it back. */
@@ -122,10 +121,9 @@ struct CudaEngine {
   CudaEngine *first; /* whose member this one is, and whose rows it reads; NULL: nobody's */
   Members *members;  /* NULL: none yet */
   bool may_join;     /* it may have members: the level was not asked for */
-  int device;        /* of a member, with the next three */
+  int device;        /* of a member, with the next two */
   bool attends;
-  ManyNetwork network; /* its part of the next launch, from `ready` on */
-  cudaEvent_t ready;
+  ManyNetwork network; /* its part of the next launch */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;

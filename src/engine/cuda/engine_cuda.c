@@ -399,8 +399,7 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
   if (cuda_done(cudaGetDevice(&e->device), "finding the device", error) &&
-      cuda_stream(e, &e->compute, 0, error) && cuda_event(e, &e->ready, error) &&
-      allocate(e, error) && initialise(e, error))
+      cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error))
     return &e->engine;
   cuda_close(&e->engine);
   return NULL;

@@ -19,21 +19,15 @@ int cuda_members(Engine *engine) {
   return takes && many_clusters() > 0 ? MANY_MOST : 0;
 }
 
-/* A Rendezvous's act. The networks' work of before comes first, and that of after waits. */
+/* A Rendezvous's act. One thread waits for the GPU while the others sleep: if all did, they would
+   keep the cores busy, and an event that wakes a thread tells of the end late. */
 static int launch_all(void *context, void *const *brought, int count) {
   const CudaEngine *first = context;
   const Members *m = first->members;
   ManyNetwork networks[MANY_MOST];
-  for (int i = 0; i < count; i++) {
-    const CudaEngine *e = brought[i];
-    networks[i] = e->network;
-    TRY(cudaStreamWaitEvent(m->stream, e->ready, 0));
-  }
+  for (int i = 0; i < count; i++) networks[i] = ((const CudaEngine *)brought[i])->network;
   TRY(launch_many(&m->job, networks, count, m->d_work, m->stream));
-  TRY(cudaEventRecord(m->done, m->stream));
-  for (int i = 0; i < count; i++)
-    TRY(cudaStreamWaitEvent(((const CudaEngine *)brought[i])->compute, m->done, 0));
-  return cudaSuccess;
+  return cudaStreamSynchronize(m->stream);
 }
 
 cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
@@ -56,7 +50,7 @@ cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
                     .results = e->results,
                     .d_sums = e->d_sums};
   e->replay.begins = false;
-  TRY(cudaEventRecord(e->ready, e->compute));
+  TRY(cudaStreamSynchronize(e->compute));
   return (cudaError_t)rendezvous_meet(&e->first->members->meeting, e);
 }
 
@@ -76,7 +70,7 @@ static bool open_members(CudaEngine *first, Error *error) {
   }
   snprintf(first->engine.reason, sizeof first->engine.reason,
            "a network in each cluster of 16 blocks, %d at a time", many_clusters());
-  return cuda_stream(first, &m->stream, 0, error) && cuda_event(first, &m->done, error) &&
+  return cuda_stream(first, &m->stream, 0, error) &&
          cuda_array(first, &m->d_work, 1, many_work_bytes(steps, MANY_MOST), error);
 }
 

@@ -258,10 +258,6 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
   const double began = seconds_now();
   Ranks *ranks = e->engine.config.ranks;
   cudaError_t status;
-  if (e->first && !event) {
-    event = e->ready;
-    if (!cuda_done(cudaEventRecord(event, e->compute), what, error)) return false;
-  }
   if (!ranks)
     return cuda_done(event ? cudaEventSynchronize(event) : cudaStreamSynchronize(e->compute), what,
                      error);

@@ -58,17 +58,15 @@ static cudaError_t do_again(CudaEngine *e) {
   return status;
 }
 
-/* Waits for all work, and copies the sums. */
+/* Queues a copy of the sums, and waits for it. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
-  /* the copy would wait for ranks that are gone, and for a member not asleep */
-  const bool first = e->engine.config.ranks || e->first;
-  if (first && !sums_wait(e, NULL, what, error)) return false;
+  /* the copy would wait for ranks that are gone */
+  if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
              "collecting results", error) &&
-         (e->first ? cuda_done(cudaStreamSynchronize(e->compute), what, error)
-                   : sums_wait(e, NULL, what, error));
+         sums_wait(e, NULL, what, error);
 }
 
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
