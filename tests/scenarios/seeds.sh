@@ -31,6 +31,18 @@ prints 1 '^val-acc [0-9.]+% ± [0-9.]+ \(s.d. of 2 seeds\)$' $S --validation 0.2
 case_ 'ranks share them out'
 if with_ranks; then RANKS=2 ok $S --seed 5 --seeds 4 && grep -qF "$(cat line)" out; fi
 
+case_ 'those on a GPU that train at once are the same however many they are'
+gpu="${S/--device cpu/} --hidden 8,4 --seed 5"
+ok $gpu --seeds 4
+if ! grep -q '^fusion .* in each cluster' out; then
+  skip_ 'there is no GPU of compute capability 9.0'
+else
+  printed 1 '^at once  4 networks$'
+  grep -E '^network  seed [56] ' out >two
+  ok $gpu --seeds 2
+  grep '^network' out | same two -
+fi
+
 case_ 'what it cannot do is refused'
 refusals 2 $S --seeds 2 <<'END'
 --seeds compares several new networks: leave out --save|--save x.st

@@ -393,6 +393,7 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   }
   configure(e, &first->engine.config);
   memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
+  memcpy(e->engine.reason, first->engine.reason, sizeof e->engine.reason);
   e->engine.memory = first->engine.memory;
   e->level = first->level;
   e->first = first;
