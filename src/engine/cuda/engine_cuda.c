@@ -399,9 +399,12 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   e->first = first;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
+  e->taken = first->taken; /* all share --device-memory */
   if (cuda_done(cudaGetDevice(&e->device), "finding the device", error) &&
-      cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error))
+      cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
+    first->taken = e->taken;
     return &e->engine;
+  }
   cuda_close(&e->engine);
   return NULL;
 }
