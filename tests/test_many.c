@@ -23,7 +23,6 @@ static const Kind kinds[] = {
 typedef struct {
   EngineConfig config;
   TrainRange range[MANY];
-  float rate[MANY];
   UpdateRule rule[MANY];
   uint8_t *pixels;
   uint16_t *labels;
@@ -214,4 +213,27 @@ KERNEL_TEST(test_overflow) {
     assert_same_network(&n, 0, &before[0], &after[0]);
     assert_same_network(&n, 2, &before[2], &after[2]);
   }
+}
+
+KERNEL_TEST(test_arguments_are_checked) {
+  needs_many();
+  const Networks n = make_networks(&kinds[2]);
+  void *d_many = poisoned(many_work_bytes(9, 1));
+  ManyNetwork network = on_device(&n, 0), wrong = network;
+  ManyJob job = n.job;
+  network.end = wrong.end = 60;
+  REFUSED(many, NULL, &network, 1, d_many);
+  REFUSED(many, &job, &network, 0, d_many);
+  REFUSED(many, &job, &network, MANY_MOST + 1, d_many);
+  REFUSED(many, &job, &network, 1, NULL);
+  wrong.position = 1;
+  REFUSED(many, &job, &wrong, 1, d_many);
+  wrong = network, wrong.end = 61;
+  REFUSED(many, &job, &wrong, 1, d_many);
+  wrong = network, wrong.d_sums = NULL;
+  REFUSED(many, &job, &wrong, 1, d_many);
+  job.shape.hidden1 = 321;
+  REFUSED(many, &job, &network, 1, d_many);
+  job = n.job, job.stride = 48;
+  REFUSED(many, &job, &network, 1, d_many);
 }
