@@ -34,8 +34,8 @@ typedef struct {
   Report *report;
   Device device;
   int first, step, count;
-  bool told;       /* how they are run */
-  bool several;    /* they are, or were: many_runs says so */
+  bool told;    /* how they are run */
+  bool several; /* they are, or were: many_runs says so */
   /* Makes *options those of the run, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */
