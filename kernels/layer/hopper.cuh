@@ -181,11 +181,42 @@ __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, in
       : "memory");
 }
 
+/* Lets the copy engine and wgmma read what was written to shared memory. */
+__device__ inline void shared_is_written() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Begins to copy to the place of `to` in another block of the cluster, and tells its barrier. On 16
+   bytes. */
+__device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
+                                     int rank) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
+               "%2, [%3];" ::"r"(address_in(shared_address(to), rank)),
+               "r"(shared_address(from)), "r"(bytes), "r"(address_in(shared_address(barrier), rank))
+               : "memory");
+}
+
+/* Begins to copy from global memory to the same place in all 16 blocks of the cluster. */
+__device__ inline void copy_to_all(const void *to, const void *from, int bytes, uint64_t *barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"((uint16_t)0xffff)
+      : "memory");
+}
+
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
 /* A row of a patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
 constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
+
+/* Returns an 8 x 8 matrix of 16-bit numbers transposed, two of a row in a lane. */
+__device__ inline uint32_t transpose_8x8(uint32_t matrix) {
+  uint32_t turned;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(matrix));
+  return turned;
+}
 
 /* Tells the tensor cores of an operand in patches of DEPTH k, 32 or 64: the first 16 k of 64 m or
    n, or of more. Then ALONG_K it is patches that follow each other, and ACROSS_K some that lie

@@ -16,9 +16,10 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), to = (l.warp + rank) % BLOCKS;
-  if (l.lane == 0 && to != rank) send(&s.heads[rank], &s.head, sizeof(Head), &s.came[HEADS], to);
+  if (l.lane == 0 && to != rank)
+    copy_to_block(&s.heads[rank], &s.head, sizeof(Head), &s.came[HEADS], to);
   if (l.lane == 1 && to != rank)
-    send(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
+    copy_to_block(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
   if (l.w == 1 && l.lane == 0 && step + 1 < s.part.last)
     copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has read that buffer */
   unrolled (n, 4) {
@@ -92,8 +93,8 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const uint32_t 
     if (32 * l.group + 16 * i >= HIDDEN2) continue;
     uint32_t a[4], a_low[4], h[4], last[4];
     unrolled (k, 4) {
-      a[k] = transpose(high[2 * i + k % 2][k / 2]);
-      a_low[k] = transpose(low[2 * i + k % 2][k / 2]);
+      a[k] = transpose_8x8(high[2 * i + k % 2][k / 2]);
+      a_low[k] = transpose_8x8(low[2 * i + k % 2][k / 2]);
     }
     float d[3][4] = {};
     ldmatrix_x4_trans(h, h1);

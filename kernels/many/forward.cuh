@@ -124,8 +124,8 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   } else if (l.lane == 0) {
     const int rank = cluster_rank();
     for (int i = l.warp - 9; i < BLOCKS; i += 6)
-      send(s.w3[step % 2][min(OWN_COLUMNS * rank, HIDDEN2)], s.w3_out, w3_bytes(rank),
-           &s.came[NEW_W3], (rank + i) % BLOCKS);
+      copy_to_block(s.w3[step % 2][min(OWN_COLUMNS * rank, HIDDEN2)], s.w3_out, w3_bytes(rank),
+                    &s.came[NEW_W3], (rank + i) % BLOCKS);
   }
 }
 
@@ -231,7 +231,7 @@ __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   receive(s, NEW_W3, turn, l.thread); /* and room for Z2 in every block */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
-    send(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);
+    copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);
   float z[CLASSES] = {};
   if (c < HIDDEN2) {
     const uint4 *p = (const uint4 *)s.w3[step % 2][c];

@@ -115,30 +115,6 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
-
-/* Lets the copy engine and wgmma read what was written to shared memory. */
-__device__ inline void shared_is_written() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-/* Begins to copy to the same place, or that of `to`, in another block of the cluster. */
-__device__ inline void send(const void *to, const void *from, int bytes, uint64_t *came, int rank) {
-  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
-               "%2, [%3];" ::"r"(address_in(shared_address(to), rank)),
-               "r"(shared_address(from)), "r"(bytes), "r"(address_in(shared_address(came), rank))
-               : "memory");
-}
-
-/* Begins to copy from global memory to all blocks of the cluster. */
-__device__ inline void copy_to_all(const void *to, const void *from, int bytes, uint64_t *came) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1], %2, [%3], %4;" ::"r"(shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(came)), "h"((uint16_t)0xffff)
-      : "memory");
-}
-
 /* ---- terms ---------------------------------------------------------------------------------- */
 
 /* Returns the high terms of two numbers; *low becomes the low ones, SCALE times larger. */
@@ -183,12 +159,6 @@ __device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
 }
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
-
-__device__ inline uint32_t transpose(uint32_t matrix) {
-  uint32_t turned;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(matrix));
-  return turned;
-}
 
 /* Tells wgmma of matrices of 8 x 16 bytes, `leading` and `stride` bytes apart. */
 __device__ inline uint64_t operand(const void *at, int leading, int stride) {
