@@ -25,7 +25,7 @@ typedef struct {
   EpochResult *epoch; /* (count, epochs): 0 of other ranks'. The last one of a network of --ensemble
                          is judged by the committee's rows in the end */
   TrainLog *log;      /* of --seeds, NULL: none */
-  Device *device;
+  ManyRuns runs;
   Engine *judge; /* reads the rows to judge by, from a file; NULL: not yet */
   int classes;
   uint64_t rows, room; /* test rows seen; that there is room for */
@@ -88,7 +88,7 @@ static bool show_judge(Ensemble *e, Engine *engine, Error *error) {
   float *parameters = malloc(config.network.floats * sizeof *parameters);
   if (!parameters) return error_set(error, "out of memory for a network");
   const bool shown = engine->call->read(engine, parameters, 1, error) &&
-                     (e->judge || (e->judge = device_open(e->device, &config, error))) &&
+                     (e->judge || (e->judge = device_open(&e->runs.device, &config, error))) &&
                      e->judge->call->write(e->judge, parameters, 1, error);
   free(parameters);
   return shown;
@@ -235,20 +235,19 @@ static bool train_all(Ensemble *e, Error *error) {
   if (*log && !(e->log = train_log_open(log, false, error))) return false;
   if (e->options->device != DEVICE_CPU && e->ranks && !engine_cuda_take(e->ranks, error))
     return false;
-  ManyRuns runs = {.options = e->options,
-                   .ranks = e->ranks,
-                   .report = e->report,
-                   .device = {.choice = e->options->device},
-                   .first = first,
-                   .step = step,
-                   .count = e->count,
-                   .told = first > 0,
-                   .config = network_config,
-                   .train = train_network,
-                   .keep = keep_network,
-                   .context = e};
-  e->device = &runs.device;
-  return many_runs(&runs, error) &&
+  e->runs = (ManyRuns){.options = e->options,
+                       .ranks = e->ranks,
+                       .report = e->report,
+                       .device = {.choice = e->options->device},
+                       .first = first,
+                       .step = step,
+                       .count = e->count,
+                       .told = first > 0,
+                       .config = network_config,
+                       .train = train_network,
+                       .keep = keep_network,
+                       .context = e};
+  return many_runs(&e->runs, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
          gather_epochs(e, error) && say_all(e, error);
 }
