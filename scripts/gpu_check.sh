@@ -105,6 +105,8 @@ sanitized='
   test_kernels_wide memcheck synccheck
   test_engine_interface memcheck initcheck synccheck
   test_augment_engine memcheck racecheck
+  test_many memcheck
+  test_members memcheck
   test_lab_rungs memcheck racecheck'
 
 # sanitize TOOL PROGRAM: there is no error, no hazard and no failed test.
