@@ -1,15 +1,259 @@
 /* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
-   nor progress changes the weights, and how it fails. */
-#include "support/trainer_tests.h"
+   nor progress nor a stop changes the weights, and how it fails. A spy in front of the CPU engine
+   records what the trainer asks of it, a run records what the trainer reports. */
+#include <inttypes.h>
+
 #include "base/augment.h"
 #include "base/random.h"
+#include "train/trainer.h"
+#include "support/folder.h"
 
-static void assert_range(const TrainRange *range, uint64_t first_row, uint64_t rows,
-                         uint64_t first_step, uint64_t steps) {
-  assert_int_equal(range->first_row, first_row);
-  assert_int_equal(range->rows, rows);
-  assert_int_equal(range->first_step, first_step);
-  assert_int_equal(range->steps, steps);
+/* ---- files ---------------------------------------------------------------------------------- */
+
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation wants it */
+
+/* In the working folder, which is that of folder.h. */
+static const char train_path[] = "train.csv", test_path[] = "test.csv";
+
+/* Rows whose label is their greatest pixel's place. */
+static void write_csv(const char *path, int rows, uint64_t stream) {
+  FILE *file = folder_create(path);
+  for (int row = 0; row < rows; row++) {
+    const RandomWords words = random_words(1, stream, (uint64_t)row);
+    int label = 0;
+    for (int i = 1; i < CLASSES; i++)
+      if (words.word[i] % 256 > words.word[label] % 256) label = i;
+    fprintf(file, "%d", label);
+    for (int i = 0; i < PIXELS; i++) fprintf(file, ",%" PRIu32, words.word[i] % 256);
+    fputc('\n', file);
+  }
+  close_file(file);
+}
+
+static void write_files(int train_rows, int test_rows) {
+  write_csv(train_path, train_rows, 1);
+  write_csv(test_path, test_rows, 2);
+}
+
+/* ---- what a run is, and what it asked of its engine ----------------------------------------- */
+
+enum { MOST_CALLS = 100, MOST_EPOCHS = 8 };
+
+typedef struct {
+  const struct Run *run;
+  Engine *engine;          /* that the trainer has */
+  EngineConfig config;     /* that it was last asked for */
+  int opened, closed;      /* opened: tries */
+  int trains, evaluations; /* calls */
+  TrainRange train[MOST_CALLS];
+  int collected;    /* evaluations whose sums were collected */
+  char calls[4096]; /* " first row+rows", of training " first row+rows:first step+steps" and "s" if
+                       it is shuffled */
+} Spy;
+
+static Spy spy; /* of the last run */
+
+typedef struct Run {
+  /* wishes */
+  bool shows_progress;
+  double patience;
+  int fail;         /* the epoch whose event fails, 0: none */
+  int stop;         /* the call of the stop event that ends the run, from 1; 0: there is no event */
+  int refused;      /* engines */
+  uint32_t aligned; /* the engine's */
+  int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0: none */
+  const Checkpoint *from;
+  /* what happened */
+  EpochResult epoch[MOST_EPOCHS];
+  int epochs;   /* that were reported */
+  int progress; /* calls in all */
+  int progress_epoch;
+  double done;    /* the last call's */
+  int stop_calls; /* of the event that may stop the run */
+  Checkpoint saved;
+  bool resident;
+  Error error;
+} Run;
+
+static void run_free(Run *run) {
+  checkpoint_free(&run->saved);
+}
+
+/* Declares a Run whose `saved` is freed at the end of its block. */
+#define RUN __attribute__((cleanup(run_free))) Run
+
+/* Rows that stay on the device, and rows that are streamed. */
+#define EACH_RESIDENCY(resident)                                                                   \
+  for (int resident = RESIDENT_YES; resident <= RESIDENT_NO; resident++)
+
+static TrainerConfig tiny_run(int epochs, Residency resident) {
+  return (TrainerConfig){
+      .train = train_path,
+      .test = test_path,
+      /* more threads would wait for each other longer than they work */
+      .training = {.hidden = {1, {5}},
+                   .classes = CLASSES,
+                   .epochs = epochs,
+                   .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, 0},
+                   .resident = resident,
+                   .batch = BATCH,
+                   .rule.momentum = 0.9f,
+                   .seed = 1,
+                   .threads = 1},
+  };
+}
+
+/* ---- a spy in the calls of the CPU engine --------------------------------------------------- */
+
+static const EngineOperations *cpu; /* the engine's own calls */
+
+/* Adds a call to spy.calls. */
+#define NOTE(...)                                                                                  \
+  snprintf(spy.calls + strlen(spy.calls), sizeof spy.calls - strlen(spy.calls), __VA_ARGS__)
+
+static bool spy_train(Engine *engine, const TrainRange *range, Error *e) {
+  assert_true(spy.trains < MOST_CALLS);
+  spy.train[spy.trains++] = *range;
+  NOTE(" %" PRIu64 "+%" PRIu64 ":%" PRIu64 "+%" PRIu64 "%s", range->first_row, range->rows,
+       range->first_step, range->steps, range->shuffled ? "s" : "");
+  return cpu->train(engine, range, e);
+}
+
+static bool spy_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
+                        Error *e) {
+  assert_null(logits);
+  spy.evaluations++;
+  NOTE(" %" PRIu64 "+%" PRIu64, first_row, rows);
+  return cpu->predict(engine, first_row, rows, logits, e);
+}
+
+static bool spy_collect(Engine *engine, EngineSums *sums, Error *e) {
+  if (!cpu->collect(engine, sums, e)) return false;
+  const bool is_test = spy.evaluations > spy.collected;
+  const int calls = is_test ? spy.evaluations : spy.trains;
+  if (calls == (is_test ? spy.run->bad_test : spy.run->bad_train)) sums->loss = NAN;
+  spy.collected = spy.evaluations;
+  return true;
+}
+
+static void spy_close(Engine *engine) {
+  cpu->close(engine);
+  spy.closed++;
+}
+
+static Engine *open_spy(void *context, const EngineConfig *config, Error *e) {
+  static EngineOperations calls;
+  const Run *run = context;
+  spy.config = *config;
+  if (spy.opened++ < run->refused) {
+    error_set(e, "no memory for %" PRIu64 " rows", config->dataset_rows);
+    e->too_large = true;
+    return NULL;
+  }
+  Engine *engine = engine_cpu_open(config, e);
+  if (!engine) return NULL;
+  cpu = engine->call;
+  calls = *cpu;
+  calls.train = spy_train;
+  calls.predict = spy_predict;
+  calls.collect = spy_collect;
+  calls.close = spy_close;
+  engine->call = &calls;
+  engine->aligned = run->aligned;
+  return spy.engine = engine;
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+static bool on_epoch(void *context, const EpochResult *result, Error *e) {
+  Run *run = context;
+  assert_true(run->epochs < MOST_EPOCHS);
+  run->epoch[run->epochs++] = *result;
+  assert_int_equal(result->epoch, run->epochs + (run->from ? run->from->epoch : 0));
+  return result->epoch != run->fail || error_set(e, "failed by the test");
+}
+
+static bool on_stop(void *context) {
+  Run *run = context;
+  return ++run->stop_calls == run->stop;
+}
+
+static void on_progress(void *context, int epoch, int epochs, double done) {
+  Run *run = context;
+  assert_in_range(epoch, 1, epochs);
+  assert_true(done >= 0 && done <= 1);
+  if (epoch == run->progress_epoch) assert_true(done >= run->done);
+  run->progress_epoch = epoch;
+  run->done = done;
+  run->progress++;
+}
+
+/* Trains as *run wishes and adds what happened; false: it failed, run->error says why. */
+static bool run_trainer(const TrainerConfig *config, Run *run) {
+  spy = (Spy){.run = run};
+  run->error.text[0] = '\0';
+  TrainerConfig continued = *config;
+  continued.from = run->from;
+  continued.from_name = "old.safetensors";
+  Trainer *trainer = trainer_open(&continued, open_spy, run, &run->error);
+  if (!trainer) return false;
+  const TrainerEvents events = {.epoch = on_epoch,
+                                .progress = run->shows_progress ? on_progress : NULL,
+                                .stop = run->stop ? on_stop : NULL,
+                                .patience = run->patience,
+                                .context = run};
+  const TrainerResult result = trainer_run(trainer, &events, &run->error);
+  const bool trained = result != TRAINER_FAILED;
+  if (trained && run->epochs) {
+    const RunTotals *totals = &trainer->totals;
+    assert_true(totals->load > 0 && totals->train > 0 && totals->test > 0);
+  }
+  run->resident = trainer->resident;
+  assert_ptr_equal(trainer->engine, spy.engine);
+  assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));
+  assert_int_equal(result == TRAINER_STOPPED, run->stop > 0 && run->stop_calls == run->stop);
+  trainer_close(trainer);
+  assert_int_equal(spy.closed, 1);
+  return trained;
+}
+
+/* must_run trains as the run wishes, must_train to the last epoch: the test fails unless that
+   succeeds. It fails unless must_fail's training fails and says `says`. */
+static Run must_run(const TrainerConfig *config, Run run) {
+  if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
+  return run;
+}
+
+static Run must_train(const TrainerConfig *config, bool shows_progress) {
+  const Run run = must_run(config, (Run){.shows_progress = shows_progress});
+  assert_int_equal(run.epochs, config->training.epochs);
+  return run;
+}
+
+static void must_fail(const TrainerConfig *config, Run run, const char *says) {
+  if (run_trainer(config, &run)) fail_msg("no failure that says \"%s\"", says);
+  run_free(&run);
+  assert_in(run.error.text, says);
+}
+
+/* Every epoch used so many rows, and its figures are possible. */
+static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
+  for (int i = 0; i < run->epochs; i++) {
+    const EpochResult *r = &run->epoch[i];
+    assert_int_equal(r->epochs, run->epochs);
+    assert_int_equal(r->train_rows, train_rows);
+    assert_int_equal(r->test_rows, test_rows);
+    assert_true(r->train_loss > 0 && r->test_loss > 0);
+    assert_true(r->train_accuracy >= 0 && r->train_accuracy <= 1);
+    assert_true(r->test_accuracy >= 0 && r->test_accuracy <= 1);
+    assert_true(r->train_seconds > 0 && r->test_seconds > 0);
+  }
+}
+
+static void assert_same_weights(const Run *a, const Run *b) {
+  const size_t floats = (size_t)a->saved.count * a->saved.network.floats;
+  assert_int_equal(a->saved.count, b->saved.count);
+  assert_memory_equal(a->saved.parameters, b->saved.parameters, floats * sizeof(float));
 }
 
 /* ---- epochs ------------------------------------------------------------------------------- */
@@ -35,24 +279,16 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   config.training.batch = 3000; /* buffers of 6000 */
   RUN run = must_train(&config, false);
   assert_rows(&run, 20000, 100);
-  assert_int_equal(spy.trains, 6);
-  for (int buffer = 0; buffer < 4; buffer++) {
-    assert_range(&spy.train[buffer], (uint64_t)buffer * 6000, buffer < 3 ? 6000 : 2000, 0,
-                 buffer < 3 ? 2 : 1);
-    assert_false(spy.train[buffer].shuffled);
-  }
+  static const char later[] = " 0+20000:0+7s 20000+100";
+  assert_string_equal(spy.calls,
+                      text_printf(" 0+6000:0+2 6000+6000:0+2 12000+6000:0+2 18000+2000:0+1 "
+                                  "20000+100%s%s",
+                                  later, later));
   for (int epoch = 1; epoch < 3; epoch++) {
     const TrainRange *range = &spy.train[3 + epoch];
-    assert_range(range, 0, 20000, 0, 7);
-    assert_true(range->shuffled);
     assert_true(range->key == random_order_key(config.training.seed, (uint64_t)epoch));
     assert_close(range->learning_rate, 0.05 * pow(0.8, epoch), 1e-7);
     assert_true(run.epoch[epoch].learning_rate == (double)range->learning_rate);
-  }
-  assert_int_equal(spy.evaluations, 3);
-  for (int epoch = 0; epoch < 3; epoch++) {
-    assert_int_equal(spy.evaluation[epoch].first_row, 20000);
-    assert_int_equal(spy.evaluation[epoch].rows, 100);
   }
 }
 
@@ -92,18 +328,15 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   RUN run = must_train(&config, false);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.config.dataset_rows, 12000);
-  assert_int_equal(spy.trains, 12);
-  for (int call = 0; call < 12; call++) {
-    const TrainRange *range = &spy.train[call];
-    assert_range(range, call % 2 ? 6000 : 0, call % 4 < 3 ? 6000 : 2000, 0, call % 4 < 3 ? 2 : 1);
-    assert_int_equal(range->shuffled, call >= 4);
-    for (int other = 4; other < call; other++) assert_true(range->key != spy.train[other].key);
-  }
-  assert_int_equal(spy.evaluations, 6);
-  for (int call = 0; call < 6; call++) {
-    assert_int_equal(spy.evaluation[call].first_row, call % 2 ? 6000 : 0);
-    assert_int_equal(spy.evaluation[call].rows, call % 2 ? 1000 : 6000);
-  }
+  static const char later[] =
+      " 0+6000:0+2s 6000+6000:0+2s 0+6000:0+2s 6000+2000:0+1s 0+6000 6000+1000";
+  assert_string_equal(spy.calls,
+                      text_printf(" 0+6000:0+2 6000+6000:0+2 0+6000:0+2 6000+2000:0+1 0+6000 "
+                                  "6000+1000%s%s",
+                                  later, later));
+  for (int call = 4; call < spy.trains; call++)
+    for (int other = 4; other < call; other++)
+      assert_true(spy.train[call].key != spy.train[other].key);
 }
 
 /* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
@@ -153,11 +386,8 @@ TEST(parts_are_aligned) {
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
   RUN run = must_run(&config, (Run){.shows_progress = true, .aligned = 8});
   assert_rows(&run, 203, 20);
-  assert_int_equal(spy.trains, 1 + 7);
-  for (int call = 1; call < spy.trains; call++) {
-    assert_int_equal(spy.train[call].first_step, 8 * (call - 1));
-    assert_int_equal(spy.train[call].steps, call < 7 ? 8 : 3);
-  }
+  assert_string_equal(spy.calls, " 0+203:0+51 203+20 0+203:0+8s 0+203:8+8s 0+203:16+8s 0+203:24+8s"
+                                 " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
 /* Three steps; and an epoch that is over before anybody would ask. */
@@ -180,64 +410,149 @@ TEST(few_parts_are_trained) {
 
 TEST(auto_streams_when_the_dataset_does_not_fit) {
   write_files(50, 20);
-  TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
+  const TrainerConfig config = tiny_run(2, RESIDENT_AUTO);
   RUN run = must_run(&config, (Run){.refused = 1});
   assert_false(run.resident);
   assert_int_equal(spy.opened, 2);
   assert_rows(&run, 50, 20);
-  config.training.resident = RESIDENT_YES;
-  must_fail(&config, (Run){.refused = 1}, "no memory for");
-  assert_int_equal(spy.opened, 1);
 }
 
+/* The run ends behind the part of the epoch in which it happened, and names it. Whoever is patient
+   waits for the end of the file, others for that of a buffer. */
 TEST(failures_stop_the_run) {
-  write_files(50, 20);
+#define LOSS " loss is not a finite number "
+#define ADVICE ": try a lower --lr"
+#define IN_STEPS(steps) "the training" LOSS "in steps " steps ADVICE
+#define DIVERGES 8200, 100            /* a step multiplies a weight by -99 */
+#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps, later in 13 parts */
+  static const struct {
+    int rows;
+    float rate;
+    Residency resident;
+    Run run;
+    int trains, evaluations;
+    const char *says;
+  } cases[] = {
+      {USUAL, {.refused = 1}, 0, 0, "no memory for"},
+      {USUAL, {.fail = 2}, 2, 2, "failed by the test"},
+      {DIVERGES, RESIDENT_YES, {.patience = -1}, 1, 0, IN_STEPS("1 to 2048 of epoch 1")},
+      {DIVERGES, RESIDENT_NO, {.patience = -1}, 1, 0, IN_STEPS("1 to 2048 of epoch 1")},
+      {DIVERGES, RESIDENT_YES, {.patience = 1000}, 2, 0, IN_STEPS("1 to 2050 of epoch 1")},
+      {DIVERGES, RESIDENT_NO, {.patience = 1000}, 2, 0, IN_STEPS("1 to 2050 of epoch 1")},
+      {USUAL, {.bad_train = 1}, 1, 0, IN_STEPS("1 to 13 of epoch 1")},
+      {USUAL, {.bad_train = 21, .shows_progress = true}, 21, 2, IN_STEPS("7 to 7 of epoch 3")},
+      {USUAL, {.bad_train = 3, .patience = 1000}, 3, 2, IN_STEPS("1 to 13 of epoch 3")},
+      {USUAL, {.bad_test = 2}, 2, 2, "the test" LOSS "after epoch 2" ADVICE}};
+  foreach (c, cases) {
+    write_files(c->rows, 20);
+    TrainerConfig config = tiny_run(4, c->resident);
+    config.training.schedule.rate = c->rate;
+    config.training.rule.weight_decay = c->rate > 1;
+    must_fail(&config, c->run, c->says);
+    assert_int_equal(spy.opened, 1);
+    assert_int_equal(spy.trains, c->trains);
+    assert_int_equal(spy.evaluations, c->evaluations);
+  }
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  must_fail(&config, (Run){.fail = 2}, "failed by the test");
-  assert_int_equal(spy.evaluations, 2);
   config.training.hidden.size[0] = 0;
   must_fail(&config, (Run){0}, "hidden layer's size");
 }
 
-/* Whoever is patient waits for the end of the file, others for that of a buffer. */
-TEST(a_loss_that_is_not_finite_is_soon_seen) {
-  write_files(8200, 20);
-  EACH_RESIDENCY(resident) {
-    TrainerConfig config = tiny_run(2, resident);
-    config.training.schedule.rate = 100;
-    config.training.rule.weight_decay = 1; /* a step multiplies a weight by -99 */
-    must_fail(&config, (Run){.patience = -1}, "in steps 1 to 2048 of epoch 1");
-    assert_int_equal(spy.trains, 1);
-    must_fail(&config, (Run){.patience = 1000}, "in steps 1 to 2050 of epoch 1");
-    assert_int_equal(spy.trains, 2);
-    assert_int_equal(spy.evaluations, 0);
+/* ---- runs that stop and go on ------------------------------------------------------------ */
+
+/* Later epochs have the same figures again, the training loss but for the rounding of its sum. */
+static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
+  assert_int_equal(rest->epochs, whole->epochs - before);
+  for (int i = 0; i < rest->epochs; i++) {
+    const EpochResult *a = &whole->epoch[before + i], *b = &rest->epoch[i];
+    assert_close(a->train_loss, b->train_loss, 1e-12 * a->train_loss);
+    assert_true(a->train_accuracy == b->train_accuracy);
+    assert_true(a->test_loss == b->test_loss);
+    assert_true(a->test_accuracy == b->test_accuracy);
+    assert_true(a->learning_rate == b->learning_rate);
+    assert_int_equal(a->train_rows, b->train_rows);
   }
 }
 
-/* The run ends behind the part of the epoch in which it happened, and names it. */
-TEST(a_loss_that_is_not_a_number_stops_the_run_at_once) {
-  static const struct {
-    Run run;
-    int trains, evaluations;
-    const char *says;
-  } cases[] = {{{.bad_train = 1},
-                1,
-                0,
-                "the training loss is not a finite number in steps 1 to 13 of epoch 1"},
-               {{.bad_train = 1 + 13 + 7, .shows_progress = true},
-                1 + 13 + 7,
-                2,
-                "the training loss is not a finite number in steps 7 to 7 of epoch 3"},
-               {{.bad_train = 3, .patience = 1000},
-                3,
-                2,
-                "the training loss is not a finite number in steps 1 to 13 of epoch 3"},
-               {{.bad_test = 2}, 2, 2, "the test loss is not a finite number after epoch 2"}};
-  write_files(50, 20); /* 13 steps */
-  const TrainerConfig config = tiny_run(4, RESIDENT_YES);
-  foreach (c, cases) {
-    must_fail(&config, c->run, text_printf("%s: try a lower --lr", c->says));
-    assert_int_equal(spy.trains, c->trains);
-    assert_int_equal(spy.evaluations, c->evaluations);
+/* Stops a run at every call of the stop event, and goes on. Returns how often it stopped in the
+   middle of an epoch, of which `first` are to be of the first. */
+static int stop_everywhere(const TrainerConfig *config, int *first) {
+  RUN whole = must_train(config, false);
+  int within = 0;
+  *first = 0;
+  for (int stop = 1;; stop++) {
+    RUN part = must_run(config, (Run){.stop = stop});
+    if (part.stop_calls < stop) { /* it came to its end */
+      assert_same_weights(&part, &whole);
+      return within;
+    }
+    assert_int_equal(part.saved.epoch, part.epochs);
+    assert_int_equal(part.saved.rows, part.saved.step * BATCH);
+    within += part.saved.step > 0;
+    *first += part.saved.step > 0 && part.saved.epoch == 0;
+    RUN rest = must_run(config, (Run){.from = &part.saved});
+    assert_same_weights(&rest, &whole);
+    assert_same_epochs(&whole, &rest, part.epochs);
+    for (int i = 0; i < rest.epochs; i++)
+      assert_int_equal(rest.epoch[i].rows_before, i == 0 ? part.saved.rows : 0);
+    assert_int_equal(rest.saved.epoch, config->training.epochs);
+    assert_int_equal(rest.saved.step, 0);
+    assert_int_equal(rest.saved.rows, 0);
+    assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
+    assert_true(rest.saved.best_accuracy == whole.saved.best_accuracy);
   }
+}
+
+TEST(a_stopped_run_goes_on_bit_for_bit) {
+  static const struct {
+    int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
+    AugmentStrengths augment;
+  } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
+  foreach (f, files) {
+    write_files(f->rows, 20);
+    EACH_RESIDENCY(resident) {
+      TrainerConfig config = tiny_run(3, resident);
+      config.training.schedule.kind = SCHEDULE_COSINE;
+      config.training.schedule.warmup = 1;
+      config.training.rule.weight_decay = 0.001f;
+      config.training.augment = f->augment;
+      int first;
+      const int within = stop_everywhere(&config, &first), stops = f->stops;
+      assert_int_equal(first, stops);
+      assert_int_equal(within, resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
+    }
+  }
+}
+
+/* Then its rows come in another order: all of them are trained all the same. */
+TEST(a_stopped_run_may_go_on_with_other_residency) {
+  static const struct {
+    int rows, stop, resident; /* until the stop */
+  } runs[] = {
+      {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
+      {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
+  };
+  foreach (r, runs) {
+    write_files(r->rows, 20);
+    const int other = r->resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
+    TrainerConfig config = tiny_run(3, r->resident);
+    RUN part = must_run(&config, (Run){.stop = r->stop});
+    assert_int_equal(part.saved.epoch, 1);
+    assert_in_range(part.saved.step, 1, r->rows / BATCH);
+    config.training.resident = other;
+    RUN rest = must_run(&config, (Run){.from = &part.saved});
+    assert_int_equal(rest.epochs, 2);
+    for (int epoch = 0; epoch < 2; epoch++) assert_int_equal(rest.epoch[epoch].train_rows, r->rows);
+    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
+  }
+}
+
+/* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
+TEST(a_run_that_goes_on_is_patient_once_it_knows) {
+  write_files(203, 20);
+  const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
+  RUN part = must_train(&short_run, false);
+  RUN rest = must_run(&config, (Run){.from = &part.saved, .stop = 1000, .patience = 1000});
+  assert_int_equal(spy.trains, 20 + 1);
+  assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
 }

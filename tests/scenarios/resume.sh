@@ -1,4 +1,4 @@
-# Keeping a network and going on with its training. tests/test_trainer_resume.c stops runs at every
+# Keeping a network and going on with its training. tests/test_trainer.c stops runs at every
 # step.
 rows 20001 >long.csv # three staging buffers, and the last step is short
 digits 200 1
