@@ -71,7 +71,7 @@ static void assert_near(Engine *a, Engine *b, double limit) {
   if (error_of > limit) fail_msg("error of the weights %.3g, allowed %.3g", error_of, limit);
 }
 
-CONTRACT(test_parts, EPOCH + 1) {
+EACH_LEVEL(test_parts, EPOCH + 1) {
   Data data = random_data(30);
   Engine *whole = open_on(level, &data), *parts = open_on(level, &data);
   for (uint64_t epoch = 0; whole && epoch < 3; epoch++) {
@@ -83,7 +83,7 @@ CONTRACT(test_parts, EPOCH + 1) {
 
 /* Windows, keys and strengths that change, and rows that are not augmented between those that are;
    then other data comes to the same rows, with the same key. */
-CONTRACT(test_rows, EPOCH + 1) {
+EACH_LEVEL(test_rows, EPOCH + 1) {
   const Data sent[] = {random_data(31), random_data(33)};
   const AugmentStrengths all = AUGMENT_USUAL;
   const struct {
@@ -115,7 +115,7 @@ CONTRACT(test_rows, EPOCH + 1) {
 }
 
 /* Nothing is learned, so the originals must be evaluated as before; what trains is not them. */
-CONTRACT(test_evaluation, EPOCH + 1) {
+EACH_LEVEL(test_evaluation, EPOCH + 1) {
   Data data = random_data(34);
   Engine *engine = open_on(level, &data);
   if (!engine) return;
@@ -136,7 +136,7 @@ CONTRACT(test_evaluation, EPOCH + 1) {
 }
 
 /* Refused with a sentence; the engine can still be used. */
-CONTRACT(test_not_square, EPOCH + 1) {
+EACH_LEVEL(test_not_square, EPOCH + 1) {
   Case c = usual;
   c.inputs++;
   EngineConfig config = config_of(&c, FUSION_AUTO, ROWS, ROWS + BATCH);
@@ -145,27 +145,11 @@ CONTRACT(test_not_square, EPOCH + 1) {
   if (!engine) return;
   const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY),
                    plain = window(0, ROWS, nothing, KEY);
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  memset(staging.pixels, 1, ROWS * staging.stride);
-  memset(staging.labels, 0, ROWS * sizeof *staging.labels);
-  OK(engine->call->upload(engine, 0, 0, ROWS, &error));
+  const Data data = make_data(&c);
+  send(engine, &data);
   FAILS(engine->call->train(engine, &range, &error), "37 pixels are not square");
   train(engine, plain);
   assert_int_equal(collect(engine).rows, ROWS);
-}
-
-ENGINE_TEST(test_threads) {
-  Data data = random_data(35);
-  EngineConfig config = augmented_config(ROWS);
-  for (int threads = 1; threads <= 5; threads += 2) {
-    config.training.threads = threads;
-    Engine *two = open_on(CPU, &data), *others = open_config(config, CPU);
-    send(others, &data);
-    train(two, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
-    train(others, window(3, ROWS - 3, AUGMENT_USUAL, KEY));
-    assert_near(two, others, 0);
-  }
 }
 
 /* A dataset that can be had once and not twice. */

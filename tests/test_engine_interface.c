@@ -59,23 +59,19 @@ static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace
   return end(engine);
 }
 
-CONTRACT(test_streaming, tested_levels()) {
-  const Case *c = busy_case(level);
+CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
-  Data data = make_data(c);
   Outcome o[PACES];
-  int paces = 0;
   for (int pace = 0; pace < PACES; pace++) {
     Engine *engine = open_level(c, level, pace == RESIDENT ? c->rows : 2 * window, window);
-    if (engine) o[paces++] = stream(engine, c, &data, (Pace)pace);
-  }
-  for (int pace = 1; pace < paces; pace++)
+    o[pace] = stream(engine, c, data, (Pace)pace);
     assert_same_outcome(&o[0], &o[pace], level == CPU && pace != WAITING ? 0 : 1e-12);
+  }
 }
 
 /* Rows are replaced while steps on them are still queued, from either buffer, in whole and in part:
    the copy must wait for exactly those. */
-static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pace pace) {
+static Outcome replace_rows(int level, const Case *c, const Data *data, Pace pace) {
   enum { UPLOADS = 8 };
   const uint64_t rows = c->rows / 2, half = rows / 2;
   const struct {
@@ -85,6 +81,7 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
       {0, 0, rows}, {1, 0, rows},           {0, 0, rows}, {0, 0, rows},
       {0, 0, half}, {1, half, rows - half}, {0, 0, rows}, {1, half, half / 2},
   };
+  Engine *engine = open_level(c, level, c->rows, whole_batches(c, rows));
   for (int u = 0; u < UPLOADS; u++) {
     send_rows(engine, uploads[u].buffer, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
     for (uint64_t again = 0; again < (quick() ? 2 : 40); again++)
@@ -98,26 +95,18 @@ static Outcome replace_rows(Engine *engine, const Case *c, const Data *data, Pac
   return end(engine);
 }
 
-CONTRACT(test_upload_over_rows_in_use_waits, tested_levels()) {
-  const Case *c = busy_case(level);
-  const uint64_t staging_rows = whole_batches(c, c->rows / 2);
-  Engine *hasty = open_level(c, level, c->rows, staging_rows);
-  if (!hasty) return;
-  Data data = make_data(c);
-  Outcome at_once = replace_rows(hasty, c, &data, IN_TURN);
-  Outcome waiting = replace_rows(open_level(c, level, c->rows, staging_rows), c, &data, WAITING);
+CONTRACT(test_upload_over_rows_in_use_waits, tested_levels(), busy_case(level)) {
+  const Outcome at_once = replace_rows(level, c, data, IN_TURN);
+  const Outcome waiting = replace_rows(level, c, data, WAITING);
   assert_same_outcome(&at_once, &waiting, 1e-9);
 }
 
 /* ---- sums, weights, refusals ---------------------------------------------------------------- */
 
-CONTRACT(test_collect_starts_anew, tested_levels()) {
-  const Case *c = &cases[SHORT];
+CONTRACT(test_collect_starts_anew, tested_levels(), &cases[SHORT]) {
   Engine *engine = open_level(c, level, c->rows, 70);
-  if (!engine) return;
-  Data data = make_data(c);
   assert_int_equal(collect(engine).rows, 0);
-  send_all(engine, &data, c->rows);
+  send_all(engine, data, c->rows);
   train(engine, epoch_of(c, 1));
   OK(engine_evaluate(engine, 0, 5, &error));
   assert_int_equal(collect(engine).rows, c->rows + 5);
@@ -133,21 +122,24 @@ CONTRACT(test_collect_starts_anew, tested_levels()) {
   assert_true(sums.loss == 0);
 }
 
-/* Weights that are read can be written, and training goes on from there as if nothing had happened.
-   Parameters are written alone, too. */
-CONTRACT(test_read_and_write, tested_levels()) {
-  const Case *c = busy_case(level);
-  Data data = make_data(c);
-  Engine *first = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
-  if (!first) return;
-  train(first, epoch_of(c, 0));
-  Outcome saved = outcome_of(first);
+/* Weights that are read can be written, and training goes on from there as if nothing had happened,
+   in the order of the range at hand, though its first row and key be as before. Parameters are
+   written alone, too. */
+CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
+  Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
+  TrainRange half = epoch_of(c, 1);
+  half.rows = c->rows / 2;
+  half.steps = steps_of(c, half.rows);
   train(first, epoch_of(c, 1));
+  Outcome saved = outcome_of(first);
   OK(second->call->write(second, saved.parameters, 1 + saved.states, &error));
   OK(second->call->read(second, NULL, 0, &error));
   Outcome written = outcome_of(second);
   assert_same_bits(&saved, &written);
-  train(second, epoch_of(c, 1));
+  foreach (engine, VALUES(Engine *, first, second)) {
+    train(*engine, half);
+    train(*engine, epoch_of(c, 2));
+  }
   Outcome through = close_with_outcome(first), resumed = outcome_of(second);
   assert_same_bits(&through, &resumed);
   OK(second->call->write(second, saved.parameters, 1, &error));
@@ -156,31 +148,9 @@ CONTRACT(test_read_and_write, tested_levels()) {
   assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
 }
 
-/* The order of rows is that of the range at hand, though first row and key are as before. */
-CONTRACT(test_order_of_other_rows, tested_levels()) {
-  const Case *c = &cases[SHORT];
-  Data data = make_data(c);
-  const TrainRange all = epoch_of(c, 1);
-  TrainRange half = all;
-  half.rows = c->rows / 2;
-  half.steps = steps_of(c, half.rows);
-  Engine *both = open_loaded(c, level, &data), *second = open_loaded(c, level, &data);
-  if (!both) return;
-  train(both, all);
-  Outcome between = outcome_of(both);
-  OK(second->call->write(second, between.parameters, 1 + between.states, &error));
-  train(both, half);
-  train(second, half);
-  Outcome x = close_with_outcome(both), y = close_with_outcome(second);
-  assert_same_bits(&x, &y);
-}
-
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
-CONTRACT(test_learning_rate_0, tested_levels()) {
-  const Case *c = busy_case(level);
-  Data data = make_data(c);
-  Engine *engine = open_loaded(c, level, &data);
-  if (!engine) return;
+CONTRACT(test_learning_rate_0, tested_levels(), busy_case(level)) {
+  Engine *engine = open_loaded(c, level, data);
   Outcome before = outcome_of(engine);
   float *initial = allocate(before.floats, sizeof *initial);
   const Network n = network_of(c);
@@ -195,7 +165,7 @@ CONTRACT(test_learning_rate_0, tested_levels()) {
 }
 
 /* Nothing outside the dataset is accepted, and the engine goes on working. */
-CONTRACT(test_refusals, tested_levels()) {
+CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   enum { ROWS = 60, STEPS = 9, STAGED = 28 };
   static const char outside[] = "dataset of 60 rows", no_steps[] = "no steps";
   static const struct {
@@ -211,17 +181,14 @@ CONTRACT(test_refusals, tested_levels()) {
       {{.rows = ROWS, .first_step = UINT64_MAX, .steps = 2}, no_steps},
       {{.steps = STEPS}, no_steps},
   };
-  const Case *c = &cases[SHORT];
   Engine *engine = open_level(c, level, c->rows, STAGED);
-  if (!engine) return;
-  Data data = make_data(c);
   const EngineOperations *call = engine->call;
   FAILS(call->upload(engine, 0, ROWS - 4, 5, &error), outside);
   FAILS(call->upload(engine, 1, 0, STAGED + 1, &error), "has no 29 rows, only 28");
   FAILS(engine_evaluate(engine, ROWS - 4, 5, &error), outside);
   FAILS(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
   foreach (b, bad) FAILS(call->train(engine, &b->range, &error), b->said);
-  send_all(engine, &data, c->rows);
+  send_all(engine, data, c->rows);
   train(engine, epoch_of(c, 0));
   assert_int_equal(close_with_outcome(engine).sums.rows, ROWS);
 }

@@ -110,14 +110,12 @@ ENGINE_TEST(test_same_as_reference_on_the_cpu) {
 
 /* ---- the same bits -------------------------------------------------------------------------- */
 
-static void check_same_bits(const Case *c, int level) {
+static void check_same_bits(int level, const Case *c, const Data *data) {
   static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};
-  const Data data = make_data(c);
   Outcome o[3];
   for (int w = 0; w < 3; w++) {
     Engine *engine = open_level(c, level, c->rows, whole_batches(c, c->rows));
-    if (!engine) return;
-    send_all(engine, &data, c->rows);
+    send_all(engine, data, c->rows);
     for_steps(c, ways[w], engine);
     o[w] = close_with_outcome(engine);
     /* a call's losses are added up on a GPU before they join the sum */
@@ -126,21 +124,21 @@ static void check_same_bits(const Case *c, int level) {
   close_engines(NULL);
 }
 
-CONTRACT(test_same_bits, tested_levels()) {
+EACH_LEVEL(test_same_bits, tested_levels()) {
   foreach (of, cases) {
     Case c = *of;
     if (quick() && of != &cases[SHORT]) continue;
     if (level == CPU) c.steps = c.steps < 20 ? c.steps : 20;
     if (quick()) c.steps = 12; /* an epoch with a short last batch, and some of the next */
-    check_same_bits(&c, level);
+    check_level(check_same_bits, level, &c);
   }
 }
 
 /* More steps than level epoch takes in a launch, and ranges that end in the middle of one. */
-CONTRACT(test_same_bits_of_long_ranges, tested_levels()) {
+EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
   const Case c = {"1500 steps", 50,   {33, 20}, 2,  6,     2,     2999, 0.01f,
                   0.5f,         0.0f, 1600,     33, false, false, 0};
-  check_same_bits(&c, level);
+  check_level(check_same_bits, level, &c);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -148,32 +146,31 @@ CONTRACT(test_same_bits_of_long_ranges, tested_levels()) {
 /* Row r has one pixel, number r: only its step changes column r of the weights. Its label's
    weight grows by learning rate / rows of the step * (1 - p) once a time that the row is used,
    where p, at the start, is near 1/10. */
-CONTRACT(test_every_row_is_used_once_per_epoch, tested_levels()) {
-  enum { ROWS = 300, BATCH = 64, LAST = ROWS % BATCH };
-  const Case c = {.name = "a pixel a row",
-                  .inputs = ROWS,
-                  .classes = 10,
-                  .batch = BATCH,
-                  .rows = ROWS,
-                  .learning_rate = 0.5f,
-                  .seed = 1};
-  const Data data = make_data(&c);
-  memset(data.pixels, 0, (size_t)ROWS * ROWS);
-  for (size_t r = 0; r < ROWS; r++) data.pixels[r * ROWS + r] = 255;
+enum { ROWS = 300, BATCH = 64, LAST = ROWS % BATCH };
+static const Case pixel_a_row = {.name = "a pixel a row",
+                                 .inputs = ROWS,
+                                 .classes = 10,
+                                 .batch = BATCH,
+                                 .rows = ROWS,
+                                 .learning_rate = 0.5f,
+                                 .seed = 1};
+
+CONTRACT(test_every_row_is_used_once_per_epoch, tested_levels(), &pixel_a_row) {
+  memset(data->pixels, 0, (size_t)ROWS * ROWS);
+  for (size_t r = 0; r < ROWS; r++) data->pixels[r * ROWS + r] = 255;
   for (uint64_t epoch = 0; epoch < 2; epoch++) {
-    Engine *engine = open_level(&c, level, ROWS, 2 * BATCH);
-    if (!engine) return;
+    Engine *engine = open_level(c, level, ROWS, 2 * BATCH);
     const Network n = engine->config.network;
     const Outcome before = outcome_of(engine);
-    send_all(engine, &data, ROWS);
-    train(engine, epoch_of(&c, epoch));
+    send_all(engine, data, ROWS);
+    train(engine, epoch_of(c, epoch));
     const Outcome after = close_with_outcome(engine);
     assert_int_equal(after.sums.rows, ROWS);
     for (size_t r = 0; r < ROWS; r++) {
-      const size_t weight = n.weight[0] + (size_t)data.labels[r] * ROWS + r;
+      const size_t weight = n.weight[0] + (size_t)data->labels[r] * ROWS + r;
       const float change = after.parameters[weight] - before.parameters[weight];
-      assert_true(change >= 0.8f * c.learning_rate / BATCH);
-      assert_true(change <= c.learning_rate / LAST);
+      assert_true(change >= 0.8f * c->learning_rate / BATCH);
+      assert_true(change <= c->learning_rate / LAST);
     }
   }
 }
@@ -186,21 +183,19 @@ static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,   
 
 /* The two largest logits of a row are never nearer than 1e-4 here, so that even the correct count
    is exact; the loss is a mean of values exact to some 2^-24. */
-CONTRACT(test_evaluation, tested_levels()) {
+CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   static const uint64_t counts[] = {1, 10001, 20493};
-  const Data data = make_data(&evaluated);
   for (int i = 0; i < (quick() ? 1 : 3); i++) {
     const uint64_t rows = FIRST + counts[i];
-    Engine *engine = open_level(&evaluated, level, rows, 4096);
-    if (!engine) return;
-    send_all(engine, &data, rows);
+    Engine *engine = open_level(c, level, rows, 4096);
+    send_all(engine, data, rows);
     const Outcome before = outcome_of(engine);
     OK(engine_evaluate(engine, FIRST, counts[i], &error));
     const Outcome after = close_with_outcome(engine);
     EngineSums sums = {0};
-    const EngineConfig config = config_of(&evaluated, FUSION_NONE, rows, rows);
-    reference_evaluate(&config, doubles_of(after.parameters, after.floats), data.pixels,
-                       data.inputs, data.labels, FIRST, counts[i], &sums);
+    const EngineConfig config = config_of(c, FUSION_NONE, rows, rows);
+    reference_evaluate(&config, doubles_of(after.parameters, after.floats), data->pixels,
+                       data->inputs, data->labels, FIRST, counts[i], &sums);
     assert_same_bits(&before, &after);
     assert_int_equal(after.sums.rows, counts[i]);
     const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* to fp16 */
@@ -228,35 +223,33 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
 /* Logits are those that evaluate uses, in more than one piece; prediction waits for what is
    queued before it, and the sums know nothing of it. On the CPU they are the same bits whichever
    row is the first. */
-CONTRACT(test_prediction, tested_levels()) {
-  Case c = evaluated;
+CONTRACT(test_prediction, tested_levels(), &evaluated) {
   const bool few = quick() || level == CPU; /* so few that it learns their random labels */
   const uint64_t epochs = few ? 30 : 1;
-  if (few) c.rows = 100;
-  const uint64_t count = c.rows - FIRST, part = count - 13;
-  const Data data = make_data(&c);
+  Case of = *c;
+  if (few) of.rows = 100;
+  const uint64_t count = of.rows - FIRST, part = count - 13;
   const size_t bytes = CLASSES * sizeof(float);
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);
   float *rest = allocate(part + 1, bytes);
-  Engine *engine = open_level(&c, level, c.rows, 4096);
-  if (!engine) return;
-  send_all(engine, &data, c.rows);
-  for (uint64_t e = 1; e <= epochs; e++) train(engine, epoch_of(&c, e));
+  Engine *engine = open_level(&of, level, of.rows, 4096);
+  send_all(engine, data, of.rows);
+  for (uint64_t e = 1; e <= epochs; e++) train(engine, epoch_of(&of, e));
   OK(engine->call->predict(engine, FIRST, count, queued, &error));
-  assert_int_equal(collect(engine).rows, epochs * c.rows); /* the training's */
+  assert_int_equal(collect(engine).rows, epochs * of.rows); /* the training's */
   OK(engine_evaluate(engine, FIRST, count, &error));
   OK(engine->call->predict(engine, FIRST, count, again, &error));
   assert_memory_equal(queued, again, count * bytes);
   const EngineSums sums = collect(engine);
-  const EngineSums expected = expected_sums(again, data.labels + FIRST, count);
+  const EngineSums expected = expected_sums(again, data->labels + FIRST, count);
   assert_int_equal(sums.rows, expected.rows);
   assert_int_equal(sums.correct, expected.correct);
   assert_true(!few || expected.correct > count / 2);
   assert_close(sums.loss, expected.loss, level == CPU ? 0 : 1e-6 * expected.loss);
-  OK(engine->call->predict(engine, c.rows - part, part, rest, &error));
+  OK(engine->call->predict(engine, of.rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
   assert_true(rest[part * CLASSES] == 0); /* nothing behind the last row is written */
-  OK(engine->call->predict(engine, c.rows, 0, NULL, &error));
+  OK(engine->call->predict(engine, of.rows, 0, NULL, &error));
   assert_int_equal(collect(engine).rows, 0);
 }
 
@@ -287,14 +280,14 @@ ENGINE_TEST(test_wide_layers) {
 /* Steps beyond fp16 are done again by level layer, bit by bit: the last rows are 255 times
    as bright as those that the scales are found by. Ranges before and after them are, too. */
 ENGINE_TEST(test_wide_overflow) {
-  enum { LAYER = 1, ROWS = 480, DARK = 300 };
-  const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ROWS, 0.05f,
+  enum { LAYER = 1, ALL = 480, DARK = 300 };
+  const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ALL, 0.05f,
                   0.9f,       0.0f, 0,        54, false, false, 0};
   Outcome outcome[2];
-  float logits[2][ROWS * 10];
+  float logits[2][ALL * 10];
   needs_wide();
   Data data = make_data(&c);
-  for (size_t i = 0; i < ROWS * data.inputs; i++)
+  for (size_t i = 0; i < ALL * data.inputs; i++)
     data.pixels[i] = i < DARK * data.inputs ? data.pixels[i] > 127 : 255;
   for (int is_wide = 0; is_wide < 2; is_wide++) {
     set_variable("MLP_TEST_WIDE", is_wide ? "always" : "never");
@@ -304,9 +297,9 @@ ENGINE_TEST(test_wide_overflow) {
       range.shuffled = false, range.first_step = first, range.steps = 1;
       train(engine, range);
     }
-    OK(engine_evaluate(engine, 0, ROWS, &error));
+    OK(engine_evaluate(engine, 0, ALL, &error));
     outcome[is_wide] = outcome_of(engine);
-    OK(engine->call->predict(engine, 0, ROWS, logits[is_wide], &error));
+    OK(engine->call->predict(engine, 0, ALL, logits[is_wide], &error));
     assert_same_outcome(&outcome[0], &outcome[is_wide], 0);
     assert_int_equal(engine->replays, is_wide ? 2 : 0);
     close_engine(engine);

@@ -72,19 +72,6 @@ static inline FIXTURE(close_engines) {
 /* A test after which its engines are closed. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
-/* Defines a check of one level, and two tests that run it: on the CPU engine, and on the first
-   `count` levels of a GPU. The check returns where open_level returns NULL. */
-#define CONTRACT(name, count)                                                                      \
-  static void name(int level);                                                                     \
-  ENGINE_TEST(name##_of_the_cpu) {                                                                 \
-    name(CPU);                                                                                     \
-  }                                                                                                \
-  ENGINE_TEST(name##_of_cuda) {                                                                    \
-    needs_gpu();                                                                                   \
-    for (int l = 0; l < (count); l++) name(l);                                                     \
-  }                                                                                                \
-  static void name(int level)
-
 /* ---- what is trained on --------------------------------------------------------------------- */
 
 typedef struct {
@@ -241,9 +228,41 @@ static inline void send_all(Engine *engine, const Data *d, uint64_t rows) {
 /* Opens one that has all rows of the case in its dataset. */
 static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
-  if (engine) send_all(engine, d, c->rows);
+  send_all(engine, d, c->rows);
   return engine;
 }
+
+typedef void Check(int level, const Case *c, const Data *data);
+
+/* Checks the level on the case and its rows, unless it refuses the case. */
+static inline void check_level(Check *check, int level, const Case *c) {
+  Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
+  if (!engine) return;
+  const Data data = make_data(c);
+  close_engine(engine);
+  check(level, c, &data);
+}
+
+/* Defines two tests by what they do at a level: on the CPU engine, and on the first `count` levels
+   of a GPU. */
+#define EACH_LEVEL(name, count)                                                                    \
+  static void name(int level);                                                                     \
+  ENGINE_TEST(name##_of_the_cpu) {                                                                 \
+    name(CPU);                                                                                     \
+  }                                                                                                \
+  ENGINE_TEST(name##_of_cuda) {                                                                    \
+    needs_gpu();                                                                                   \
+    for (int l = 0; l < (count); l++) name(l);                                                     \
+  }                                                                                                \
+  static void name(int level)
+
+/* The same by a check on a case, which may depend on the level. */
+#define CONTRACT(name, count, of)                                                                  \
+  static Check check_##name;                                                                       \
+  EACH_LEVEL(name, count) {                                                                        \
+    check_level(check_##name, level, of);                                                          \
+  }                                                                                                \
+  static void check_##name(int level, const Case *c, const Data *data)
 
 static inline void train(Engine *engine, TrainRange range) {
   OK(engine->call->train(engine, &range, &error));
