@@ -53,7 +53,7 @@ static void assert_gemm(const char *what, Shape s, const float *d_out, const dou
 
 /* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
    and of pixels of stored rows, some beyond the end. */
-static void check_forward(Shape s, uint64_t seed) {
+WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
@@ -75,9 +75,7 @@ static void check_forward(Shape s, uint64_t seed) {
   }
 }
 
-WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward)
-
-static void check_backward(Shape s, uint64_t seed) {
+WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed) {
   const size_t count = x_count(s);
   const Values dz = random_values(z_count(s), seed);
   const Values w = random_values(w_count(s), seed + 1);
@@ -99,43 +97,38 @@ static void check_backward(Shape s, uint64_t seed) {
   }
 }
 
-WALK_TEST(test_backward, for_all_shapes, check_backward)
-
 /* ---- gradients and updates ------------------------------------------------------------------ */
 
-static void check_gradient_of(Shape s, bool pixels, uint64_t seed) {
+WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const size_t weights = w_count(s);
-  const Batch batch = short_batch(s, seed);
-  Layer l = make_layer(&batch, s, pixels, seed + 2);
-  const double *library =
-      library_gemm(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
-  const LayerUpdate unfused = gradient_of(&l);
-  LAUNCH(weight_gradient, l.dz.d, l.x.d, unfused.d_gw, s.rows, s.in, s.out);
-  LAUNCH(bias_gradient, l.dz.d, unfused.d_gb, s.rows, s.out);
-  const double limit = bound(s.rows, GEMM_ROUNDING);
-  assert_layer_gradient("weight_gradient", &l, &unfused, limit);
-  if (library) assert_near("weight_gradient, cuBLAS", s, unfused.d_gw, library, weights, 2 * limit);
+  for (int pixels = 0; pixels < 2; pixels++) {
+    const Batch batch = short_batch(s, seed);
+    Layer l = make_layer(&batch, s, pixels, seed + 2);
+    const double *library =
+        library_gemm(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
+    const LayerUpdate unfused = gradient_of(&l);
+    LAUNCH(weight_gradient, l.dz.d, l.x.d, unfused.d_gw, s.rows, s.in, s.out);
+    LAUNCH(bias_gradient, l.dz.d, unfused.d_gb, s.rows, s.out);
+    const double limit = bound(s.rows, GEMM_ROUNDING);
+    assert_layer_gradient("weight_gradient", &l, &unfused, limit);
+    if (library)
+      assert_near("weight_gradient, cuBLAS", s, unfused.d_gw, library, weights, 2 * limit);
 
-  for (int terms = 2; terms <= 3; terms++) {
-    l.p = random_parameters(s, seed + 4);
-    LayerUpdate update = update_of(&l);
-    LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
-    assert_layer_updated("updates", &l, rule, bf16_split(terms), library);
-    /* the gradient alone, stored; what would be updated by it is missing */
-    update = gradient_of(&l);
-    LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
-    assert_layer_gradient(
-        "stored gradient", &l, &update,
-        split_bound(bf16_split(terms), s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
+    for (int terms = 2; terms <= 3; terms++) {
+      l.p = random_parameters(s, seed + 4);
+      LayerUpdate update = update_of(&l);
+      LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
+      assert_layer_updated("updates", &l, rule, bf16_split(terms), library);
+      /* the gradient alone, stored; what would be updated by it is missing */
+      update = gradient_of(&l);
+      LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
+      assert_layer_gradient(
+          "stored gradient", &l, &update,
+          split_bound(bf16_split(terms), s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
+    }
   }
 }
-
-static void check_gradient(Shape s, uint64_t seed) {
-  for (int pixels = 0; pixels < 2; pixels++) check_gradient_of(s, pixels, seed);
-}
-
-WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient)
 
 KERNEL_TEST(test_same_bits_twice) {
   static const Shape shapes[] = {{7, 63, 10}, {449, 50, 505}, {200, 785, 301}, {1000, 784, 300}};
@@ -144,19 +137,14 @@ KERNEL_TEST(test_same_bits_twice) {
     foreach (check, checks) assert_same_bits_twice(*check, shapes[i], 20);
 }
 
-static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
-  Layer layers[MAX_UPDATES];
+WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const Batch *batch,
+          const Layer *layers) {
   LayerUpdate updates[MAX_UPDATES];
-  for (int n = 0; n < MAX_UPDATES; n++) {
-    layers[n] = make_layer(batch, shapes[n], n == 0, 100 * (uint64_t)n);
-    updates[n] = update_of(&layers[n]);
-  }
+  for (int n = 0; n < MAX_UPDATES; n++) updates[n] = update_of(&layers[n]);
   LAUNCH(updates, batch->view, rules[2], updates, MAX_UPDATES, 3, d_work);
   for (int n = 0; n < MAX_UPDATES; n++)
     assert_layer_updated("updates", &layers[n], rules[2], 0, NULL);
 }
-
-WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers)
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {
@@ -222,17 +210,11 @@ static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
                           .bias = {BIAS0, BIAS1}};
 }
 
-/* Planes that were renewed are those that launch_split makes of the new weights. */
-static void assert_split(const float *d_w, Planes p) {
-  const Planes expected = make_planes(p.terms, p.rows, p.columns, 4);
-  LAUNCH(split, d_w, expected);
-  assert_same_arrays(p.d, expected.d, plane_bytes(p));
-}
-
 static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
+  const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* nothing changes */
   batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
   FlatParameters p = flat(&t, rule);
   for (int l = 0; l < p.layers; l++)
@@ -241,6 +223,8 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
   double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);
   double *v = copy_of(t.v.host, COUNT);
+  LAUNCH(optimizer, over.view, rule, &p);
+  foreach (values, VALUES(Values, t.w, t.m, t.v)) assert_untouched(*values, COUNT);
   LAUNCH(optimizer, batch.view, rule, &p);
   for (int i = 0; i < 4; i++) { /* weights, biases, weights, biases */
     const int at = ends[i];
@@ -251,7 +235,11 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
-  for (int l = 0; l < p.layers; l++) assert_split(t.w.d + p.weight[l], p.planes[l]);
+  for (int l = 0; l < p.layers; l++) { /* planes were renewed, as launch_split makes them */
+    const Planes split = make_planes(p.planes[l].terms, p.planes[l].rows, p.planes[l].columns, 4);
+    LAUNCH(split, t.w.d + p.weight[l], split);
+    assert_same_arrays(p.planes[l].d, split.d, plane_bytes(split));
+  }
   finish();
 }
 
@@ -262,36 +250,22 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* Past the end of the range nothing changes. */
-KERNEL_TEST(test_optimizer_without_rows) {
-  const OptimizerRule rule = {OPTIMIZER_ADAMW, 0, 0.1f, 0.9f, 0.999f, 1e-8f};
-  const Tensors t = make_tensors(1);
-  const Batch batch = make_batch(7, 5, 3, 0, true, 1);
-  const FlatParameters p = flat(&t, rule);
-  LAUNCH(optimizer, batch.view, rule, &p);
-  assert_untouched(t.w, COUNT);
-  assert_untouched(t.m, COUNT);
-  assert_untouched(t.v, COUNT);
-  finish();
-}
-
 /* Early on the average keeps less than its decay. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
-  static const float decays[] = {0.99f, 0.01f};
-  for (int i = 0; i < 2; i++) {
+  foreach (decay, VALUES(float, 0.99f, 0.01f)) {
     const Tensors t = make_tensors(1);
     const Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, 1);
     const uint64_t update = UPDATES + (batch.state.position + OFFSET) / (uint64_t)s.rows + 1;
     const double at_first = (1 + (double)update) / (10 + (double)update);
-    const double keeps = fmin((double)decays[i], at_first);
+    const double keeps = fmin((double)*decay, at_first);
     double *expected = copy_of(t.m.host, COUNT);
     for (int n = 0; n < COUNT; n++) expected[n] = keeps * expected[n] + (1 - keeps) * t.w.host[n];
-    LAUNCH(average, batch.view, decays[i], t.m.d, t.w.d, COUNT);
+    LAUNCH(average, batch.view, *decay, t.m.d, t.w.d, COUNT);
     assert_near("average", s, t.m.d, expected, COUNT, bound(2, UPDATE_ROUNDINGS));
     assert_untouched(t.w, COUNT);
     const Batch over = make_batch(s.rows, s.in, s.out, 0, true, 1);
-    LAUNCH(average, over.view, decays[i], t.v.d, t.w.d, COUNT);
+    LAUNCH(average, over.view, *decay, t.v.d, t.w.d, COUNT);
     assert_untouched(t.v, COUNT);
     REFUSED(average, batch.view, 1, t.v.d, t.w.d, COUNT);
     REFUSED(average, batch.view, 0, t.v.d, t.w.d, COUNT);

@@ -90,7 +90,7 @@ static void assert_split(float value, float expected, int terms) {
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
 }
 
-static void check_split(Shape s, uint64_t seed) {
+WALK_TEST(test_split, for_all_shapes, check_split, Shape s, uint64_t seed) {
   const size_t count = x_count(s);
   const Values x = signed_values(count, seed);
   const float *expected = fetch_floats(x.d, count);
@@ -100,9 +100,7 @@ static void check_split(Shape s, uint64_t seed) {
   }
 }
 
-WALK_TEST(test_split, for_all_shapes, check_split)
-
-static void check_pixel_planes(Shape s, uint64_t seed) {
+WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes, Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
   const Planes p = input_planes(&batch, (Values){0}, true, 1, s);
   const size_t pitch = planes_pitch(s.in);
@@ -114,8 +112,6 @@ static void check_pixel_planes(Shape s, uint64_t seed) {
         fail_msg("rows %d, in %d: the pixel of row %d, column %d", s.rows, s.in, r, c);
   }
 }
-
-WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes)
 
 /* Every largest value but zero is from 2^11 to 2^12 when it is scaled, or as near as scales go; a
    gradient's as if the logits' largest were the bound. */
@@ -210,7 +206,7 @@ static void for_all_wide_shapes(CheckShape *check_shape) {
 
 /* ---- forward and backward ------------------------------------------------------------------- */
 
-static void check_forward(Shape s, uint64_t seed) {
+WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t seed) {
   const bool relu = seed / 1000 % 2;
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -238,9 +234,7 @@ static void check_forward(Shape s, uint64_t seed) {
   }
 }
 
-WALK_TEST(test_forward, for_all_wide_shapes, check_forward)
-
-static void check_backward(Shape s, uint64_t seed) {
+WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t seed) {
   const size_t count = x_count(s);
   const Values dz = random_values(z_count(s), seed);
   const Values w = random_values(w_count(s), seed + 1);
@@ -259,8 +253,6 @@ static void check_backward(Shape s, uint64_t seed) {
     }
   }
 }
-
-WALK_TEST(test_backward, for_all_wide_shapes, check_backward)
 
 /* ---- the last layer ------------------------------------------------------------------------- */
 
@@ -300,20 +292,13 @@ typedef struct {
   WideUpdate update;
 } WideLayer;
 
-/* Parameters to update; those of the same seed are the same. */
-static void give_parameters(WideLayer *l, uint64_t seed) {
-  const Shape s = l->layer.shape;
-  l->layer.p = random_parameters(s, seed);
-  l->update.w = make_planes(l->terms, s.out, s.in, 4);
-  l->update.at = update_of(&l->layer);
-}
-
-static WideLayer make_wide_layer(const Batch *batch, Shape s, int terms, bool pixels,
-                                 uint64_t seed) {
-  WideLayer l = {.layer = make_layer(batch, s, pixels, seed), .terms = terms};
-  l.update.x = input_planes(batch, l.layer.x, pixels, terms, s);
-  l.update.dz = planes_of(l.layer.dz, terms, s.rows, s.out);
-  give_parameters(&l, seed + 2);
+static WideLayer make_wide_layer(const Batch *batch, Layer layer, int terms) {
+  const Shape s = layer.shape;
+  WideLayer l = {.layer = layer, .terms = terms};
+  l.update.x = input_planes(batch, layer.x, layer.pixels, terms, s);
+  l.update.dz = planes_of(layer.dz, terms, s.rows, s.out);
+  l.update.w = make_planes(terms, s.out, s.in, 4);
+  l.update.at = update_of(&l.layer);
   return l;
 }
 
@@ -325,26 +310,25 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-static void check_update(Shape s, uint64_t seed) {
+WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
   EACH_TERMS() {
-    WideLayer l = make_wide_layer(&batch, s, terms, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
+    Layer layer = make_layer(&batch, s, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
     EACH_WAY(ways_of(s)) {
-      give_parameters(&l, seed + 3);
+      layer.p = random_parameters(s, seed + 3);
+      const WideLayer l = make_wide_layer(&batch, layer, terms);
       LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
       assert_wide_layer_updated(&l, rule);
     }
   }
 }
 
-WALK_TEST(test_update, for_all_wide_shapes, check_update)
-
 /* The gradient alone is what the update took; nothing else is written. */
-static void check_stored_gradient(Shape s, uint64_t seed) {
+WALK_TEST(test_stored_gradient, for_wide_shapes, check_stored_gradient, Shape s, uint64_t seed) {
   const Batch batch = short_batch(s, seed);
   EACH_TERMS() {
-    WideLayer l = make_wide_layer(&batch, s, terms, terms == 1, seed + 2);
+    WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, terms == 1, seed + 2), terms);
     EACH_WAY(ways_of(s)) {
       l.update.at = gradient_of(&l.layer);
       LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
@@ -356,25 +340,22 @@ static void check_stored_gradient(Shape s, uint64_t seed) {
   }
 }
 
-WALK_TEST(test_stored_gradient, for_wide_shapes, check_stored_gradient)
-
-static void check_many_layers(const Batch *batch, const Shape shapes[MAX_UPDATES]) {
-  WideLayer layers[MAX_UPDATES];
+WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, const Batch *batch,
+          const Layer *layers) {
+  WideLayer wide[MAX_UPDATES];
   WideUpdate updates[MAX_UPDATES];
   needs_wide();
-  for (int n = 0; n < MAX_UPDATES; n++)
-    layers[n] = make_wide_layer(batch, shapes[n], 2, n == 0, 100 * (uint64_t)n);
   EACH_WAY(WAYS) {
     for (int n = 0; n < MAX_UPDATES; n++) {
-      give_parameters(&layers[n], 100 * (uint64_t)n + 1);
-      updates[n] = layers[n].update;
+      Layer layer = layers[n];
+      layer.p = random_parameters(layer.shape, 100 * (uint64_t)n + 1);
+      wide[n] = make_wide_layer(batch, layer, 2);
+      updates[n] = wide[n].update;
     }
     LAUNCH(wide_updates, batch->view, rules[2], updates, MAX_UPDATES);
-    for (int n = 0; n < MAX_UPDATES; n++) assert_wide_layer_updated(&layers[n], rules[2]);
+    foreach (layer, wide) assert_wide_layer_updated(layer, rules[2]);
   }
 }
-
-WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers)
 
 /* Weights that nobody multiplies have no planes. */
 KERNEL_TEST(test_update_without_planes) {
@@ -383,7 +364,7 @@ KERNEL_TEST(test_update_without_planes) {
   EACH_WAY(WAYS)
   EACH_TERMS() {
     const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
-    WideLayer l = make_wide_layer(&batch, s, terms, false, 9);
+    WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, false, 9), terms);
     const Planes planes = l.update.w;
     l.update.w.d = NULL;
     LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
@@ -399,7 +380,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   needs_wide();
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
-  const WideLayer l = make_wide_layer(&batch, s, 2, false, 9);
+  const WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, false, 9), 2);
   EACH_WAY(WAYS) LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
   assert_layer_untouched(&l.layer);
   assert_unwritten(l.update.w.d, plane_bytes(l.update.w));

@@ -133,11 +133,13 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void on_gpu_##name(void)
 
-/* A test that is walk(check): see for_all_shapes and for_many_layers. */
-#define WALK_TEST(name, walk, check)                                                               \
+/* A test that is walk(check), see for_all_shapes and for_many_layers, and the check's head. */
+#define WALK_TEST(name, walk, check, ...)                                                          \
+  static void check(__VA_ARGS__);                                                                  \
   KERNEL_TEST(name) {                                                                              \
     walk(check);                                                                                   \
-  }
+  }                                                                                                \
+  static void check(__VA_ARGS__)
 
 /* The launcher queues its kernel, or refuses its arguments. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
@@ -579,18 +581,19 @@ static inline void for_all_shapes(CheckShape *check_shape) {
                &seed);
 }
 
-/* Calls `check`, then finish(), in short and long batches, with the shapes of as many layers as one
-   launch may update, no two alike. */
-static inline void for_many_layers(void (*check)(const Batch *batch,
-                                                 const Shape shapes[MAX_UPDATES])) {
+/* Calls `check`, then finish(), in short and long batches, with as many layers as one launch may
+   update, no two alike. */
+static inline void for_many_layers(void (*check)(const Batch *batch, const Layer *layers)) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};
   for (size_t b = 0; b < LENGTH(batch_rows) - ON_EMULATOR; b++) {
     const int rows = batch_rows[b];
     const Batch batch = make_batch(rows, widths[0], 10, rows, true, 40);
-    Shape shapes[MAX_UPDATES];
-    for (int n = 0; n < MAX_UPDATES; n++) shapes[n] = (Shape){rows, widths[n], widths[n + 1]};
-    check(&batch, shapes);
+    Layer layers[MAX_UPDATES];
+    for (int n = 0; n < MAX_UPDATES; n++)
+      layers[n] =
+          make_layer(&batch, (Shape){rows, widths[n], widths[n + 1]}, n == 0, 100 * (uint64_t)n);
+    check(&batch, layers);
     finish();
   }
 }
