@@ -12,11 +12,10 @@ static const RowShare one = {0}; /* of one rank: all rows */
 /* ---- bookkeeping ---------------------------------------------------------------------------- */
 
 KERNEL_TEST(test_order) {
-  static const uint32_t counts[] = {1, 7, 256, 1000, 60001};
-  for (size_t i = 0; i < LENGTH(counts); i++) {
+  foreach (count, VALUES(uint32_t, 1, 7, 256, 1000, 60001))
     for (int shuffled = 0; shuffled < 2; shuffled++) {
-      const uint32_t rows = counts[i], first = 11;
-      const uint64_t key = random_order_key(5, i);
+      const uint32_t rows = *count, first = 11;
+      const uint64_t key = random_order_key(5, rows);
       uint32_t *d_order = poisoned(rows * sizeof *d_order);
       LAUNCH(order, d_order, first, rows, shuffled, key);
       const uint32_t *order = fetch(d_order, rows * sizeof *order);
@@ -27,10 +26,7 @@ KERNEL_TEST(test_order) {
       }
       finish();
     }
-  }
 }
-
-/* ---- products of pixels --------------------------------------------------------------------- */
 
 /* Every product of a launch is exact: an integer over 255^2, rounded once. Inputs that end within
    16 bytes, a batch below 64 rows, a short last one; what lies behind a row's end is poison. */
@@ -78,22 +74,19 @@ KERNEL_TEST(test_products_of_pixels) {
   check_gram(5, 1, 0, 7);
 }
 
-static void assert_state(const StepState *d_state, StepState expected) {
-  const StepState *state = fetch(d_state, sizeof *state);
-  assert_int_equal(state->position, expected.position);
-  assert_int_equal(state->end, expected.end);
-  assert_true(state->learning_rate == expected.learning_rate);
-  assert_int_equal(state->updates, expected.updates);
-  assert_int_equal(state->dropout_key, expected.dropout_key);
-}
-
 KERNEL_TEST(test_begin_and_advance) {
-  StepState *d_state = poisoned(sizeof *d_state);
-  LAUNCH(begin, d_state, (StepState){12, 60000, 0.25f, 7, 9});
-  assert_state(d_state, (StepState){12, 60000, 0.25f, 7, 9});
-  LAUNCH(advance, d_state, 64);
-  LAUNCH(advance, d_state, 59900);
-  assert_state(d_state, (StepState){12 + 64 + 59900, 60000, 0.25f, 7, 9});
+  StepState *d_state = poisoned(sizeof *d_state), wanted = {12, 60000, 0.25f, 7, 9};
+  LAUNCH(begin, d_state, wanted);
+  foreach (rows, VALUES(uint32_t, 0, 64, 59900)) {
+    if (*rows) LAUNCH(advance, d_state, *rows);
+    wanted.position += *rows;
+    const StepState *state = fetch(d_state, sizeof *state);
+    assert_int_equal(state->position, wanted.position);
+    assert_int_equal(state->end, wanted.end);
+    assert_true(state->learning_rate == wanted.learning_rate);
+    assert_int_equal(state->updates, wanted.updates);
+    assert_int_equal(state->dropout_key, wanted.dropout_key);
+  }
 }
 
 /* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. */
@@ -260,87 +253,61 @@ KERNEL_TEST(test_augment_refuses) {
 
 /* ---- refused -------------------------------------------------------------------------------- */
 
-/* The wrong argument: the batch, a pointer or a size, in so many ways. */
-enum { BATCH, POINTER, SIZE, KINDS };
-static const int ways[KINDS] = {8, 6, 3 * 2};
-static int kind, way;
-
-/* Arguments of launchers, of which one is wrong. */
+/* Arguments of launchers. */
 static BatchView view;
 static RowResults results;
-static float *d;    /* stands for every float array; poisoned, and so it stays */
-static float *p[6]; /* pointers that must not be NULL */
-static int n[3];    /* sizes: 0 and -1 are wrong */
+static float *d; /* stands for every float array; poisoned, and so it stays */
 static const Dropout none;
 
-static void refuse_bookkeeping(void) {
-  uint32_t *d_order = (uint32_t *)d;
-  StepState *d_state = (StepState *)d;
-  ResultSums *d_sums = (ResultSums *)d;
-  REFUSED(order, NULL, 0, 5, 1, 1);
-  REFUSED(order, d_order, 0, 0, 1, 1);
-  REFUSED(begin, NULL, (StepState){.end = 5});
-  REFUSED(begin, d_state, (StepState){.end = 0});
-  REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
-  REFUSED(advance, NULL, 5);
-  REFUSED(sum, NULL, results, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, one);
-  REFUSED(sum, d_sums, results, 6, 5, one);
-}
-
-static void make_batch_wrong(void) {
-  if (way == 0) view.d_pixels = NULL;
-  if (way == 1) view.d_labels = NULL;
-  if (way == 2) view.d_state = NULL;
-  if (way == 3) view.stride = 17;
-  if (way / 2 == 2) view.rows = -(way % 2);
-  if (way / 2 == 3) view.share = way % 2 ? (RowShare){5, 2, 2} : (RowShare){0, 0, 2};
-}
-
-/* Checks that every launcher refuses the wrong argument if it takes it. A row says if it takes the
-   batch, how many of the pointers and sizes it takes, and the call. */
-static void refuse(void) {
+/* Checks that every launcher refuses a wrong argument if it takes it: the batch, a pointer or a
+   size, in so many ways. A row says if it takes the batch, how many of the pointers and sizes it
+   takes, and the call. */
+static void refuse_one_wrong(void) {
+  enum { BATCH, POINTER, SIZE, KINDS };
+  static const int ways[KINDS] = {8, 6, 3 * 2};
+  const BatchView good = view;
+  for (int kind = 0; kind < KINDS; kind++)
+    for (int way = 0; way < ways[kind]; way++) {
+      const int odd = way % 2, of_batch = kind == BATCH ? way : -1;
+      float *p[6]; /* pointers that must not be NULL */
+      int n[3];    /* sizes: 0 and -1 are wrong */
+      for (int i = 0; i < 6; i++) p[i] = kind == POINTER && i == way ? NULL : d;
+      for (int i = 0; i < 3; i++) n[i] = kind == SIZE && i == way / 2 ? -odd : 5;
+      view = good;
+      if (of_batch == 0) view.d_pixels = NULL;
+      if (of_batch == 1) view.d_labels = NULL;
+      if (of_batch == 2) view.d_state = NULL;
+      if (of_batch == 3) view.stride = 17;
+      if (of_batch == 4 || of_batch == 5) view.rows = -odd;
+      if (of_batch == 6) view.share = (RowShare){0, 0, 2};
+      if (of_batch == 7) view.share = (RowShare){5, 2, 2};
 #define TAKES(takes_batch, pointers, sizes, ...)                                                   \
   if (way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[kind])                   \
   REFUSED(__VA_ARGS__)
-  const LayerInput pixels = {NULL, view}, floats = {d, view};
-  const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
-                                {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
-  const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
-  TAKES(1, 1, 1, scale_pixels, view, p[0], n[0], 1.0f / 255, 0);
-  TAKES(1, 1, 1, cross_entropy, view, p[0], n[0], results);
-  TAKES(1, 2, 1, cross_entropy_gradient, view, p[0], p[1], n[0]);
-  TAKES(1, 1, 1, softmax, view, p[0], d, n[0], results);
-  TAKES(0, 2, 2, add_bias, p[0], p[1], n[0], n[1]);
-  TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
-  TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
-  TAKES(0, 2, 0, relu, p[0], p[1], 5);
-  TAKES(0, 2, 0, relu_mask, p[0], p[1], 5);
-  TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
-  TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
-  TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
-  TAKES(1, 3, 0, update, view, rules[1], p[0], p[1], p[2], 5, 5);
-  TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
-  TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
-  TAKES(1, 3, 0, head, view, p[0], p[1], p[2], d, d, d, 5, 5, none, results);
-  TAKES(0, 4, 3, backward, p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3);
-  TAKES(1, 6, 2, updates, view, rules[1], layers, 2, 3, p[5]);
-  TAKES(1, 3, 0, updates, view, rules[1], &stored, 1, 3, d);
+      const LayerInput pixels = {NULL, view}, floats = {d, view};
+      const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
+                                    {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
+      const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
+      TAKES(1, 1, 1, scale_pixels, view, p[0], n[0], 1.0f / 255, 0);
+      TAKES(1, 1, 1, cross_entropy, view, p[0], n[0], results);
+      TAKES(1, 2, 1, cross_entropy_gradient, view, p[0], p[1], n[0]);
+      TAKES(1, 1, 1, softmax, view, p[0], d, n[0], results);
+      TAKES(0, 2, 2, add_bias, p[0], p[1], n[0], n[1]);
+      TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
+      TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
+      TAKES(0, 2, 0, relu, p[0], p[1], 5);
+      TAKES(0, 2, 0, relu_mask, p[0], p[1], 5);
+      TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
+      TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
+      TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
+      TAKES(1, 3, 0, update, view, rules[1], p[0], p[1], p[2], 5, 5);
+      TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
+      TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
+      TAKES(1, 3, 0, head, view, p[0], p[1], p[2], d, d, d, 5, 5, none, results);
+      TAKES(0, 4, 3, backward, p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3);
+      TAKES(1, 6, 2, updates, view, rules[1], layers, 2, 3, p[5]);
+      TAKES(1, 3, 0, updates, view, rules[1], &stored, 1, 3, d);
 #undef TAKES
-}
-
-static void refuse_everything_wrong(void) {
-  const BatchView good = view;
-  for (kind = 0; kind < KINDS; kind++)
-    for (way = 0; way < ways[kind]; way++) {
-      view = good;
-      for (int i = 0; i < 6; i++) p[i] = d;
-      for (int i = 0; i < 3; i++) n[i] = 5;
-      if (kind == BATCH) make_batch_wrong();
-      if (kind == POINTER) p[way] = NULL;
-      if (kind == SIZE) n[way / 2] = -(way % 2);
-      refuse();
     }
   view = good;
 }
@@ -414,9 +381,21 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   d = poisoned_floats(COUNT);
   view = batch.view;
   results = poisoned_results(&batch);
-  refuse_bookkeeping();
-  refuse_everything_wrong();
+  refuse_one_wrong();
   refuse_epochs();
+  uint32_t *d_order = (uint32_t *)d;
+  StepState *d_state = (StepState *)d;
+  ResultSums *d_sums = (ResultSums *)d;
+  REFUSED(order, NULL, 0, 5, 1, 1);
+  REFUSED(order, d_order, 0, 0, 1, 1);
+  REFUSED(begin, NULL, (StepState){.end = 5});
+  REFUSED(begin, d_state, (StepState){.end = 0});
+  REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
+  REFUSED(advance, NULL, 5);
+  REFUSED(sum, NULL, results, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, one);
+  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, one);
+  REFUSED(sum, d_sums, results, 6, 5, one);
   const LayerInput input = {d, view};
   REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
   REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});

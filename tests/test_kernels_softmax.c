@@ -98,15 +98,6 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-static void assert_log_softmax(const SoftmaxCase *s, const float *p) {
-  for (int r = 0; r < s->batch.view.rows; r++)
-    for (int c = 0; c < s->classes; c++) {
-      const size_t i = cell(r, s->classes, c);
-      assert_within("log_softmax", s, r, c, (double)p[i], s->log_p[i],
-                    log_tolerance(s->log_p[i], s->classes));
-    }
-}
-
 /* A probability's relative error is the absolute one of its logarithm, whose term 4 |log p| is at
    most 4 / e after multiplying by p. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
@@ -190,7 +181,7 @@ static void make_results(const Batch *batch, RowResults results[WAYS]) {
 }
 
 static void check_ways(const SoftmaxCase *s, const float *z) {
-  const size_t count = area(s->batch.view.rows, s->classes);
+  const size_t classes = (size_t)s->classes, count = area(s->batch.view.rows, s->classes);
   const bool head = head_takes(s->classes, s->classes);
   RowResults results[WAYS];
   make_results(&s->batch, results);
@@ -201,7 +192,9 @@ static void check_ways(const SoftmaxCase *s, const float *z) {
   assert_same_arrays(d_again, o.d_p, count * sizeof *p);
   LAUNCH(cross_entropy_gradient, s->batch.view, o.d_p, d_again, s->classes);
   assert_same_arrays(d_again, o.d_dz[UNFUSED], count * sizeof *p);
-  assert_log_softmax(s, p);
+  for (size_t i = 0; i < count; i++)
+    assert_within("log_softmax", s, (int)(i / classes), (int)(i % classes), (double)p[i],
+                  s->log_p[i], log_tolerance(s->log_p[i], s->classes));
   for (int way = 0; way < (head ? WAYS : HEAD); way++) {
     assert_results(names[way], s, results[way], way == UNFUSED ? p : z);
     assert_gradient(names[way], s, o.d_dz[way]);
