@@ -12,7 +12,7 @@ typedef struct {
   uint16_t labels[STAGING_ROWS];
 } Buffer;
 
-typedef enum { CALL_STAGING, CALL_UPLOAD, CALL_USE } Call;
+typedef enum { CALL_STAGING, CALL_UPLOAD, CALL_USE, NO_CALL } Call;
 
 static struct {
   Engine engine;
@@ -90,7 +90,7 @@ static void open_device(uint64_t dataset_rows) {
       .dataset_rows = dataset_rows,
       .staging_rows = STAGING_ROWS,
   };
-  device.good_calls = UINT32_MAX;
+  device.fails = NO_CALL;
 }
 
 /* Looks at the rows, as training does. */
@@ -108,8 +108,6 @@ static bool use_rows(void *unused, uint64_t first_row, uint64_t rows, Error *why
   device.last_use = first_row;
   return true;
 }
-
-/* ---- files ------------------------------------------------------------------------------- */
 
 static unsigned expected_label(uint64_t row) {
   return (unsigned)(row * 7 % 10);
@@ -139,8 +137,6 @@ static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t 
       assert_int_equal(pixels[r * INPUTS + i], expected_pixel(r, i));
   }
 }
-
-/* ---- tests ------------------------------------------------------------------------------- */
 
 /* Up to, just and beyond one buffer and two, and many. */
 static const uint64_t row_counts[] = {1, 7, 8, 9, 16, 17, 56, 163};
@@ -181,73 +177,61 @@ TEST(test_every_row_arrives) {
     }
 }
 
-TEST(test_order_of_calls) {
-  enum { ROWS = 3 * STAGING_ROWS + 1 };
-  open_device(DATASET_ROWS);
-  must_feed(open_rows(ROWS, ""), (LoaderPlan){.use = use_rows}, ROWS);
+/* And calls in turn. */
+TEST(test_feeds_what_remains) {
+  enum { SKIPPED = 5, ROWS = 3 * STAGING_ROWS + 1 };
+  DatasetReader *reader = open_rows(SKIPPED + ROWS, "");
+  Table before = new_table(SKIPPED, INPUTS);
+  assert_true(read_on(reader, &before, SKIPPED));
+  open_device(ROWS);
+  must_feed(reader, (LoaderPlan){.use = use_rows}, ROWS);
+  assert_int_equal(device.labels[0], expected_label(SKIPPED));
   assert_string_equal(device.calls, "0ux1ux0ux1ux0");
 }
 
-TEST(test_feeds_what_remains) {
-  DatasetReader *reader = open_rows(STAGING_ROWS + 5, "");
-  Table before = new_table(5, INPUTS);
-  assert_true(read_on(reader, &before, 5));
-  open_device(STAGING_ROWS);
-  must_feed(reader, (LoaderPlan){0}, STAGING_ROWS);
-  assert_int_equal(device.labels[0], expected_label(5));
-}
-
-/* Feeding fails after `rows` rows with `message`, `calls` made. */
-static void expect_failure(DatasetReader *reader, LoaderPlan plan, uint64_t rows,
-                           const char *message, const char *calls) {
-  uint64_t fed = UINT64_MAX;
-  error.text[0] = '\0';
-  assert_false(loader_feed(&device.engine, reader, &plan, &fed, &error));
-  copy_all();
-  assert_string_equal(error.text, message);
-  assert_int_equal(fed, rows);
-  assert_string_equal(device.calls, calls);
-  dataset_close(reader);
-}
-
-TEST(test_what_does_not_fit) {
-  for (int ring = 0; ring < 2; ring++) {
-    open_device(2 + 2 * STAGING_ROWS);
-    expect_failure(open_rows(2 * STAGING_ROWS, ""), (LoaderPlan){.first_row = 3, .ring = ring},
-                   STAGING_ROWS, "the dataset of 18 rows is too small for the file", "0u1");
-  }
-  open_device(1);
-  expect_failure(open_rows(1, ""), (LoaderPlan){.first_row = 3}, 0,
-                 "the dataset of 1 rows is too small for the file", "0");
-  open_device(DATASET_ROWS);
-  device.engine.config.network.size[0] = INPUTS + 1;
-  expect_failure(open_rows(1, ""), (LoaderPlan){0}, 0,
-                 "the file has 5 pixels a row, but the network takes 6 inputs", "");
-}
-
-/* A row of the file, or a call of the engine. */
-TEST(test_reader_or_engine_fails) {
+/* What does not fit, a row of the file, or a call of the engine. */
+TEST(test_failures) {
+#define NO_PIXEL ", column 2: 'x' is not an integer from 0 to 255"
+#define TOO_NARROW "the file has 5 pixels a row, but the network takes 6 inputs"
+#define TOO_SMALL(rows) "the dataset of " rows " rows is too small for the file"
   static const struct {
-    Call call;
+    uint64_t dataset_rows, first_row;
+    bool ring;
+    uint64_t file_rows;
+    const char *after; /* those rows */
+    Call fails;
     unsigned good_calls;
-    uint64_t rows;
+    uint64_t rows; /* that are fed */
     const char *message, *calls;
+    int inputs; /* of the network */
   } cases[] = {
-      {CALL_STAGING, 0, 0, "call 0 failed", "0"}, {CALL_STAGING, 2, 16, "call 0 failed", "0ux1ux0"},
-      {CALL_UPLOAD, 0, 0, "call 1 failed", "0u"}, {CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u"},
-      {CALL_USE, 0, 8, "call 2 failed", "0ux"},   {CALL_USE, 2, 24, "call 2 failed", "0ux1ux0ux"},
+      {18, 3, false, 16, "", NO_CALL, 0, 8, TOO_SMALL("18"), "0ux1", 5},
+      {18, 3, true, 16, "", NO_CALL, 0, 8, TOO_SMALL("18"), "0ux1", 5},
+      {1, 3, false, 1, "", NO_CALL, 0, 0, TOO_SMALL("1"), "0", 5},
+      {400, 0, false, 1, "", NO_CALL, 0, 0, TOO_NARROW, "", 6},
+      {400, 0, false, 40, "", CALL_STAGING, 0, 0, "call 0 failed", "0", 5},
+      {400, 0, false, 40, "", CALL_STAGING, 2, 16, "call 0 failed", "0ux1ux0", 5},
+      {400, 0, false, 40, "", CALL_UPLOAD, 0, 0, "call 1 failed", "0u", 5},
+      {400, 0, false, 40, "", CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u", 5},
+      {400, 0, false, 40, "", CALL_USE, 0, 8, "call 2 failed", "0ux", 5},
+      {400, 0, false, 40, "", CALL_USE, 2, 24, "call 2 failed", "0ux1ux0ux", 5},
+      {400, 0, false, 21, "1,x\n", NO_CALL, 0, 16, "x.csv, line 22" NO_PIXEL, "0ux1ux0", 5},
+      {400, 0, false, 0, "1,x,3,4,5,6\n", NO_CALL, 0, 0, "x.csv, line 1" NO_PIXEL, "0", 5},
   };
-  const LoaderPlan plan = {.use = use_rows};
-  foreach (row, cases) {
-    open_device(DATASET_ROWS);
-    device.fails = row->call;
-    device.good_calls = row->good_calls;
-    expect_failure(open_rows(40, ""), plan, row->rows, row->message, row->calls);
+  foreach (c, cases) {
+    uint64_t fed = UINT64_MAX;
+    open_device(c->dataset_rows);
+    device.engine.config.network.size[0] = c->inputs;
+    device.fails = c->fails;
+    device.good_calls = c->good_calls;
+    const LoaderPlan plan = {.first_row = c->first_row, .ring = c->ring, .use = use_rows};
+    DatasetReader *reader = open_rows(c->file_rows, c->after);
+    error.text[0] = '\0';
+    assert_false(loader_feed(&device.engine, reader, &plan, &fed, &error));
+    copy_all();
+    assert_string_equal(error.text, c->message);
+    assert_int_equal(fed, c->rows);
+    assert_string_equal(device.calls, c->calls);
+    dataset_close(reader);
   }
-  open_device(DATASET_ROWS);
-  expect_failure(open_rows(21, "1,x\n"), plan, 16,
-                 "x.csv, line 22, column 2: 'x' is not an integer from 0 to 255", "0ux1ux0");
-  open_device(DATASET_ROWS);
-  expect_failure(open_rows(0, "1,x,3,4,5,6\n"), (LoaderPlan){0}, 0,
-                 "x.csv, line 1, column 2: 'x' is not an integer from 0 to 255", "0");
 }
