@@ -2,10 +2,6 @@
    nothing; and the planes of fp16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
-static void needs_wide(void) {
-  if (!wide_by()) skip();
-}
-
 TESTS_WITH(kernels_open, kernels_close);
 
 /* The ways to multiply: as a run would, and by mma.sync in tiles of each size. */
@@ -26,8 +22,6 @@ static bool choose_way(int way, int ways) {
 
 #define EACH_TERMS() for (int terms = 1; terms <= 2; terms++)
 #define EACH_WAY(ways) for (int way = 0; choose_way(way, ways); way++)
-
-/* ---- planes --------------------------------------------------------------------------------- */
 
 /* Returns the largest magnitude, 1 if all are 0. */
 static double largest_of(const double *values, size_t count) {
@@ -161,7 +155,7 @@ KERNEL_TEST(test_far_apart) {
   } cases[] = {{1e4, 1, 1}, {1, 1e3, 1}, {1, 1, 1e-12}};
   const Shape s = {65, 300, 40};
   const size_t in = (size_t)s.in, out = (size_t)s.out, count = z_count(s);
-  needs_wide();
+  if (!wide_by()) skip();
   foreach (c, cases) {
     double *x = signed_values(x_count(s), 1).host, *w = random_values(w_count(s), 2).host;
     double *expected = host_doubles(count);
@@ -182,8 +176,6 @@ KERNEL_TEST(test_far_apart) {
   }
 }
 
-/* ---- shapes --------------------------------------------------------------------------------- */
-
 /* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, sums long enough to be
    split, and so short that the ring has room for those of several tiles. */
 static const Shape wide_shapes[] = {
@@ -194,17 +186,15 @@ static const Shape wide_shapes[] = {
 
 static void for_wide_shapes(CheckShape *check_shape) {
   uint64_t seed = 100000;
-  needs_wide();
+  if (!wide_by()) skip();
   for_shapes(wide_shapes, ON_EMULATOR ? 1 : quick() ? 3 : LENGTH(wide_shapes), check_shape, &seed);
 }
 
 static void for_all_wide_shapes(CheckShape *check_shape) {
-  needs_wide();
+  if (!wide_by()) skip();
   for_all_shapes(check_shape);
   for_wide_shapes(check_shape);
 }
-
-/* ---- forward and backward ------------------------------------------------------------------- */
 
 WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t seed) {
   const bool relu = seed / 1000 % 2;
@@ -254,8 +244,6 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   }
 }
 
-/* ---- the last layer ------------------------------------------------------------------------- */
-
 /* The planes hold what launch_head leaves as floats; the results are the same bits. */
 static void check_head(Shape s, int terms, uint64_t seed) {
   const size_t zs = z_count(s), xs = x_count(s);
@@ -283,8 +271,6 @@ KERNEL_TEST(test_head) {
       finish();
     }
 }
-
-/* ---- updates -------------------------------------------------------------------------------- */
 
 typedef struct {
   Layer layer;
@@ -344,7 +330,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
           const Layer *layers) {
   WideLayer wide[MAX_UPDATES];
   WideUpdate updates[MAX_UPDATES];
-  needs_wide();
+  if (!wide_by()) skip();
   EACH_WAY(WAYS) {
     for (int n = 0; n < MAX_UPDATES; n++) {
       Layer layer = layers[n];
@@ -359,7 +345,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
 
 /* Weights that nobody multiplies have no planes. */
 KERNEL_TEST(test_update_without_planes) {
-  needs_wide();
+  if (!wide_by()) skip();
   const Shape s = {130, 500, 10};
   EACH_WAY(WAYS)
   EACH_TERMS() {
@@ -377,7 +363,7 @@ KERNEL_TEST(test_update_without_planes) {
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {
-  needs_wide();
+  if (!wide_by()) skip();
   const Shape s = {64, 50, 33};
   const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
   const WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, false, 9), 2);
@@ -386,31 +372,15 @@ KERNEL_TEST(test_no_step_updates_nothing) {
   assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
 }
 
-/* ---- the same bits, and refusals ------------------------------------------------------------ */
-
 /* A split sum is added in one order, whichever split is ready last. */
 KERNEL_TEST(test_same_bits) {
-  needs_wide();
-  const Shape s = {100, ON_EMULATOR ? 1024 : 4096, 70};
-  const size_t count = z_count(s);
-  const Values x = random_values(x_count(s), 1);
-  const Values w = random_values(w_count(s), 2), b = signed_values((size_t)s.out, 3);
-  const Planes px = planes_of(x, 2, s.rows, s.in), pw = planes_of(w, 2, s.out, s.in);
-  const Planes y = make_planes(2, s.rows, s.out, 4096);
-  EACH_WAY(WAYS) {
-    float *first = NULL;
-    for (int run = 0; run < (ON_EMULATOR ? 2 : 20); run++) {
-      float *d_y = poisoned_floats(count);
-      LAUNCH(wide_forward, px, pw, b.d, y, d_y, 0);
-      float *out = fetch_floats(d_y, count);
-      if (!first) first = out;
-      assert_memory_equal(out, first, count * sizeof *out);
-    }
-  }
+  if (!wide_by()) skip();
+  for (int run = 0; run < (ON_EMULATOR ? 1 : 10); run++)
+    assert_same_bits_twice(check_forward, (Shape){100, ON_EMULATOR ? 1024 : 4096, 70}, 20);
 }
 
 KERNEL_TEST(test_refused) {
-  needs_wide();
+  if (!wide_by()) skip();
   const Planes x = make_planes(2, 8, 16, 1), w = make_planes(2, 24, 16, 1);
   const Planes y = make_planes(2, 8, 24, 1), other = make_planes(1, 8, 16, 1);
   float *d_b = poisoned_floats(24);
