@@ -34,8 +34,6 @@ static int at(const uint8_t *pixels, int side, double x, double y) {
   return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[(int)y * side + (int)x];
 }
 
-/* ---- maps that are given --------------------------------------------------------------------- */
-
 /* Pixel (x, y) of the copy: the place (u, v) it comes from, between four pixels. */
 static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, int y) {
   const double centre = (side - 1) / 2.0, right = x - centre - (double)m->shift.x,
@@ -125,8 +123,6 @@ TEST(test_side) {
   static const int counts[][2] = {{1, 1}, {784, 28}, {4096, 64}, {783, 0}, {2, 0}};
   foreach (count, counts) assert_int_equal(augment_side((*count)[0]), (*count)[1]);
 }
-
-/* ---- what is drawn --------------------------------------------------------------------------- */
 
 static AugmentStrengths only(int kind, float strength) {
   AugmentStrengths strengths = {0};

@@ -21,8 +21,6 @@ static EngineConfig usual_config(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, whole_batches(c, c->rows));
 }
 
-/* ---- the same bits ----------------------------------------------------------------------- */
-
 ENGINE_TEST(threads_and_runs_do_not_matter) {
   static const int threads[] = {1, 2, 3, 7, 40};
   const Case c = {"threads", 196, {90, 33}, 2, 10, 64, 330, USUAL(0), 1};
@@ -61,8 +59,6 @@ ENGINE_TEST(only_pixels_are_uploaded) {
   }
   assert_same_bits(&o[0], &o[1]);
 }
-
-/* ---- the loss ---------------------------------------------------------------------------- */
 
 /* A network without hidden layers whose logits on a white row are given: its loss, whether the row
    is correct, and what a step at rate 1 makes of the weights, less the gradient, softmax - one-hot.
@@ -107,8 +103,6 @@ ENGINE_TEST(losses_of_logits) {
   }
 }
 
-/* ---- numbers at their limits --------------------------------------------------------------- */
-
 /* The loss must not be finite, or the failure would stay hidden. */
 ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
   foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
@@ -118,8 +112,6 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
       assert_true(!isfinite(run(&c, usual_config(&c), &data, 3).sums.loss));
     }
 }
-
-/* ---- what is refused, what is said --------------------------------------------------------- */
 
 static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, USUAL(0), 3};
 

@@ -193,8 +193,6 @@ CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   assert_int_equal(close_with_outcome(engine).sums.rows, ROWS);
 }
 
-/* ---- what CUDA adds ------------------------------------------------------------------------- */
-
 ENGINE_TEST(test_auto_says_which_and_why) {
   needs_gpu();
   for (int i = 0; i < CASES; i++) {

@@ -108,8 +108,6 @@ ENGINE_TEST(test_same_as_reference_on_the_cpu) {
   }
 }
 
-/* ---- the same bits -------------------------------------------------------------------------- */
-
 static void check_same_bits(int level, const Case *c, const Data *data) {
   static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};
   Outcome o[3];
@@ -252,8 +250,6 @@ CONTRACT(test_prediction, tested_levels(), &evaluated) {
   OK(engine->call->predict(engine, of.rows, 0, NULL, &error));
   assert_int_equal(collect(engine).rows, 0);
 }
-
-/* ---- wide layers ---------------------------------------------------------------------------- */
 
 static void needs_wide(void) {
   needs_gpu();

@@ -228,8 +228,6 @@ static const char *run_trial(DrawnLaunch how) {
   return text_close(said);
 }
 
-/* ---- schedules ------------------------------------------------------------------------------ */
-
 static const struct {
   EpochCase of;
   uint32_t schedules;
@@ -271,8 +269,6 @@ TEST(test_schedules) {
     }
   }
 }
-
-/* ---- random cases --------------------------------------------------------------------------- */
 
 static uint64_t seed, counter; /* of the case; how often it drew */
 
@@ -323,8 +319,6 @@ TEST(test_random_cases) {
          (unsigned long long)(schedules * planned), (unsigned long long)planned,
          (unsigned long long)schedules_packets());
 }
-
-/* ---- faults --------------------------------------------------------------------------------- */
 
 /* Three steps of little networks, of one group, with two or four tiles in a matrix block, and with
    eight rows in a row block; and of two groups. */

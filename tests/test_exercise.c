@@ -23,8 +23,6 @@ TEST(shapes_are_small_and_large) {
   }
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
-
 /* Freed at the end of its block. */
 #define PROBLEM __attribute__((cleanup(exercise_free))) ExerciseProblem
 
@@ -106,8 +104,6 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
   assert_memory_equal(score.wrong, as, strlen(as));
   assert_in(score.wrong, "; as it was measured");
 }
-
-/* ---- points --------------------------------------------------------------------------------- */
 
 /* What is handed out is right, and fast where a function has little to do: it earns nothing. */
 TEST(points_are_for_what_was_fused) {

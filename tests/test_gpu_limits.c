@@ -130,8 +130,6 @@ TEST(test_table_is_sane) {
   }
 }
 
-/* ---- what auto takes ------------------------------------------------------------------------ */
-
 typedef struct {
   const char *name;
   int sizes[5], layers, batch;

@@ -185,8 +185,6 @@ KERNEL_TEST(test_relu_and_mask) {
   }
 }
 
-/* ---- augmentation --------------------------------------------------------------------------- */
-
 static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, int side,
                           AugmentStrengths strengths) {
   uint8_t *d_to = poisoned(rows * stride);
@@ -250,8 +248,6 @@ KERNEL_TEST(test_augment_refuses) {
   assert_unwritten(d, 2 * 784);
   CUDA_OK(cudaGetLastError());
 }
-
-/* ---- refused -------------------------------------------------------------------------------- */
 
 /* Arguments of launchers. */
 static BatchView view;

@@ -5,8 +5,6 @@
 
 #include <cublas_v2.h>
 
-/* ---- cuBLAS --------------------------------------------------------------------------------- */
-
 static cublasHandle_t cublas;
 
 static int open_library(void **state) {
@@ -48,8 +46,6 @@ static void assert_gemm(const char *what, Shape s, const float *d_out, const dou
   assert_near(what, s, d_out, expected, count, limit);
   if (library) assert_near("the same by cuBLAS", s, d_out, library, count, 2 * limit);
 }
-
-/* ---- gemms ---------------------------------------------------------------------------------- */
 
 /* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
    and of pixels of stored rows, some beyond the end. */

@@ -2,8 +2,6 @@
    the float64 reference: for logits that overflow, vanish and tie. */
 #include "support/kernel_tests.h"
 
-/* ---- logits --------------------------------------------------------------------------------- */
-
 /* A logit is scale u + offset, where u is uniform in [-1, 1): of a class in turn, or of two that
    tie, by `peak`, of the others by `usual`. */
 typedef struct {

@@ -5,8 +5,6 @@
 
 enum { INPUTS = 5, STRIDE = 16, STAGING_ROWS = 8, DATASET_ROWS = 400, POISON = 0xa5 };
 
-/* ---- the pretended device ---------------------------------------------------------------- */
-
 typedef struct {
   uint8_t pixels[STAGING_ROWS * STRIDE];
   uint16_t labels[STAGING_ROWS];

@@ -21,8 +21,6 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* ---- counting ----------------------------------------------------------------------------- */
-
 TEST(test_same_as_reference) {
   enum { ROWS = 500, CLASSES = 7 };
   static double logits[ROWS][CLASSES], loss[ROWS], expected[ROWS][CLASSES];
@@ -72,8 +70,6 @@ TEST(test_extreme_logits) {
   metrics_add(&scores, logits, 1);
   assert_true(scores.loss == (double)1e30f - (double)-1e30f);
 }
-
-/* ---- printing ----------------------------------------------------------------------------- */
 
 static const char *print(const Metrics *scores) {
   FILE *file = text_open();

@@ -3,8 +3,6 @@
 #include "base/random.h"
 #include "support/test.h"
 
-/* ---- network --------------------------------------------------------------------------- */
-
 TEST(tensors_are_aligned_and_apart) {
   Network network;
   const int hidden[] = {1, 63, 33, 7, 16384, 2, 5};

@@ -59,8 +59,6 @@ TEST(update) {
   NEAR(w, 1 - 0.5 * 3.55, -2 - 0.5 * 2.4);
 }
 
-/* ---- the loss ---------------------------------------------------------------------------- */
-
 /* Two updates of a weight of 1 by gradients 0.5 and -0.25 at a rate of 0.1. Adam's first step is
    the rate whatever the gradient; in its second m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
 TEST(optimizers_by_hand) {
@@ -234,8 +232,6 @@ TEST(evaluation) {
   assert_int_equal(sums.correct, expected.correct);
   assert_int_equal(sums.rows, 8);
 }
-
-/* ---- what tests share -------------------------------------------------------------------- */
 
 TEST(fills) {
   enum { COUNT = 10000 };

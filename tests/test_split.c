@@ -92,8 +92,6 @@ TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
     }
 }
 
-/* ---- rows of ranks -------------------------------------------------------------------------- */
-
 /* Every row is one rank's, that of its position in the order of its window. */
 TEST(ranks_have_rows_of_their_own) {
   enum { RANKS = 4 };
