@@ -22,29 +22,20 @@ static int close_library(void **state) {
 
 TESTS_WITH(open_library, close_library);
 
-/* C (m, n) of row-major matrices as cuBLAS computes it in true float32, in float64; NULL when
-   quick. Each operand comes with the length of its rows. cuBLAS is column-major: it is given
-   C^T = op(B)^T op(A)^T, where ^T costs nothing. */
-static double *library_gemm(cublasOperation_t left_operation, const float *d_left, int left_columns,
-                            cublasOperation_t right_operation, const float *d_right,
-                            int right_columns, int m, int n, int depth) {
-  if (quick()) return NULL;
+/* Checks the reference: C (m, n) of row-major matrices by cuBLAS in true float32, unless quick.
+   Each operand comes with the length of its rows. cuBLAS is column-major: it is given C^T = op(B)^T
+   op(A)^T, where ^T costs nothing. */
+static void assert_library(Shape s, cublasOperation_t left_operation, const float *d_left,
+                           int left_columns, cublasOperation_t right_operation,
+                           const float *d_right, int right_columns, int m, int n, int depth,
+                           const double *expected) {
+  if (quick()) return;
   const float one = 1, zero = 0;
   float *d_c = poisoned_floats(area(m, n));
   assert_int_equal(cublasSgemm(cublas, right_operation, left_operation, n, m, depth, &one, d_right,
                                right_columns, d_left, left_columns, &zero, d_c, n),
                    CUBLAS_STATUS_SUCCESS);
-  double *c = host_doubles(area(m, n));
-  reference_to_double(fetch_floats(d_c, area(m, n)), area(m, n), c);
-  return c;
-}
-
-/* Checks a gemm as assert_near does, and against what cuBLAS makes of it (NULL when quick), which
-   may be off as much. */
-static void assert_gemm(const char *what, Shape s, const float *d_out, const double *expected,
-                        const double *library, size_t count, double limit) {
-  assert_near(what, s, d_out, expected, count, limit);
-  if (library) assert_near("the same by cuBLAS", s, d_out, library, count, 2 * limit);
+  assert_near("cuBLAS", s, d_c, expected, area(m, n), 2 * bound(depth, GEMM_ROUNDING));
 }
 
 /* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
@@ -53,19 +44,18 @@ WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
-    const double *library =
-        library_gemm(CUBLAS_OP_N, f.x.d, s.in, CUBLAS_OP_T, f.w.d, s.in, s.rows, s.out, s.in);
+    assert_library(s, CUBLAS_OP_N, f.x.d, s.in, CUBLAS_OP_T, f.w.d, s.in, s.rows, s.out, s.in, f.z);
     if (!pixels) {
       float *d_z = poisoned_floats(count);
       LAUNCH(gemm, f.x.d, f.w.d, d_z, s.rows, s.in, s.out);
-      assert_gemm("gemm", s, d_z, f.z, library, count, bound(s.in, GEMM_ROUNDING));
+      assert_near("gemm", s, d_z, f.z, count, bound(s.in, GEMM_ROUNDING));
     }
     for (int way = 0; way < 4; way++) {
       const int relu = way % 2, terms = 2 + way / 2;
       float *d_y = poisoned_floats(count);
       LAUNCH(forward, f.input, f.w.d, f.b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms);
-      assert_gemm(pixels ? "forward of pixels" : "forward", s, d_y,
-                  add_bias(f.z, f.b.host, s, relu), add_bias(library, f.b.host, s, relu), count,
+      assert_near(pixels ? "forward of pixels" : "forward", s, d_y,
+                  add_bias(f.z, f.b.host, s, relu), count,
                   split_bound(bf16_split(terms), s.in, f.roundings));
     }
   }
@@ -77,18 +67,16 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
   const Values w = random_values(w_count(s), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
-  double *library =
-      library_gemm(CUBLAS_OP_N, dz.d, s.out, CUBLAS_OP_N, w.d, s.in, s.rows, s.in, s.out);
+  assert_library(s, CUBLAS_OP_N, dz.d, s.out, CUBLAS_OP_N, w.d, s.in, s.rows, s.in, s.out, dx);
   float *d_dx = poisoned_floats(count);
   LAUNCH(backward_gemm, dz.d, w.d, d_dx, s.rows, s.in, s.out);
-  assert_gemm("backward_gemm", s, d_dx, dx, library, count, bound(s.out, GEMM_ROUNDING));
+  assert_near("backward_gemm", s, d_dx, dx, count, bound(s.out, GEMM_ROUNDING));
 
   reference_relu_mask(a.host, count, dx);
-  if (library) reference_relu_mask(a.host, count, library);
   for (int terms = 2; terms <= 3; terms++) {
     float *d_masked = poisoned_floats(count);
     LAUNCH(backward, dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, terms);
-    assert_gemm("backward", s, d_masked, dx, library, count,
+    assert_near("backward", s, d_masked, dx, count,
                 split_bound(bf16_split(terms), s.out, GEMM_ROUNDING));
   }
 }
@@ -97,25 +85,20 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
 
 WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
-  const size_t weights = w_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Batch batch = short_batch(s, seed);
     Layer l = make_layer(&batch, s, pixels, seed + 2);
-    const double *library =
-        library_gemm(CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows);
+    assert_library(s, CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows,
+                   l.dw);
     const LayerUpdate unfused = gradient_of(&l);
     LAUNCH(weight_gradient, l.dz.d, l.x.d, unfused.d_gw, s.rows, s.in, s.out);
     LAUNCH(bias_gradient, l.dz.d, unfused.d_gb, s.rows, s.out);
-    const double limit = bound(s.rows, GEMM_ROUNDING);
-    assert_layer_gradient("weight_gradient", &l, &unfused, limit);
-    if (library)
-      assert_near("weight_gradient, cuBLAS", s, unfused.d_gw, library, weights, 2 * limit);
-
+    assert_layer_gradient("weight_gradient", &l, &unfused, bound(s.rows, GEMM_ROUNDING));
     for (int terms = 2; terms <= 3; terms++) {
       l.p = random_parameters(s, seed + 4);
       LayerUpdate update = update_of(&l);
       LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
-      assert_layer_updated("updates", &l, rule, bf16_split(terms), library);
+      assert_layer_updated("updates", &l, rule, bf16_split(terms));
       /* the gradient alone, stored; what would be updated by it is missing */
       update = gradient_of(&l);
       LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
@@ -138,8 +121,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const
   LayerUpdate updates[MAX_UPDATES];
   for (int n = 0; n < MAX_UPDATES; n++) updates[n] = update_of(&layers[n]);
   LAUNCH(updates, batch->view, rules[2], updates, MAX_UPDATES, 3, d_work);
-  for (int n = 0; n < MAX_UPDATES; n++)
-    assert_layer_updated("updates", &layers[n], rules[2], 0, NULL);
+  for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated("updates", &layers[n], rules[2], 0);
 }
 
 /* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */

@@ -290,7 +290,7 @@ static WideLayer make_wide_layer(const Batch *batch, Layer layer, int terms) {
 
 static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   const size_t weights = w_count(l->layer.shape);
-  assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms), NULL);
+  assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms));
   const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes are those of new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);

@@ -1,5 +1,5 @@
 /* The ground of the tests of kernels.h: guarded device memory, the same values on host and device,
-   shapes, batches of stored rows, and how far from the float64 reference or cuBLAS a result may be.
+   shapes, batches of stored rows, and how far from the float64 reference a result may be.
 
    Every buffer that a kernel sees, input or output, stands between two guard zones, and all of it
    was poisoned before: every byte 0xFF, which as a float is NaN. So a value that was not written,
@@ -295,9 +295,8 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
   return dx;
 }
 
-/* Returns a new array, z + b in every row, through ReLU if `relu`; NULL if z is. */
+/* Returns a new array, z + b in every row, through ReLU if `relu`. */
 static inline double *add_bias(const double *z, const double *b, Shape s, bool relu) {
-  if (!z) return NULL;
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
   if (relu) reference_relu(y, z_count(s));
@@ -476,19 +475,15 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms.
-   library: the weights' gradient by cuBLAS, or NULL. */
+/* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
-                                        double split, const double *library) {
+                                        double split) {
   const Shape s = l->shape;
   const UpdateRule bias_rule = {rule.momentum, 0};
   const double limit = split_bound(
       split, s.rows, GEMM_ROUNDING + UPDATE_ROUNDINGS + (l->pixels ? PIXEL_ROUNDINGS : 0));
-  const size_t weights = w_count(s);
-  assert_updated(what, s, l->p.w, l->p.vw, l->dw, weights, rule, limit);
+  assert_updated(what, s, l->p.w, l->p.vw, l->dw, w_count(s), rule, limit);
   assert_updated("bias", s, l->p.b, l->p.vb, l->db, (size_t)s.out, bias_rule, limit);
-  if (library)
-    assert_updated("the same by cuBLAS", s, l->p.w, l->p.vw, library, weights, rule, 2 * limit);
 }
 
 static inline void assert_layer_untouched(const Layer *l) {
