@@ -62,27 +62,24 @@ static const GemmKernels *kernels; /* that are tested now */
 
 typedef void Check(Operands *o, const GemmTerms *terms, size_t columns);
 
-static void forward(Operands *o, const GemmTerms *terms, size_t columns) {
-  for (int relu = 0; relu < 2; relu++) {
-    for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
-    kernels->forward(terms, columns, o->start, relu, o->out, ROW);
-    for (size_t m = 0; m < P; m++) {
-      for (size_t n = 0; n < columns; n++) {
-        const double sum = o->sum[m * ROW + n] + (double)o->start[n];
-        close_to(o->out[m * ROW + n], relu && sum < 0 ? 0 : sum);
-      }
-      for (size_t n = columns; n < ROW; n++) assert_true(isnan(o->out[m * ROW + n]));
-    }
-  }
-}
-
-static void backward(Operands *o, const GemmTerms *terms, size_t columns) {
+/* Forwards, without and with ReLU, and backwards. */
+static void products(Operands *o, const GemmTerms *terms, size_t columns) {
+  enum { PLAIN, RELU, BACKWARD, WAYS };
   o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes nothing on */
-  kernels->backward(terms, columns, o->y, o->out, ROW);
-  for (size_t m = 0; m < P; m++) {
-    for (size_t n = 0; n < columns; n++)
-      close_to(o->out[m * ROW + n], o->y[m * ROW + n] > 0 ? o->sum[m * ROW + n] : 0);
-    for (size_t n = columns; n < ROW; n++) assert_true(isnan(o->out[m * ROW + n]));
+  for (int way = PLAIN; way < WAYS; way++) {
+    for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
+    if (way == BACKWARD)
+      kernels->backward(terms, columns, o->y, o->out, ROW);
+    else
+      kernels->forward(terms, columns, o->start, way == RELU, o->out, ROW);
+    for (size_t i = 0; i < P * ROW; i++) {
+      const double sum = o->sum[i] + (way == BACKWARD ? 0 : (double)o->start[i % ROW]);
+      const bool passes = way == PLAIN || (way == RELU ? sum >= 0 : o->y[i] > 0);
+      if (i % ROW >= columns)
+        assert_true(isnan(o->out[i]));
+      else
+        close_to(o->out[i], passes ? sum : 0);
+    }
   }
 }
 
@@ -121,7 +118,7 @@ static Operands operands __attribute__((aligned(64)));
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
 TEST(every_shape_against_reference) {
-  static Check *const checks[] = {forward, backward, update};
+  static Check *const checks[] = {products, update};
   EACH_KERNELS() {
     assert_int_equal(kernels->width % GEMM_ALIGN, 0);
     for (size_t columns = GEMM_ALIGN; columns <= kernels->width; columns += GEMM_ALIGN)

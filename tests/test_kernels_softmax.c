@@ -252,39 +252,36 @@ KERNEL_TEST(test_softmax) {
 
 /* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
    its gradient is the mean over the rows of all. */
-static void check_ranks(int left) {
-  enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
-  const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, left, true);
-  RowResults whole[WAYS], parts[WAYS];
-  make_results(&s.batch, whole);
-  make_results(&s.batch, parts);
-  const Outputs all = run_ways(s.batch.view, s.z.d, CLASSES, whole);
-  assert_gradient("softmax of all ranks", &s, all.d_dz[FUSED]);
-  static const float zeros[MOST * CLASSES];
-  for (size_t r = 0; r < RANKS; r++) {
-    const size_t first = part_start((size_t)s.batch.filled, r, RANKS) * CLASSES;
-    const size_t mine = part_start((size_t)s.batch.filled, r + 1, RANKS) * CLASSES - first;
-    BatchView view = s.batch.view;
-    view.rows = MOST;
-    view.share = (RowShare){ROWS, (uint32_t)r, RANKS};
-    const Outputs o = run_ways(view, s.z.d + first, CLASSES, parts);
-    for (int way = 0; way < WAYS; way++) {
-      const float *part = fetch_floats(o.d_dz[way], MOST * CLASSES);
-      assert_memory_equal(part, fetch_floats(all.d_dz[way], COUNT) + first, mine * sizeof *part);
-      assert_memory_equal(part + mine, zeros, (MOST * CLASSES - mine) * sizeof *part);
-    }
-  }
-  const uint32_t end = s.batch.state.end;
-  for (int way = 0; way < WAYS; way++) {
-    assert_same_arrays(parts[way].d_loss, whole[way].d_loss, end * sizeof(float));
-    assert_same_arrays(parts[way].d_correct, whole[way].d_correct, end);
-  }
-  finish();
-}
-
 KERNEL_TEST(test_ranks_share_a_step) {
-  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0))
-    check_ranks(*left); /* some ranks have none */
+  enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
+  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* some ranks have none */
+    const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, *left, true);
+    RowResults whole[WAYS], parts[WAYS];
+    make_results(&s.batch, whole);
+    make_results(&s.batch, parts);
+    const Outputs all = run_ways(s.batch.view, s.z.d, CLASSES, whole);
+    assert_gradient("softmax of all ranks", &s, all.d_dz[FUSED]);
+    static const float zeros[MOST * CLASSES];
+    for (size_t r = 0; r < RANKS; r++) {
+      const size_t first = part_start((size_t)s.batch.filled, r, RANKS) * CLASSES;
+      const size_t mine = part_start((size_t)s.batch.filled, r + 1, RANKS) * CLASSES - first;
+      BatchView view = s.batch.view;
+      view.rows = MOST;
+      view.share = (RowShare){ROWS, (uint32_t)r, RANKS};
+      const Outputs o = run_ways(view, s.z.d + first, CLASSES, parts);
+      for (int way = 0; way < WAYS; way++) {
+        const float *part = fetch_floats(o.d_dz[way], MOST * CLASSES);
+        assert_memory_equal(part, fetch_floats(all.d_dz[way], COUNT) + first, mine * sizeof *part);
+        assert_memory_equal(part + mine, zeros, (MOST * CLASSES - mine) * sizeof *part);
+      }
+    }
+    const uint32_t end = s.batch.state.end;
+    for (int way = 0; way < WAYS; way++) {
+      assert_same_arrays(parts[way].d_loss, whole[way].d_loss, end * sizeof(float));
+      assert_same_arrays(parts[way].d_correct, whole[way].d_correct, end);
+    }
+    finish();
+  }
 }
 
 /* Both gemms of the last layer, against float64; the one back from the gradients that it found

@@ -44,11 +44,7 @@ static atomic_int broken = -1; /* the kind of what failed */
 static _Thread_local bool counts;
 
 /* The function that stands behind ours: the sanitizer's or the C library's. */
-static void *real(const char *name) {
-  return dlsym(RTLD_NEXT, name);
-}
-
-#define REAL(name) ((__typeof__(&(name)))real(#name))
+#define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
   Dl_info info;

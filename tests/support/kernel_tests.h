@@ -277,15 +277,6 @@ static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t
 /* Rows of a product, for one thread at a time. */
 enum { RUN = 16 };
 
-static inline double *expect_linear(const double *x, const double *w, Shape s) {
-  double *z = host_doubles(z_count(s));
-#pragma omp parallel for schedule(dynamic)
-  for (int r = 0; r < s.rows; r += RUN)
-    reference_linear(x + area(r, s.in), w, NULL, min_int(RUN, s.rows - r), s.in, s.out,
-                     z + area(r, s.out));
-  return z;
-}
-
 static inline double *expect_input_gradient(const double *dz, const double *w, Shape s) {
   double *dx = host_doubles(x_count(s));
 #pragma omp parallel for schedule(dynamic)
@@ -416,7 +407,11 @@ static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
                .b = signed_values((size_t)s.out, seed + 2),
                .roundings = GEMM_ROUNDING + BIAS_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)};
   double *x = pixels ? batch_input(&f.batch, s.in) : random_values(count, seed).host;
-  f.z = expect_linear(x, f.w.host, s);
+  f.z = host_doubles(z_count(s));
+#pragma omp parallel for schedule(dynamic)
+  for (int r = 0; r < s.rows; r += RUN)
+    reference_linear(x + area(r, s.in), f.w.host, NULL, min_int(RUN, s.rows - r), s.in, s.out,
+                     f.z + area(r, s.out));
   f.x = both_sides(x, count);
   f.input = pixels ? (LayerInput){NULL, f.batch.view} : (LayerInput){f.x.d, {.rows = s.rows}};
   return f;
