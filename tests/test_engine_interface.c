@@ -153,8 +153,7 @@ CONTRACT(test_learning_rate_0, tested_levels(), busy_case(level)) {
   Engine *engine = open_loaded(c, level, data);
   Outcome before = outcome_of(engine);
   float *initial = allocate(before.floats, sizeof *initial);
-  const Network n = network_of(c);
-  network_initialise(&n, c->seed, initial);
+  network_initialise(&engine->config.network, c->seed, initial);
   assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
   for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
   TrainRange range = epoch_of(c, 1);

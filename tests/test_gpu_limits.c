@@ -70,31 +70,27 @@ typedef struct {
 
 enum { MOST_CARDS = 64 };
 
-/* The cells of a row of a Markdown table, without blanks and backquotes; false if it is none. */
-static bool read_row(const char *line, Card *card) {
-  int major, minor, kilobytes;
-  const int cells =
-      sscanf(line, "| %63[^|]| %d.%d | %d | %d | %31[^|]| `%31[a-z]` |", card->name, &major, &minor,
-             &card->limits.multiprocessors, &kilobytes, card->state, card->takes);
-  if (cells != 7) return false;
-  card->limits.capability = 10 * major + minor;
-  card->limits.shared_bytes = (size_t)kilobytes << 10;
-  char *texts[] = {card->name, card->state};
-  for (size_t i = 0; i < 2; i++)
-    for (size_t n = strlen(texts[i]); n > 0 && texts[i][n - 1] == ' '; n--) texts[i][n - 1] = '\0';
-  return true;
-}
-
 static Card cards[MOST_CARDS];
 static int card_count;
 
+/* Reads the rows of the Markdown table, their cells without blanks and backquotes. */
 static FIXTURE(read_cards) {
   foreach (variable, variables) set_variable(*variable, NULL);
   FILE *file = fopen("docs/gpus.md", "r");
   char line[512];
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
-  while (fgets(line, sizeof line, file))
-    if (card_count < MOST_CARDS && read_row(line, &cards[card_count])) card_count++;
+  while (card_count < MOST_CARDS && fgets(line, sizeof line, file)) {
+    int major, minor, kilobytes;
+    Card *card = &cards[card_count];
+    if (sscanf(line, "| %63[^|]| %d.%d | %d | %d | %31[^|]| `%31[a-z]` |", card->name, &major,
+               &minor, &card->limits.multiprocessors, &kilobytes, card->state, card->takes) != 7)
+      continue;
+    card->limits.capability = 10 * major + minor;
+    card->limits.shared_bytes = (size_t)kilobytes << 10;
+    foreach (text, VALUES(char *, card->name, card->state))
+      for (size_t n = strlen(*text); n > 0 && (*text)[n - 1] == ' '; n--) (*text)[n - 1] = '\0';
+    card_count++;
+  }
   fclose(file);
   return 0;
 }
@@ -107,27 +103,23 @@ TESTS_WITH(read_cards, NULL);
 TEST(test_table_is_sane) {
   /* shared memory of a block, from the CUDA C++ Programming Guide */
   static const struct {
-    int capability, kilobytes;
+    int capability;
+    size_t kilobytes;
   } guide[] = {{75, 64}, {80, 163}, {86, 99}, {89, 99}, {90, 227}, {100, 227}, {120, 99}};
+  bool found[LENGTH(guide)] = {false};
   assert_in_range(card_count, 15, MOST_CARDS - 1);
-  foreach (of, guide) {
-    bool found = false;
-    EACH_CARD(card) {
-      if (card->limits.capability != of->capability) continue;
-      found = true;
-      if (card->limits.shared_bytes >> 10 != (size_t)of->kilobytes)
-        fail_msg("%s: %zu KB", card->name, card->limits.shared_bytes >> 10);
-    }
-    assert_true(found);
-  }
   EACH_CARD(card) {
-    bool known = false;
-    foreach (of, guide) known |= of->capability == card->limits.capability;
-    if (!known || (strcmp(card->state, "planned for") != 0 && strcmp(card->state, "run on") != 0))
-      fail_msg("%s: '%s'", card->name, card->state);
+    const size_t kilobytes = card->limits.shared_bytes >> 10;
+    size_t g = 0;
+    while (g < LENGTH(guide) - 1 && guide[g].capability != card->limits.capability) g++;
+    if (guide[g].capability != card->limits.capability || guide[g].kilobytes != kilobytes ||
+        (strcmp(card->state, "planned for") != 0 && strcmp(card->state, "run on") != 0))
+      fail_msg("%s: %zu KB, '%s'", card->name, kilobytes, card->state);
+    found[g] = true;
     for (const Card *other = cards; other < card; other++)
       assert_string_not_equal(card->name, other->name);
   }
+  foreach (capability, found) assert_true(*capability);
 }
 
 typedef struct {

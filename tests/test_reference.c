@@ -200,18 +200,16 @@ TEST(training_by_hand) {
       labels[r] = t.labels[row];
     }
     reference_gradient(network, by_hand.parameters, x, labels, rows[s], gradient, &expected);
-    for (size_t i = 0; i < network->floats; i++) {
-      bool weight = false, bias = false;
-      for (int l = 0; l < 2; l++) {
-        const size_t out = (size_t)network->size[l + 1];
-        const size_t weights = out * (size_t)network->size[l];
-        weight |= i >= network->weight[l] && i < network->weight[l] + weights;
-        bias |= i >= network->bias[l] && i < network->bias[l] + out;
+    for (int l = 0; l < 2; l++) {
+      const size_t biases = (size_t)network->size[l + 1];
+      const size_t weights = biases * (size_t)network->size[l];
+      for (size_t i = 0; i < weights + biases; i++) {
+        const bool weight = i < weights;
+        const size_t at = weight ? network->weight[l] + i : network->bias[l] + i - weights;
+        double *v = by_hand.momentum + at, *w = by_hand.parameters + at;
+        *v = 0.5 * *v + gradient[at] + (weight ? 0.125 * *w : 0);
+        *w -= 0.25 * *v;
       }
-      if (!weight && !bias) continue;
-      double *v = by_hand.momentum + i, *w = by_hand.parameters + i;
-      *v = 0.5 * *v + gradient[i] + (weight ? 0.125 * *w : 0);
-      *w -= 0.25 * *v;
     }
   }
   near(t.parameters, by_hand.parameters, 512);

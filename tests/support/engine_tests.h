@@ -114,12 +114,6 @@ static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
 
-static inline Network network_of(const Case *c) {
-  Network network;
-  OK(network_init(&network, c->inputs, c->hidden, c->hidden_count, c->classes, &error));
-  return network;
-}
-
 /* Rows without gaps that can be learned from: a row is brighter where its label says. With `lit` 0
    a sixth of the pixels is not 0, as in MNIST. */
 typedef struct {
@@ -178,15 +172,16 @@ static inline void for_steps(const Case *c, void (*use)(void *context, TrainRang
 
 static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t dataset_rows,
                                      uint64_t staging_rows) {
-  return (EngineConfig){.network = network_of(c),
-                        .training = {.batch = c->batch,
-                                     .seed = c->seed,
-                                     .rule.momentum = c->momentum,
-                                     .rule.weight_decay = c->weight_decay,
-                                     .fusion = fusion,
-                                     .threads = 2},
-                        .dataset_rows = dataset_rows,
-                        .staging_rows = staging_rows};
+  EngineConfig config = {.training = {.batch = c->batch,
+                                      .seed = c->seed,
+                                      .rule.momentum = c->momentum,
+                                      .rule.weight_decay = c->weight_decay,
+                                      .fusion = fusion,
+                                      .threads = 2},
+                         .dataset_rows = dataset_rows,
+                         .staging_rows = staging_rows};
+  OK(network_init(&config.network, c->inputs, c->hidden, c->hidden_count, c->classes, &error));
+  return config;
 }
 
 /* Opens an engine of the level. NULL where a selective level refuses the network, with a reason. */
