@@ -23,17 +23,13 @@ static void assert_at_most(const char *name, const char *who, const char *what, 
    too many or a mean over the wrong count is 1e-3 and more.
 
    Only a ReLU can make more of a rounding: where its input is nearer to 0 than the roundings, one
-   side lets a row's gradient through and the other does not, a flip of that neuron's gradient of
-   that row. Where they cannot be ruled out - a million inputs of ReLUs in 50 steps of 64 rows
-   through 400 neurons - one in twelve runs had a flip, and the worst of 48 was off by 6e-4. What is
-   left of it in the last gradient, which is the momentum of plain SGD, is more: flips forced upon
-   the reference itself, of inputs 1e-6 and 4e-7 from 0, at steps 1 and 22, made 0.038 and 0.013.
+   side lets a row's gradient through and the other does not. Where such flips cannot be ruled out,
+   one in twelve runs had one, and the worst of 48 was off by 6e-4. The last gradient, which is the
+   momentum of plain SGD, keeps more: flips forced upon the reference itself made 0.038 and 0.013.
 
-   On the CPU a flip is within the bounds. Half of an error of the gradient gets into the weights
-   each step, with momentum 0.9 and learning rate 0.05; 50 of them add to a few 1e-6 of the weights.
-   Seen: 2e-7 of the weights, 4e-7 of the momentum. A flip of one of 300 units for one of 16 rows is
-   1 / sqrt(300 x 16) of a gradient, 1e-2; ten times less of the momentum, and some 1e-5 of the
-   weights. */
+   On the CPU a flip is within the bounds: one of 300 units for one of 16 rows is 1e-3 of the
+   momentum and some 1e-5 of the weights. Roundings add up to less: 2e-7 of the weights and 4e-7 of
+   the momentum were seen. */
 static void assert_near(int level, const Case *c, const Outcome *o, const Reference *r) {
   const char *who = levels[level].name;
   const bool cpu = level == CPU, tf32 = !cpu && levels[level].precision == PRECISION_TF32;

@@ -7,8 +7,6 @@
 
 TESTS_WITH(kernels_open, kernels_close);
 
-static const RowShare one = {0}; /* of one rank: all rows */
-
 /* ---- bookkeeping ---------------------------------------------------------------------------- */
 
 KERNEL_TEST(test_order) {
@@ -112,7 +110,7 @@ KERNEL_TEST(test_sum) {
     const RowResults results = {loss.d, d_correct};
     const RowShare share = {29, 1, 3};
     for (int n = 0; n < 2; n++) {
-      LAUNCH(sum, d_sums[n], results, first, end, one);
+      LAUNCH(sum, d_sums[n], results, first, end, (RowShare){0});
       LAUNCH(sum, d_sums[n], results, first, end, share);
     }
     assert_same_arrays(d_sums[0], d_sums[1], sizeof before);
@@ -388,10 +386,10 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   REFUSED(begin, d_state, (StepState){.end = 0});
   REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
   REFUSED(advance, NULL, 5);
-  REFUSED(sum, NULL, results, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, one);
-  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, one);
-  REFUSED(sum, d_sums, results, 6, 5, one);
+  REFUSED(sum, NULL, results, 0, 5, (RowShare){0});
+  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, (RowShare){0});
+  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, (RowShare){0});
+  REFUSED(sum, d_sums, results, 6, 5, (RowShare){0});
   const LayerInput input = {d, view};
   REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
   REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});

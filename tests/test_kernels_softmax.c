@@ -174,15 +174,13 @@ static Outputs run_ways(BatchView view, const float *d_z, int classes,
   return o;
 }
 
-static void make_results(const Batch *batch, RowResults results[WAYS]) {
-  for (int way = 0; way < WAYS; way++) results[way] = poisoned_results(batch);
-}
+#define NEW_RESULTS(batch)                                                                         \
+  { poisoned_results(batch), poisoned_results(batch), poisoned_results(batch) }
 
 static void check_ways(const SoftmaxCase *s, const float *z) {
   const size_t classes = (size_t)s->classes, count = area(s->batch.view.rows, s->classes);
   const bool head = head_takes(s->classes, s->classes);
-  RowResults results[WAYS];
-  make_results(&s->batch, results);
+  const RowResults results[WAYS] = NEW_RESULTS(&s->batch);
   const Outputs o = run_ways(s->batch.view, s->z.d, s->classes, results);
   const float *p = fetch_floats(o.d_p, count);
   float *d_again = poisoned_floats(count); /* the same bits twice */
@@ -210,18 +208,17 @@ static void check_variants(const SoftmaxCase *s, const float *z) {
   const int classes = s->classes;
   const size_t count = area(view.rows, classes);
   float *d_alone = poisoned_floats(count), *d_logits = poisoned_floats(count);
-  RowResults results[WAYS];
-  make_results(&s->batch, results);
-  const RowResults fused = results[FUSED], in_place = results[UNFUSED];
+  const RowResults fused = poisoned_results(&s->batch), in_place = poisoned_results(&s->batch);
+  const RowResults of_head = poisoned_results(&s->batch);
   const RowResults some[] = {{NULL, NULL}, {fused.d_loss, NULL}, {NULL, fused.d_correct}};
   for (int i = 0; i < 3; i++)
     LAUNCH(softmax, view, s->z.d, i == 0 ? d_alone : NULL, classes, some[i]);
   assert_results("softmax, evaluation", s, fused, z);
   assert_gradient("softmax without results", s, d_alone);
   if (head_takes(classes, classes)) {
-    run_head(view, s->z.d, classes, d_logits, NULL, NULL, results[HEAD]);
+    run_head(view, s->z.d, classes, d_logits, NULL, NULL, of_head);
     assert_exact(d_logits, z, count);
-    assert_results("head, evaluation", s, results[HEAD], z);
+    assert_results("head, evaluation", s, of_head, z);
   }
   assert_untouched(s->z, count);
   LAUNCH(softmax, view, s->z.d, s->z.d, classes, in_place);
@@ -256,9 +253,7 @@ KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* some ranks have none */
     const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, *left, true);
-    RowResults whole[WAYS], parts[WAYS];
-    make_results(&s.batch, whole);
-    make_results(&s.batch, parts);
+    const RowResults whole[WAYS] = NEW_RESULTS(&s.batch), parts[WAYS] = NEW_RESULTS(&s.batch);
     const Outputs all = run_ways(s.batch.view, s.z.d, CLASSES, whole);
     assert_gradient("softmax of all ranks", &s, all.d_dz[FUSED]);
     static const float zeros[MOST * CLASSES];

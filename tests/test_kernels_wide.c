@@ -245,29 +245,29 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
 }
 
 /* The planes hold what launch_head leaves as floats; the results are the same bits. */
-static void check_head(Shape s, int terms, uint64_t seed) {
-  const size_t zs = z_count(s), xs = x_count(s);
-  const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
-  const Values x = signed_values(xs, seed), w = random_values(w_count(s), seed + 1);
-  const Values b = signed_values((size_t)s.out, seed + 2);
-  float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
-  const Planes dz = make_planes(terms, s.rows, s.out, 1), dx = make_planes(terms, s.rows, s.in, 1);
-  const RowResults floats = poisoned_results(&batch), planes = poisoned_results(&batch);
-  LAUNCH(head, batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0}, floats);
-  LAUNCH(wide_head, batch.view, x.d, w.d, b.d, dz, dx, planes);
-  assert_same_arrays(planes.d_loss, floats.d_loss, batch.state.end * sizeof(float));
-  const Planes to[] = {make_planes(terms, s.rows, s.out, 1), make_planes(terms, s.rows, s.in, 1)};
-  LAUNCH(split, d_dz, to[0]);
-  LAUNCH(split, d_dx, to[1]);
-  assert_exact(values_of(dz), fetch_floats(values_of(to[0]), zs), zs);
-  assert_exact(values_of(dx), fetch_floats(values_of(to[1]), xs), xs);
-}
-
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
   for (size_t i = 0; i < LENGTH(shapes); i++) EACH_TERMS() {
-      check_head(shapes[i], terms, 50 + i);
+      const Shape s = shapes[i];
+      const uint64_t seed = 50 + i;
+      const size_t zs = z_count(s), xs = x_count(s);
+      const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);
+      const Values x = signed_values(xs, seed), w = random_values(w_count(s), seed + 1);
+      const Values b = signed_values((size_t)s.out, seed + 2);
+      float *d_dz = poisoned_floats(zs), *d_dx = poisoned_floats(xs);
+      const Planes dz = make_planes(terms, s.rows, s.out, 1),
+                   dx = make_planes(terms, s.rows, s.in, 1);
+      const RowResults floats = poisoned_results(&batch), planes = poisoned_results(&batch);
+      LAUNCH(head, batch.view, x.d, w.d, b.d, NULL, d_dz, d_dx, s.in, s.out, (Dropout){0}, floats);
+      LAUNCH(wide_head, batch.view, x.d, w.d, b.d, dz, dx, planes);
+      assert_same_arrays(planes.d_loss, floats.d_loss, batch.state.end * sizeof(float));
+      const Planes to[] = {make_planes(terms, s.rows, s.out, 1),
+                           make_planes(terms, s.rows, s.in, 1)};
+      LAUNCH(split, d_dz, to[0]);
+      LAUNCH(split, d_dx, to[1]);
+      assert_exact(values_of(dz), fetch_floats(values_of(to[0]), zs), zs);
+      assert_exact(values_of(dx), fetch_floats(values_of(to[1]), xs), xs);
       finish();
     }
 }

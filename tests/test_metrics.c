@@ -77,10 +77,6 @@ static const char *print(const Metrics *scores) {
   return text_close(file);
 }
 
-static void assert_prints(const Metrics *scores, const char *expected) {
-  assert_string_equal(print(scores), expected);
-}
-
 /* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
    and class 3 has no rows. */
 TEST(test_matrix) {
@@ -91,25 +87,26 @@ TEST(test_matrix) {
   add(&scores, 1, 3, 1);
   add(&scores, 2, 0, 20);
   scores.loss = 12.34;
-  assert_prints(&scores, "loss 0.1542  accuracy  61.25%  wrong 31 of 80 rows\n"
-                         "\n"
-                         "truth  answer\n"
-                         "         0    1    2    3     rows  precision   recall       F1\n"
-                         "    0   30   10    .    .       40     60.00%   75.00%   66.67%\n"
-                         "    1    .   19    .    1       20     65.52%   95.00%   77.55%\n"
-                         "    2   20    .    .    .       20          -    0.00%    0.00%\n"
-                         "    3    .    .    .    .        0      0.00%        -    0.00%\n");
+  assert_string_equal(print(&scores),
+                      "loss 0.1542  accuracy  61.25%  wrong 31 of 80 rows\n"
+                      "\n"
+                      "truth  answer\n"
+                      "         0    1    2    3     rows  precision   recall       F1\n"
+                      "    0   30   10    .    .       40     60.00%   75.00%   66.67%\n"
+                      "    1    .   19    .    1       20     65.52%   95.00%   77.55%\n"
+                      "    2   20    .    .    .       20          -    0.00%    0.00%\n"
+                      "    3    .    .    .    .        0      0.00%        -    0.00%\n");
   scores.counts[0] = 123456;
   scores.loss = 0;
-  assert_prints(&scores,
-                "loss 0.0000  accuracy  61.25%  wrong 31 of 80 rows\n"
-                "\n"
-                "truth  answer\n"
-                "           0      1      2      3     rows  precision   recall       F1\n"
-                "    0 123456     10      .      .   123466     99.98%   99.99%   99.99%\n"
-                "    1      .     19      .      1       20     65.52%   95.00%   77.55%\n"
-                "    2     20      .      .      .       20          -    0.00%    0.00%\n"
-                "    3      .      .      .      .        0      0.00%        -    0.00%\n");
+  assert_string_equal(print(&scores),
+                      "loss 0.0000  accuracy  61.25%  wrong 31 of 80 rows\n"
+                      "\n"
+                      "truth  answer\n"
+                      "           0      1      2      3     rows  precision   recall       F1\n"
+                      "    0 123456     10      .      .   123466     99.98%   99.99%   99.99%\n"
+                      "    1      .     19      .      1       20     65.52%   95.00%   77.55%\n"
+                      "    2     20      .      .      .       20          -    0.00%    0.00%\n"
+                      "    3      .      .      .      .        0      0.00%        -    0.00%\n");
 }
 
 /* Names end the lines. */
@@ -146,7 +143,7 @@ TEST(test_confusions_of_many_classes) {
   fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
   foreach (c, VALUES(int, 2, 5, 8, 11, 1, 4, 7, 10, 0, 3))
     fprintf(file, "%5d       16        %d\n", *c, 1 + *c % 3);
-  assert_prints(&scores, text_close(file));
+  assert_string_equal(print(&scores), text_close(file));
 }
 
 /* The most classes there can be, and none of them confused. */

@@ -11,8 +11,8 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* One row per level and precision; STEP and EPOCH number two of them. */
-enum { LEVELS = 7, STEP = 2, EPOCH };
+/* One row per level and precision; STEP and EPOCH number two of them, CPU the CPU engine. */
+enum { CPU = -1, STEP = 2, EPOCH, QUICK_LEVELS, LEVELS = 7 };
 typedef struct {
   Fusion fusion;
   Precision precision;
@@ -32,13 +32,9 @@ static const TestedLevel cpu_and_levels[] = {
 };
 static const TestedLevel *const levels = cpu_and_levels + 1;
 
-/* The number of the CPU engine wherever a level is asked for. */
-enum { CPU = -1 };
-
 /* How many of them, the first ones, are tested. Quick: those whose kernels wait for each other; the
    others' are alike or tested by themselves. */
 static inline int tested_levels(void) {
-  enum { QUICK_LEVELS = 4 };
   return quick() ? QUICK_LEVELS : LEVELS;
 }
 
