@@ -124,9 +124,8 @@ ENGINE_TEST(denormals_are_the_callers_own) {
 }
 
 ENGINE_TEST(opening_fails_cleanly) {
-  const Case c = {"bad", 10, {5}, 1, 2, 4, 9, USUAL(0), 0};
   EngineConfig bad[6];
-  for (int i = 0; i < 6; i++) bad[i] = usual_config(&c);
+  for (int i = 0; i < 6; i++) bad[i] = usual_config(&tiny);
   bad[0].training.batch = 0, bad[1].training.threads = 0, bad[2].dataset_rows = 0,
   bad[3].staging_rows = 0;
   bad[4].dataset_rows = UINT64_MAX, bad[5].staging_rows = UINT64_MAX / 2;

@@ -17,11 +17,8 @@ KERNEL_TEST(test_order) {
       uint32_t *d_order = poisoned(rows * sizeof *d_order);
       LAUNCH(order, d_order, first, rows, shuffled, key);
       const uint32_t *order = fetch(d_order, rows * sizeof *order);
-      uint8_t *seen = memset(host(rows), 0, rows);
-      for (uint32_t p = 0; p < rows; p++) {
+      for (uint32_t p = 0; p < rows; p++)
         assert_int_equal(order[p], first + (shuffled ? random_permute(p, rows, key) : p));
-        assert_int_equal(seen[order[p] - first]++, 0);
-      }
       finish();
     }
 }

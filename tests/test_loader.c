@@ -136,10 +136,6 @@ static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t 
   }
 }
 
-/* Up to, just and beyond one buffer and two, and many. */
-static const uint64_t row_counts[] = {1, 7, 8, 9, 16, 17, 56, 163};
-_Static_assert(STAGING_ROWS == 8, "rows of a buffer");
-
 /* Feeds the whole file and closes it; `rows` rows must arrive. */
 static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
   uint64_t fed = 0;
@@ -151,12 +147,13 @@ static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
 
 TESTS_WITH(folder_enter, folder_close);
 
-/* Also if the device does not copy a buffer before the next one is uploaded: one is filled while
-   the other is copied. In a ring two buffers take turns. */
+/* Up to, just and beyond one buffer of 8 and two, and many; also if the device does not copy a
+   buffer before the next one is uploaded: one is filled while the other is copied. In a ring two
+   buffers take turns. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, IS_FED = 0, IS_USED, IS_QUEUED, IN_A_RING };
   for (int how = IS_FED; how <= IN_A_RING; how++)
-    foreach (rows, row_counts) {
+    foreach (rows, VALUES(uint64_t, 1, 7, 8, 9, 16, 17, 56, 163)) {
       const bool ring = how == IN_A_RING;
       const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
       open_device(FIRST + (ring ? 2 * STAGING_ROWS : *rows)); /* not one row too many */

@@ -126,7 +126,8 @@ TEST(unit_is_below_one) {
 }
 
 TEST(permute_is_a_permutation) {
-  foreach (each, VALUES(uint32_t, 1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 1000, 60000, 65536, 65537)) {
+  foreach (each, VALUES(uint32_t, 1, 2, 3, 4, 5, 7, 16, 17, 64, 65, 256, 1000, 60000, 60001, 65536,
+                        65537)) {
     const uint32_t n = *each;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
       const uint64_t key = random_order_key(9, epoch);

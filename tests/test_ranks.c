@@ -10,12 +10,8 @@ enum { MOST_RANKS = 4 };
 
 #define WORKER "worker"
 
-static void check(bool good, const char *what, int line) {
-  if (good) return;
-  fprintf(stderr, "line %d: %s\n", line, what);
-  _exit(3);
-}
-#define CHECK(call) check((call), #call, __LINE__)
+#define CHECK(call)                                                                                \
+  if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
 
 /* Sums are added in the order of ranks: here another order would round otherwise. */
 static float part(int rank, size_t i) {

@@ -210,8 +210,7 @@ LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const 
 LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
          dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
-/* A launch by <<< >>> is two calls: its four arguments are left by one call and fetched by the
- * next. */
+/* A launch by <<< >>> is two calls: one leaves its four arguments, the next fetches them. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }

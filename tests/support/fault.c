@@ -70,19 +70,15 @@ static bool passed_over(const void *caller) {
   return calls >= FEW && calls % MANY != 0;
 }
 
-static void tell(const char *name) {
-  const int file = REAL(open)(told, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (file < 0 || REAL(write)(file, name, strlen(name)) < 0) abort();
-  REAL(close)(file);
-}
-
 static bool fails(Kind kind, const char *name, const void *caller) {
   if (!at || !counts || (cuda_alone && kind != CUDA) || is_openmp(caller)) return false;
   const bool again = more && broken == (int)kind;
   if (!again) {
     if (passed_over(caller) || ++count != at) return false;
     broken = (int)kind;
-    tell(name);
+    const int file = REAL(open)(told, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0 || REAL(write)(file, name, strlen(name)) < 0) abort();
+    REAL(close)(file);
   }
   errno = causes[kind];
   return true;
