@@ -38,33 +38,28 @@ static Outcome end(Engine *engine) {
 /* The data streams through two buffers of the dataset in turn; RESIDENT, each window has a place of
    its own. A window is trained on again and again, until the host is far ahead of the device,
    then evaluated. */
-static Outcome stream(Engine *engine, const Case *c, const Data *data, Pace pace) {
-  const uint64_t window = engine->config.staging_rows;
-  uint64_t turn = 0;
-  for (uint64_t from = 0; from < c->rows; from += window, turn++) {
-    const uint64_t rows = min_size(c->rows - from, window);
-    const uint64_t first_row = pace == RESIDENT ? from : turn % 2 * window;
-    const TrainRange range = {.first_row = first_row,
-                              .rows = rows,
-                              .shuffled = turn > 2,
-                              .key = 5,
-                              .steps = steps_of(c, rows),
-                              .learning_rate = 0.001f};
-    pace_host(engine, pace);
-    send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
-    for (int again = 0; again < (quick() ? 2 : 40); again++) train(engine, range);
-    pace_host(engine, pace);
-    OK(engine_evaluate(engine, first_row, rows, &error));
-  }
-  return end(engine);
-}
-
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
-  for (int pace = 0; pace < PACES; pace++) {
+  for (Pace pace = IN_TURN; pace < PACES; pace++) {
     Engine *engine = open_level(c, level, pace == RESIDENT ? c->rows : 2 * window, window);
-    o[pace] = stream(engine, c, data, (Pace)pace);
+    uint64_t turn = 0;
+    for (uint64_t from = 0; from < c->rows; from += window, turn++) {
+      const uint64_t rows = min_size(c->rows - from, window);
+      const uint64_t first_row = pace == RESIDENT ? from : turn % 2 * window;
+      const TrainRange range = {.first_row = first_row,
+                                .rows = rows,
+                                .shuffled = turn > 2,
+                                .key = 5,
+                                .steps = steps_of(c, rows),
+                                .learning_rate = 0.001f};
+      pace_host(engine, pace);
+      send_rows(engine, (int)(turn % 2), data, from, rows, first_row);
+      for (int again = 0; again < (quick() ? 2 : 40); again++) train(engine, range);
+      pace_host(engine, pace);
+      OK(engine_evaluate(engine, first_row, rows, &error));
+    }
+    o[pace] = end(engine);
     assert_same_outcome(&o[0], &o[pace], level == CPU && pace != WAITING ? 0 : 1e-12);
   }
 }
