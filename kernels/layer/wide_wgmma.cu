@@ -138,18 +138,8 @@ template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
   capacity->clusters[1] = multiprocessors;
-  for (int blocks = 2; status == cudaSuccess && blocks <= MAX_CLUSTER; blocks++) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {(unsigned)blocks, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = shared;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    status = cudaOccupancyMaxActiveClusters(&capacity->clusters[blocks], kernel, &config);
-  }
+  for (int blocks = 2; status == cudaSuccess && blocks <= MAX_CLUSTER; blocks++)
+    status = ask_clusters(kernel, THREADS, shared, blocks, &capacity->clusters[blocks]);
   return launched(status);
 }
 

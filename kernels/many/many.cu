@@ -6,20 +6,22 @@
    or 8 clusters. Blocks of a cluster reach each other's shared memory, so that a step takes no mail
    through the L2 cache and no barrier of a grid, and one network does not wait for another:
 
-     block         18 to 20 units of hidden layer 1: their rows of W1, columns of W2, b1, and what
-                   that takes of every row of the batch; four rows of the batch from Z2 to dZ3;
-   seven columns of W3; all have b3, the first one b2 warpgroup     192 of 784 inputs, for Z1 and
-   for the gradient of W1, which it updates: nobody else waits for those; 32 columns of W2; one of
-   the block's four rows thread        30 weights of W1 as float32, in registers from the first step
-   to the last, and 18 of their momenta; 12 are in shared memory. Four weights of W2 and their
-   momenta wait in the L2 cache for their update
+   - A block has 18 to 20 units of hidden layer 1: their rows of W1, columns of W2, b1, and what
+     that takes of every row of the batch; four rows of the batch from Z2 to dZ3; seven columns of
+     W3. All have b3, the first one b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and for the gradient of W1, which it updates: nobody
+     else waits for those; 32 columns of W2; one of the block's four rows.
+   - A thread has 30 weights of W1 as float32, in registers from the first step to the last, and 18
+     of their momenta; 12 are in shared memory. Four weights of W2 and their momenta wait in the L2
+     cache for their update.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
-        ^                                           |  exchange 1: 1,600 bytes to each block, its
-   rows | a row to all blocks                       v |                     sum of 16 parts, H2,
-   logits, softmax, dZ3 of own rows |                                           |  exchange 2: 496
-   bytes to each block |                                           v W1  <--- dZ1 of own units  <---
-   dZ2 of all rows, made anew by every block from dZ3 and W3
+     (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
+                                                v
+                       sum of 16 parts, H2, logits, softmax, dZ3 of own rows
+                                                |  exchange 2: 496 bytes to each block
+                                                v
+     W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
    Two exchanges are on a step's way. The third one, new columns of W3, has until the next exchange
    1, and tells that a block has room for it; so nothing is overwritten unread and there is no
@@ -47,8 +49,6 @@
 #include "results.cuh"
 
 namespace many {
-
-#ifdef HAVE_SM_90A
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
@@ -202,6 +202,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
 
 /* Trains the cluster's parts of networks, one after the other. Grid: 16 blocks of each cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
+#ifdef HAVE_SM_90A /* other code has no such instructions, and many_clusters() is 0 */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   const int list = (gridDim.x - 1 - blockIdx.x) / BLOCKS;
   pdl_wait();
@@ -252,6 +253,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
     }
     cluster_fence(); /* nobody is asked for shared memory any more */
   }
+#endif
 }
 
 /* Divides the steps equally among `clusters` lists of spans, and returns how many lists there are
@@ -261,11 +263,10 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
 int divide(const ManyNetwork *networks, int count, uint32_t batch, int clusters, Table *table) {
   int all = 0, most = 0, lists = 0, listed = 0, steps[MANY_MOST];
   for (int k = 0; k < count; k++) {
-    steps[k] = (int)ceil_div(networks[k].end - networks[k].position, batch);
-    all += steps[k];
-    most = steps[k] > most ? steps[k] : most;
+    all += steps[k] = (int)ceil_div(networks[k].end - networks[k].position, batch);
+    most = max(most, steps[k]);
   }
-  const int equal = ceil_div(all, clusters), share = equal > most ? equal : most;
+  const int share = max(most, ceil_div(all, clusters));
   int left = share;
   for (int k = 0; k < count; k++) {
     if (steps[k] > left) {
@@ -292,42 +293,28 @@ bool valid_network(const ManyNetwork &n, uint32_t batch) {
          n.position % batch == 0;
 }
 
-#endif
-
 } // namespace many
 
 using namespace many;
 
 int many_takes(EpochShape shape) {
   return positive(shape.inputs, shape.hidden1, shape.hidden2, shape.classes, shape.batch) &&
-         shape.inputs <= 784 && shape.hidden1 <= 320 && shape.hidden2 <= 100 &&
-         shape.classes <= 10 && shape.batch <= 64;
+         shape.inputs <= INPUTS && shape.hidden1 <= BLOCKS * UNITS && shape.hidden2 <= HIDDEN2 &&
+         shape.classes <= CLASSES && shape.batch <= ROWS;
 }
-
-#ifdef HAVE_SM_90A
 
 int many_clusters(void) {
   if (wide_by() != WIDE_BY_WGMMA) return 0;
-  const int some = ask_once([] {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {BLOCKS, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(BLOCKS);
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = sizeof(Shared);
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+  return ask_once([] {
     int clusters = 0;
-    if (allow_shared(many_kernel, sizeof(Shared)) != cudaSuccess ||
-        cudaFuncSetAttribute(many_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) !=
-            cudaSuccess ||
-        cudaOccupancyMaxActiveClusters(&clusters, many_kernel, &config) != cudaSuccess)
-      clusters = 0;
+    const bool known =
+        allow_shared(many_kernel, sizeof(Shared)) == cudaSuccess &&
+        cudaFuncSetAttribute(many_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ==
+            cudaSuccess &&
+        ask_clusters(many_kernel, THREADS, sizeof(Shared), BLOCKS, &clusters) == cudaSuccess;
     launched(); /* forgets a failure */
-    return 1 + (clusters < MANY_CLUSTERS ? clusters : MANY_CLUSTERS);
+    return known ? min(clusters, (int)MANY_CLUSTERS) : 0;
   });
-  return some > 1 ? some - 1 : 0;
 }
 
 size_t many_work_bytes(uint32_t steps, int networks) {
@@ -338,14 +325,13 @@ size_t many_work_bytes(uint32_t steps, int networks) {
 cudaError_t launch_many(const ManyJob *of, const ManyNetwork *networks, int count, void *d_work,
                         cudaStream_t stream) {
   const int clusters = many_clusters();
-  if (!given(of, networks, d_work) || !given(of->d_labels) || count < 1 || count > MANY_MOST ||
-      !many_takes(of->shape) || of->stride % 16 != 0 || of->stride > INPUTS ||
-      of->stride < (size_t)of->shape.inputs)
-    return cudaErrorInvalidValue;
+  REQUIRE(given(of, networks, d_work) && given(of->d_labels) && count >= 1 && count <= MANY_MOST &&
+          many_takes(of->shape) && of->stride % 16 == 0 && of->stride <= INPUTS &&
+          of->stride >= (size_t)of->shape.inputs);
   if (clusters == 0) return cudaErrorNotSupported;
   Table table = {};
   for (int k = 0; k < count; k++) {
-    if (!valid_network(networks[k], of->shape.batch)) return cudaErrorInvalidValue;
+    REQUIRE(valid_network(networks[k], of->shape.batch));
     table.networks[k] = networks[k];
   }
   const int lists = divide(networks, count, of->shape.batch, clusters, &table);
@@ -361,17 +347,3 @@ cudaError_t launch_many(const ManyJob *of, const ManyNetwork *networks, int coun
   sum_networks_kernel<<<count, SUM_THREADS, 0, stream>>>(job);
   return launched();
 }
-
-#else
-
-int many_clusters(void) {
-  return 0;
-}
-size_t many_work_bytes(uint32_t, int) {
-  return 0;
-}
-cudaError_t launch_many(const ManyJob *, const ManyNetwork *, int, void *, cudaStream_t) {
-  return cudaErrorNotSupported;
-}
-
-#endif
