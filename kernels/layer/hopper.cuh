@@ -234,7 +234,7 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
 /* The distance from one 16 k to the next, in units of 16 bytes: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Around a run of multiply_128() and multiply_256() of a warpgroup: from start to wait the
+/* Around a run of the multiplications below of a warpgroup: from start to wait the
    accumulators belong to the tensor cores. */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -295,6 +295,29 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
+/* d (64, N) = A B of 16 k, plus d if it `adds`; A (64, 16) is in registers, fp16, as mma.sync has
+   it. d has the same layout. */
+#define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
+#define SUMS_20 SUMS_16(0), SUMS_4(16)
+#define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \
+  __device__ inline void multiply_##N(float(&d)[N / 2], const uint32_t(&a)[4], uint64_t b,         \
+                                      bool adds) {                                                 \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"                                 \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" NAMES_10() NAMES       \
+                 "}, {" A "}, " B ", p, 1, 1, " B_MAJOR ";\n}"                                     \
+                 : SUMS                                                                            \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));            \
+  }
+#define NAMES_6 "%10, %11, %12, %13, %14, %15"
+MULTIPLY_REGISTERS(24, "1", SUMS_12, "%10, %11", "%12, %13, %14, %15", "%16", "%17")
+MULTIPLY_REGISTERS(32, "0", SUMS_16(0), NAMES_6, "%16, %17, %18, %19", "%20", "%21")
+MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, %22, %23", "%24",
+                   "%25")
+
+#undef SUMS_12
+#undef SUMS_20
+#undef NAMES_6
+#undef MULTIPLY_REGISTERS
 #undef MULTIPLY_128
 #undef MULTIPLY_256
 #undef NAMES_10

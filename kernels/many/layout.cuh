@@ -166,31 +166,6 @@ __device__ inline uint64_t operand(const void *at, int leading, int stride) {
          (uint64_t)(stride / 16) << 32;
 }
 
-/* d (64 x N) = A (64 x 16, registers) B, plus d if it `adds`. */
-#define SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
-#define MULTIPLY(N, COUNT, SUMS, NAMES, A, B, ADDS, TRANSPOSED)                                    \
-  __device__ inline void multiply_##N(float(&d)[COUNT], const uint32_t(&a)[4], uint64_t b,         \
-                                      bool adds) {                                                 \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADDS ", 0;\n"                                 \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" NAMES "}, {" A "}, " B \
-                 ", p, 1, 1, " #TRANSPOSED ";\n}"                                                  \
-                 : SUMS                                                                            \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));            \
-  }
-#define NAMES_12 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11"
-#define COMMA ,
-MULTIPLY(24, 12, SUMS_12, NAMES_12, "%12, %13, %14, %15", "%16", "%17", 1)
-MULTIPLY(32, 16, SUMS_12 COMMA SUMS_4(12), NAMES_12 ", %12, %13, %14, %15", "%16, %17, %18, %19",
-         "%20", "%21", 0)
-MULTIPLY(40, 20, SUMS_12 COMMA SUMS_4(12) COMMA SUMS_4(16),
-         NAMES_12 ", %12, %13, %14, %15, %16, %17, %18, %19", "%20, %21, %22, %23", "%24", "%25", 1)
-#undef SUMS_4
-#undef SUMS_12
-#undef MULTIPLY
-#undef NAMES_12
-#undef COMMA
-
 /* Adds up four parts of four numbers, `stride` floats apart. */
 __device__ inline float4 add_parts(const float *at, int stride) {
   const float4 a = *(const float4 *)at, b = *(const float4 *)(at + stride),
