@@ -156,7 +156,8 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   unrolled (k, 8)
     asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(w2_of_thread(job, thread, k)), "f"(w2[k]));
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
-  split(w2[0] * W2_SCALE, w2[1] * W2_SCALE, w2[2] * W2_SCALE, w2[3] * W2_SCALE, to, to + W2_LOW);
+  const float w[4] = {w2[0] * W2_SCALE, w2[1] * W2_SCALE, w2[2] * W2_SCALE, w2[3] * W2_SCALE};
+  split(w, to, to + W2_LOW);
 }
 
 /* Everything that follows from dZ3 and needs no sum over the block; W2 is fetched meanwhile. */
@@ -174,15 +175,15 @@ __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3
 /* dZ1 as terms, four units of a row in a thread. */
 __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   const int row = l.thread / 5, u = l.thread % 5;
-  const float4 d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
+  const Quad d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
   const uint2 h = *(const uint2 *)(s.h1 + row * H1_PITCH + 8 * u);
   const float by = DZ1_SCALE / (DZ2_SCALE * W2_SCALE) * (256.0f / 255) * mean;
-  const float z[4] = {h.x & 0xffff ? d.x * by : 0, h.x >> 16 ? d.y * by : 0,
-                      h.y & 0xffff ? d.z * by : 0, h.y >> 16 ? d.w * by : 0};
+  const float z[4] = {h.x & 0xffff ? d.value[0] * by : 0, h.x >> 16 ? d.value[1] * by : 0,
+                      h.y & 0xffff ? d.value[2] * by : 0, h.y >> 16 ? d.value[3] * by : 0};
   uint8_t *to = s.dz1_terms + row / 8 * DZ1_HALF + row % 8 * 16;
   if (u < 4) {
     to += u / 2 * 2 * MATRIX + u % 2 * 8;
-    split<(int)LOW>(z[0], z[1], z[2], z[3], to, to + MATRIX);
+    split<(int)LOW>(z, to, to + MATRIX);
   } else {
     *(uint4 *)(to + 4 * MATRIX) = {split<(int)LOW>(z[0]), split<(int)LOW>(z[1]),
                                    split<(int)LOW>(z[2]), split<(int)LOW>(z[3])};
@@ -192,11 +193,10 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
 /* Updates four weights of a column of W2. */
 __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, float mean,
                                  float (&w2)[8]) {
-  const float4 d = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
-  const float g[4] = {d.x, d.y, d.z, d.w};
+  const Quad g = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
   unrolled (k, 4) {
     float &w = w2[k], &v = w2[4 + k];
-    v = fmaf(g[k], mean / (DZ2_SCALE * H_SCALE),
+    v = fmaf(g.value[k], mean / (DZ2_SCALE * H_SCALE),
              fmaf(s.part.network.rule.weight_decay, w, s.part.network.rule.momentum * v));
     w = fmaf(-s.part.network.learning_rate, v, w);
   }
@@ -220,14 +220,14 @@ __device__ inline void update_b2(Shared &s, int column, float mean) {
 /* Updates the block's columns of W3, and b3, which all have. */
 __device__ inline void update_w3(Shared &s, const Lanes &l, int step, float mean) {
   const int first = OWN_COLUMNS * cluster_rank();
-  const float4 d = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
-  const float g[4] = {d.x, d.y, d.z, d.w};
+  const Quad g = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
   unrolled (k, 4) {
     const int class_ = l.g + 8 * (k / 2), slot = 2 * l.q + k % 2, column = first + slot;
     if (class_ >= CLASSES) continue;
     float &w = s.own_w3[0][class_][slot], &v = s.own_w3[1][class_][slot];
     const float decay = slot == OWN_COLUMNS ? 0 : s.part.network.rule.weight_decay;
-    v = fmaf(g[k], mean / (DZ3_SCALE * H_SCALE), fmaf(decay, w, s.part.network.rule.momentum * v));
+    v = fmaf(g.value[k], mean / (DZ3_SCALE * H_SCALE),
+             fmaf(decay, w, s.part.network.rule.momentum * v));
     w = fmaf(-s.part.network.learning_rate, v, w);
     const uint32_t terms = split(w * W3_SCALE);
     if (slot == OWN_COLUMNS) {

@@ -113,14 +113,15 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
     const int row = l.thread / 5, u = l.thread % 5 * 4;
-    const float4 z = add_parts(sums_of_z1(s, turn) + 4 * l.thread, ROWS * UNITS),
-                 b = *(const float4 *)(s.b1[0] + u);
+    const Quad z = add_parts(sums_of_z1(s, turn) + 4 * l.thread, ROWS * UNITS),
+               b = load_quad(s.b1[0] + u);
     constexpr float BY = PIXEL / (255 * W1_SCALE);
-    const float h[4] = {fmaf(z.x, BY, b.x) * H_SCALE, fmaf(z.y, BY, b.y) * H_SCALE,
-                        fmaf(z.z, BY, b.z) * H_SCALE, fmaf(z.w, BY, b.w) * H_SCALE};
+    const auto scaled = [&](int k) { return fmaf(z.value[k], BY, b.value[k]) * H_SCALE; };
+    const float h[4] = {scaled(0), scaled(1), scaled(2), scaled(3)};
     watch(s, FP16_END, h[0], h[1], h[2], h[3]);
     uint8_t *to = s.h1 + row * H1_PITCH + 2 * u;
-    split(fmaxf(h[0], 0), fmaxf(h[1], 0), fmaxf(h[2], 0), fmaxf(h[3], 0), to, to + H1_LOW);
+    const float y[4] = {fmaxf(h[0], 0), fmaxf(h[1], 0), fmaxf(h[2], 0), fmaxf(h[3], 0)};
+    split(y, to, to + H1_LOW);
   } else if (l.lane == 0) {
     const int rank = cluster_rank();
     for (int i = l.warp - 9; i < BLOCKS; i += 6)

@@ -125,10 +125,9 @@ template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint
   return high;
 }
 /* Of four numbers. */
-template <int SCALE = 1>
-__device__ inline void split(float a, float b, float c, float d, void *high, void *low) {
+template <int SCALE = 1> __device__ inline void split(const float *x, void *high, void *low) {
   uint2 h, l;
-  h.x = split<SCALE>(a, b, &l.x), h.y = split<SCALE>(c, d, &l.y);
+  h.x = split<SCALE>(x[0], x[1], &l.x), h.y = split<SCALE>(x[2], x[3], &l.y);
   *(uint2 *)high = h, *(uint2 *)low = l;
 }
 /* Returns the high and the low term of a number. */
@@ -167,11 +166,12 @@ __device__ inline uint64_t operand(const void *at, int leading, int stride) {
 }
 
 /* Adds up four parts of four numbers, `stride` floats apart. */
-__device__ inline float4 add_parts(const float *at, int stride) {
-  const float4 a = *(const float4 *)at, b = *(const float4 *)(at + stride),
-               c = *(const float4 *)(at + 2 * stride), d = *(const float4 *)(at + 3 * stride);
-  return {(a.x + b.x) + (c.x + d.x), (a.y + b.y) + (c.y + d.y), (a.z + b.z) + (c.z + d.z),
-          (a.w + b.w) + (c.w + d.w)};
+__device__ inline Quad add_parts(const float *at, int stride) {
+  Quad sum, part[4];
+  unrolled (i, 4) part[i] = load_quad(at + i * stride);
+  unrolled (k, 4)
+    sum.value[k] = (part[0].value[k] + part[1].value[k]) + (part[2].value[k] + part[3].value[k]);
+  return sum;
 }
 
 } // namespace many
