@@ -218,17 +218,21 @@ __device__ inline uint32_t transpose_8x8(uint32_t matrix) {
   return turned;
 }
 
-/* Tells the tensor cores of an operand in patches of DEPTH k, 32 or 64: the first 16 k of 64 m or
-   n, or of more. Then ALONG_K it is patches that follow each other, and ACROSS_K some that lie
-   NEXT_64 bytes apart. Addresses count 16 bytes. */
+/* Tells the tensor cores of an operand in matrices of 8 x 16 bytes, `leading` and `stride` bytes
+   apart, that is swizzled or not (0). Addresses count 16 bytes. */
+__device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
+  constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
+  return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
+         (uint64_t)(stride / 16) << 32 | swizzle << 62;
+}
+
+/* The same in patches of DEPTH k, 32 or 64: the first 16 k of 64 m or n, or of more. Then ALONG_K
+   it is patches that follow each other, and ACROSS_K some that lie NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
-  constexpr uint64_t ROW_BYTES = 2 * (MAJOR == ALONG_K ? DEPTH : SIDE);
-  constexpr uint64_t SWIZZLE = ROW_BYTES == 128 ? 1 : 2, NEXT_8_ROWS = 8 * ROW_BYTES / 16;
-  constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
-  return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(NEXT_64 / 16) << 16 | NEXT_8_ROWS << 32 |
-         SWIZZLE << 62;
+  constexpr int ROW_BYTES = 2 * (MAJOR == ALONG_K ? DEPTH : SIDE);
+  return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
 /* The distance from one 16 k to the next, in units of 16 bytes: half a row, or 16 rows. */

@@ -57,7 +57,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
 /* The warpgroup's part of dZ1, from 32 columns. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const uint32_t (&high)[4][2],
                                     const uint32_t (&low)[4][2]) {
-  const uint64_t w2 = operand(s.w2 + 4 * l.group * W2_STEP, W2_STEP, MATRIX);
+  const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
   uint32_t a[2][4], b[2][4];
   unrolled (i, 8) {
@@ -263,7 +263,7 @@ struct ScaledRule {
 /* The gradient of W1 and its update: 64 inputs of a warpgroup at a time. */
 __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
                                  const Lanes &l) {
-  const uint64_t dz1 = operand(s.dz1_terms, DZ1_HALF, MATRIX);
+  const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
     const int tile = (n + 2) % 3; /* its momenta are in shared memory: they come first */

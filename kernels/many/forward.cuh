@@ -69,7 +69,7 @@ __device__ inline void make_z1(Shared &s, int step, int turn) {
   receive(s, PIXELS, turn, l.thread);
   const uint32_t row = shared_address(s.pixels[turn]) + (16 * l.w + l.lane % 16) * INPUTS,
                  x = row + 192 * l.group + l.lane / 16 * 16;
-  const uint64_t w1 = operand(s.w1 + 12 * l.group * W1_STEP, W1_HALF, MATRIX);
+  const uint64_t w1 = operand(shared_address(s.w1 + 12 * l.group * W1_STEP), W1_HALF, MATRIX);
   uint32_t a[4][4], p[4];
   float z[20];
   const auto spread = [&](int k, const uint32_t *p) {
@@ -153,9 +153,9 @@ __device__ inline void multiply_h1(Shared &s) {
     to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
   }
   const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last one's end is behind that of W2 */
-  const uint64_t w_high = operand(w2, MATRIX, W2_STEP),
-                 w_low = operand(w2 + W2_LOW, MATRIX, W2_STEP),
-                 w_last = operand(w2 + 2 * MATRIX, W2_LOW, W2_STEP);
+  const uint64_t w_high = operand(shared_address(w2), MATRIX, W2_STEP),
+                 w_low = operand(shared_address(w2 + W2_LOW), MATRIX, W2_STEP),
+                 w_last = operand(shared_address(w2 + 2 * MATRIX), W2_LOW, W2_STEP);
   float z[16];
   start_multiplying();
   multiply_32(z, high, w_high, false);

@@ -157,14 +157,6 @@ __device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
   return s.w2 + column / 8 * W2_STEP + unit / 8 * MATRIX + column % 8 * 16 + unit % 8 * 2;
 }
 
-/* ---- tensor cores --------------------------------------------------------------------------- */
-
-/* Tells wgmma of matrices of 8 x 16 bytes, `leading` and `stride` bytes apart. */
-__device__ inline uint64_t operand(const void *at, int leading, int stride) {
-  return (uint64_t)(shared_address(at) % (1 << 18) / 16) | (uint64_t)(leading / 16) << 16 |
-         (uint64_t)(stride / 16) << 32;
-}
-
 /* Adds up four parts of four numbers, `stride` floats apart. */
 __device__ inline Quad add_parts(const float *at, int stride) {
   Quad sum, part[4];
