@@ -16,38 +16,25 @@ static int add_all(void *context, void *const *brought, int count) {
   return acts->rounds;
 }
 
-typedef struct {
-  Rendezvous *at;
-  int number, meetings, answers;
-  pthread_t thread;
-} Member;
-
-/* Meets, and leaves after a number of rounds of its own. */
-static void *take_part(void *member) {
-  Member *m = member;
-  for (int i = 0; i < m->meetings; i++) m->answers += rendezvous_meet(m->at, &m->number) > 0;
-  rendezvous_leave(m->at);
-  return NULL;
-}
-
+/* Each leaves after a number of rounds of its own. */
 TEST(test_all_meet_until_they_leave) {
   Acts acts = {0};
   Rendezvous at;
-  Member members[THREADS];
-  int added = 0;
+  int added = 0, answers = 0, meetings = 0, most = 0;
   rendezvous_open(&at, add_all, &acts);
+  for (int i = 0; i < THREADS; i++) rendezvous_attend(&at, true);
+#pragma omp parallel for num_threads(THREADS) schedule(static, 1) \
+    reduction(+ : added, answers, meetings) reduction(max : most)
   for (int i = 0; i < THREADS; i++) {
-    members[i] = (Member){.at = &at, .number = 1 + i, .meetings = i * ROUNDS / THREADS};
-    added += members[i].number * members[i].meetings;
-    rendezvous_enter(&at);
+    int number = 1 + i;
+    most = i * ROUNDS / THREADS;
+    meetings += most;
+    added += number * most;
+    for (int m = 0; m < most; m++) answers += rendezvous_meet(&at, &number) > 0;
+    rendezvous_attend(&at, false);
   }
-  for (int i = 0; i < THREADS; i++)
-    assert_int_equal(pthread_create(&members[i].thread, NULL, take_part, &members[i]), 0);
-  for (int i = 0; i < THREADS; i++) {
-    pthread_join(members[i].thread, NULL);
-    assert_int_equal(members[i].answers, members[i].meetings);
-  }
-  assert_int_equal(acts.rounds, members[THREADS - 1].meetings); /* nobody went ahead */
+  assert_int_equal(answers, meetings);
+  assert_int_equal(acts.rounds, most); /* nobody went ahead */
   assert_int_equal(acts.most, THREADS - 1);
   assert_int_equal(acts.added, added);
   rendezvous_close(&at);

@@ -20,15 +20,9 @@ static void act_if_all_are_here(Rendezvous *r) {
   pthread_cond_broadcast(&r->acted);
 }
 
-void rendezvous_enter(Rendezvous *r) {
+void rendezvous_attend(Rendezvous *r, bool attends) {
   pthread_mutex_lock(&r->mutex);
-  r->members++;
-  pthread_mutex_unlock(&r->mutex);
-}
-
-void rendezvous_leave(Rendezvous *r) {
-  pthread_mutex_lock(&r->mutex);
-  r->members--;
+  r->members += attends ? 1 : -1;
   act_if_all_are_here(r);
   pthread_mutex_unlock(&r->mutex);
 }

@@ -22,10 +22,9 @@ typedef struct {
 void rendezvous_open(Rendezvous *r, int (*act)(void *, void *const *, int), void *context);
 void rendezvous_close(Rendezvous *r);
 
-/* Make the caller one of those who are waited for, RENDEZVOUS_MOST at most, or no longer. Whoever
+/* Makes the caller one of those who are waited for, RENDEZVOUS_MOST at most, or no longer. Whoever
    leaves may be the one who acts for the others. */
-void rendezvous_enter(Rendezvous *r);
-void rendezvous_leave(Rendezvous *r);
+void rendezvous_attend(Rendezvous *r, bool attends);
 
 /* Waits until all have met, and returns what `act` did. */
 int rendezvous_meet(Rendezvous *r, void *brings);

@@ -89,8 +89,7 @@ typedef struct {
 typedef struct {
   Rendezvous meeting;
   ManyJob job;
-  void *d_work;
-  cudaStream_t stream;
+  void *d_work; /* NULL: there are none yet */
 } Members;
 
 /* Memory, a stream or an event, and the function that gives it back. */
@@ -119,11 +118,10 @@ struct CudaEngine {
   RankSums sums;
 
   CudaEngine *first; /* whose member this one is, and whose rows it reads; NULL: nobody's */
-  Members *members;  /* NULL: none yet */
-  bool may_join;     /* it may have members: the level was not asked for */
-  int device;        /* of a member, with the next two */
-  bool attends;
-  ManyNetwork network; /* its part of the next launch */
+  Members members;
+  bool may_join; /* it may have members: the level was not asked for */
+  bool attends;  /* the others wait for this one */
+  int device;    /* as CUDA counts */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -296,7 +294,6 @@ Engine *cuda_member(Engine *engine, Error *error);
 bool cuda_attend(Engine *engine, bool attends, Error *error);
 /* A member's steps, queued by whoever comes last. */
 cudaError_t members_train(CudaEngine *e, const TrainRange *range);
-void members_close(CudaEngine *first);
 /* Opens the member's memory and streams: engine_cuda.c. */
 Engine *engine_cuda_open_member(CudaEngine *first, Error *error);
 

@@ -215,7 +215,7 @@ static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error 
 
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (e->members) members_close(e);
+  if (e->members.d_work) rendezvous_close(&e->members.meeting);
   if (e->attends) cuda_attend(engine, false, NULL);
   e->sums.closes = true;
   if (e->compute) sums_wait(e, NULL, "", NULL);
@@ -355,14 +355,13 @@ static bool choose_level(CudaEngine *e, Error *error) {
   return true;
 }
 
-static bool describe(Engine *engine, Error *error) {
-  int device;
+static bool describe(CudaEngine *e, Error *error) {
   struct cudaDeviceProp properties;
-  if (!cuda_done(cudaGetDevice(&device), "finding the device", error) ||
-      !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
+  if (!cuda_done(cudaGetDevice(&e->device), "finding the device", error) ||
+      !cuda_done(cudaGetDeviceProperties(&properties, e->device), "finding the device", error))
     return false;
-  snprintf(engine->device, sizeof engine->device, "%.127s", properties.name);
-  engine->memory = properties.totalGlobalMem;
+  snprintf(e->engine.device, sizeof e->engine.device, "%.127s", properties.name);
+  e->engine.memory = properties.totalGlobalMem;
   return true;
 }
 
@@ -374,8 +373,13 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
-/* Sets what follows from the configuration. */
-static void configure(CudaEngine *e, const EngineConfig *config) {
+/* Returns an engine with what follows from the configuration. */
+static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
+  CudaEngine *e = calloc(1, sizeof *e);
+  if (!e) {
+    error_set(error, "out of memory for the engine");
+    return NULL;
+  }
   e->engine.call = &OPERATIONS;
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
@@ -383,15 +387,12 @@ static void configure(CudaEngine *e, const EngineConfig *config) {
   e->stamp = 1;
   e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
+  return e;
 }
 
 Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
-  CudaEngine *e = calloc(1, sizeof *e);
-  if (!e) {
-    error_set(error, "out of memory for the engine");
-    return NULL;
-  }
-  configure(e, &first->engine.config);
+  CudaEngine *e = new_engine(&first->engine.config, error);
+  if (!e) return NULL;
   memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
   memcpy(e->engine.reason, first->engine.reason, sizeof e->engine.reason);
   e->engine.memory = first->engine.memory;
@@ -400,8 +401,8 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
   e->taken = first->taken; /* all share --device-memory */
-  if (cuda_done(cudaGetDevice(&e->device), "finding the device", error) &&
-      cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
+  e->device = first->device;
+  if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;
     return &e->engine;
   }
@@ -411,17 +412,15 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
 
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error) {
-  CudaEngine *e = calloc(1, sizeof *e);
+  CudaEngine *e = new_engine(config, error);
   if (!e) {
     if (library) close_library(library);
-    error_set(error, "out of memory for the engine");
     return NULL;
   }
   e->level = level;
   e->library = library;
   e->close_library = close_library;
-  configure(e, config);
-  if (engine_cuda_available(error) && describe(&e->engine, error) && choose_level(e, error) &&
+  if (engine_cuda_available(error) && describe(e, error) && choose_level(e, error) &&
       cuda_stream(e, &e->copy, 0, error) && cuda_stream(e, &e->compute, 0, error) &&
       sums_open(e, error) && allocate(e, error) && initialise(e, error))
     return &e->engine;
