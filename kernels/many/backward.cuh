@@ -31,9 +31,12 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* dZ2 of 16 rows and 8 columns each, as terms. */
+/* A warp's terms of dZ2, of 16 rows: twice 16 columns, as an operand of wgmma. */
+struct Dz2 {
+  uint32_t high[2][4], low[2][4];
+};
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
-                                uint32_t (&high)[4][2], uint32_t (&low)[4][2]) {
+                                Dz2 &dz2) {
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2]; /* of rows g, g + 8 */
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -42,7 +45,8 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
                  mask[2] = {head.mask[l.g % 4][l.group] >> 2 * l.q,
                             head_8.mask[l.g % 4][l.group] >> 2 * l.q};
   unrolled (n, 4) {
-    high[n][0] = high[n][1] = low[n][0] = low[n][1] = 0;
+    uint32_t *high = dz2.high[n / 2] + n % 2 * 2, *low = dz2.low[n / 2] + n % 2 * 2;
+    high[0] = high[1] = low[0] = low[1] = 0;
     if (32 * l.group + 8 * n >= HIDDEN2) continue;
     float d[4] = {};
     mma_m16n8k16_fp16(d, dz_high, w3[n][0], w3[n][1]);
@@ -50,32 +54,26 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
     mma_m16n8k16_fp16(d, dz_high, w3[n][2], w3[n][3]);
     unrolled (i, 4)
       d[i] = mask[i / 2] >> (8 * n + i % 2) & 1 ? d[i] * (DZ2_SCALE / (DZ3_SCALE * W3_SCALE)) : 0;
-    unrolled (i, 2) high[n][i] = split<(int)LOW>(d[2 * i], d[2 * i + 1], &low[n][i]);
+    unrolled (i, 2) high[i] = split<(int)LOW>(d[2 * i], d[2 * i + 1], &low[i]);
   }
 }
 
 /* The warpgroup's part of dZ1, from 32 columns. */
-__device__ inline void multiply_dz2(Shared &s, const Lanes &l, const uint32_t (&high)[4][2],
-                                    const uint32_t (&low)[4][2]) {
+__device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
-  uint32_t a[2][4], b[2][4];
-  unrolled (i, 8) {
-    a[i / 4][i % 4] = high[i / 2][i % 2];
-    b[i / 4][i % 4] = low[i / 2][i % 2];
-  }
   float d[12];
   start_multiplying();
-  multiply_24(d, b[0], w2, false);
-  if (l.group < 3) multiply_24(d, b[1], w2 + NEXT, true);
+  multiply_24(d, dz2.low[0], w2, false);
+  if (l.group < 3) multiply_24(d, dz2.low[1], w2 + NEXT, true);
   close_group();
   wait_for_groups<0>();
   unrolled (i, 12) d[i] /= LOW;
   start_multiplying();
-  multiply_24(d, a[0], w2, true);
-  multiply_24(d, a[0], w2 + TERM, true);
-  if (l.group < 3) multiply_24(d, a[1], w2 + NEXT, true);
-  if (l.group < 3) multiply_24(d, a[1], w2 + NEXT + TERM, true);
+  multiply_24(d, dz2.high[0], w2, true);
+  multiply_24(d, dz2.high[0], w2 + TERM, true);
+  if (l.group < 3) multiply_24(d, dz2.high[1], w2 + NEXT, true);
+  if (l.group < 3) multiply_24(d, dz2.high[1], w2 + NEXT + TERM, true);
   close_group();
   wait_for_groups<0>();
   unrolled (n, 3)
@@ -86,15 +84,14 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const uint32_t (&
 }
 
 /* The warp's part of the gradient of W2 and b2, from 16 rows: 16 columns at a time. */
-__device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const uint32_t (&high)[4][2],
-                                      const uint32_t (&low)[4][2]) {
+__device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
     if (32 * l.group + 16 * i >= HIDDEN2) continue;
     uint32_t a[4], a_low[4], h[4], last[4];
     unrolled (k, 4) {
-      a[k] = transpose_8x8(high[2 * i + k % 2][k / 2]);
-      a_low[k] = transpose_8x8(low[2 * i + k % 2][k / 2]);
+      a[k] = transpose_8x8(dz2.high[i][k % 2 * 2 + k / 2]);
+      a_low[k] = transpose_8x8(dz2.low[i][k % 2 * 2 + k / 2]);
     }
     float d[3][4] = {};
     ldmatrix_x4_trans(h, h1);
@@ -148,13 +145,11 @@ __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
-  unrolled (k, 8)
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(w2[k]) : "l"(w2_of_thread(job, thread, k)));
+  unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
 /* Stores them, and the weights as terms, too. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
-  unrolled (k, 8)
-    asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(w2_of_thread(job, thread, k)), "f"(w2[k]));
+  unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
   const float w[4] = {w2[0] * W2_SCALE, w2[1] * W2_SCALE, w2[2] * W2_SCALE, w2[3] * W2_SCALE};
   split(w, to, to + W2_LOW);
@@ -164,10 +159,10 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
-  uint32_t high[4][2], low[4][2];
-  make_dz2(s, l, w3, high, low);
-  multiply_dz2(s, l, high, low);
-  multiply_by_h1(s, l, high, low);
+  Dz2 dz2;
+  make_dz2(s, l, w3, dz2);
+  multiply_dz2(s, l, dz2);
+  multiply_by_h1(s, l, dz2);
   if (l.group == 3) multiply_by_h2(s, l);
   fetch_w2(job, l.thread, w2);
 }
