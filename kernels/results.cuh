@@ -13,11 +13,10 @@ __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowS
          in_step < part_start(rows, share.rank + 1, share.ranks);
 }
 
-/* Adds up the results of a share of a range of positions, by a block of SUM_THREADS.
-
-   Thread t adds positions t, t + 1024, ... in float64; then the block adds the
-   sums of its threads as a binary tree. It reads 5 bytes per row. The order of the additions is the
-   same on every GPU, and so are the bits. */
+/* Adds up the results of a share of a range of positions, by a block of SUM_THREADS. Thread t adds
+   positions t, t + 1024, ... in float64; then the block adds the sums of its threads as a binary
+   tree. It reads 5 bytes per row. The order of the additions is the same on every GPU, and so are
+   the bits. */
 __device__ inline void add_results(ResultSums *d_sums, RowResults results, uint32_t position,
                                    uint32_t end, RowShare share) {
   __shared__ double loss[SUM_THREADS];

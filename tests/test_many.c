@@ -59,14 +59,12 @@ static Networks make_networks(const Kind *k) {
                               .steps = k->steps,
                               .learning_rate = 0.01f * (float)(1 + i % 3)};
     n.rule[i] = (UpdateRule){i % 2 ? 0.9f : 0.5f, i % 3 ? 0.01f : 0};
-    double *values = host_doubles(2 * floats);
-    n.start[i] = host(2 * floats * sizeof(float));
-    network_initialise(&n.config.network, (uint64_t)i, n.start[i]);
-    for (size_t p = 0; p < floats; p++) values[p] = n.start[i][p];
-    reference_fill(values + floats, floats, -0.01, 0.01, (uint64_t)i);
-    for (size_t p = 0; p < floats; p++)
-      values[floats + p] = n.start[i][p] != 0 ? values[floats + p] : 0; /* padding, and biases */
-    reference_to_float(values, 2 * floats, n.start[i]);
+    double *momenta = host_doubles(floats);
+    float *start = n.start[i] = host(2 * floats * sizeof(float));
+    network_initialise(&n.config.network, (uint64_t)i, start);
+    reference_fill(momenta, floats, -0.01, 0.01, (uint64_t)i);
+    for (size_t p = 0; p < floats; p++) /* padding, and biases, have none */
+      start[floats + p] = start[p] != 0 ? (float)momenta[p] : 0;
   }
   return n;
 }

@@ -135,8 +135,7 @@ __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* The block's part of Z2, for the owners of the rows: a warpgroup has 32 columns, the last one 4.
- */
+/* The block's part of Z2, for the rows' owners: a warpgroup has 32 columns, the last one 4. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
   const int rank = cluster_rank();

@@ -112,8 +112,7 @@ typedef struct {
      member belongs to a thread. Their calls of train wait for each other, so a member may be
      waited for from now on until it leaves. */
   Engine *(*member)(Engine *engine, Error *error);
-  /* A member leaves, or comes again, and serves the calling thread from now on. NULL: nobody waits.
-   */
+  /* A member leaves, or comes again and serves the calling thread. NULL: nobody waits. */
   bool (*attend)(Engine *engine, bool attends, Error *error);
 } EngineOperations;
 
