@@ -31,7 +31,8 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* A warp's terms of dZ2, of 16 rows: twice 16 columns, as an operand of wgmma. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. A warp has 16 rows and twice 16
+   columns, as an operand of wgmma. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -58,7 +59,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
   }
 }
 
-/* The warpgroup's part of dZ1, from 32 columns. */
+/* The warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2, from 32 columns. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
@@ -83,7 +84,7 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* The warp's part of the gradient of W2 and b2, from 16 rows: 16 columns at a time. */
+/* The warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows: 16 columns at a time. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -121,7 +122,7 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* The warp's part of the gradient of the block's columns of W3, and of b3, from 16 rows. */
+/* The warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16 rows. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
@@ -255,7 +256,7 @@ struct ScaledRule {
   }
 };
 
-/* The gradient of W1 and its update: 64 inputs of a warpgroup at a time. */
+/* dW1 (20, 784) = dZ1^T pixels, and the update by it: 64 inputs of a warpgroup at a time. */
 __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
                                  const Lanes &l) {
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
@@ -263,8 +264,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   unrolled (n, 3) {
     const int tile = (n + 2) % 3; /* its momenta are in shared memory: they come first */
     float d[20];
-#pragma unroll
-    for (int k = 0; k < 4; k += 2) {
+    unrolled_by (k, 4, 2) {
       uint32_t p[4];
       ldmatrix_x4_trans(p, x + 64 * tile + 16 * k * INPUTS);
       start_multiplying();

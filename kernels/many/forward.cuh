@@ -5,41 +5,6 @@
 
 namespace many {
 
-/* A launch: what the host tells it, at the start of its memory, and what it keeps there. */
-struct Table {
-  uint8_t zeros[INPUTS];
-  ManyNetwork networks[MANY_MOST];
-  uint32_t done[MANY_MOST];
-  Span spans[MANY_MOST + MANY_CLUSTERS];
-  int first_span[MANY_CLUSTERS + 1]; /* of each list, and behind the last */
-  int most_steps;
-};
-struct Job : ManyJob {
-  Table *table;
-  uint32_t *rows; /* (networks, most_steps, ROWS) */
-  float *w2;      /* (blocks, 8, THREADS): four weights of W2 of a thread and their momenta */
-};
-
-/* Bytes of a block's columns of W3. The last block has none and sends zeros to where zeros are. */
-__device__ inline int w3_bytes(int rank) {
-  return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
-}
-
-/* Lets what an exchange brings this block come: from all others, and pixels from all blocks. */
-__device__ inline void expect(Shared &s, Exchange what) {
-  const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
-  const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
-  barrier_expect(&s.came[what], what == PIXELS   ? ROWS * INPUTS
-                                : what == NEW_W3 ? w3 - w3_bytes(cluster_rank())
-                                                 : (BLOCKS - 1) * from_one);
-}
-
-/* Waits until it is there. Then the next one may come. */
-__device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
-  barrier_wait(&s.came[what], turn);
-  if (thread == 0) expect(s, what);
-}
-
 constexpr uint32_t ROW_BITS = 28, ROW_MASK = (1u << ROW_BITS) - 1, NO_LABEL = 15;
 
 /* Begins to copy the warpgroup's row of the step to all blocks, zeros behind its end. */
@@ -56,8 +21,8 @@ __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
-/* Z1 of the block's units over all rows, by all warps: each warpgroup has 192 inputs, the first one
-   the last 16, too. Thread 64 fetches the numbers of rows two steps ahead. */
+/* Z1 (64, 20) of the block's units = pixels (64, 784) W1^T, by all warps: each warpgroup has 192
+   inputs, the first one the last 16, too. Thread 64 fetches the numbers of rows two steps ahead. */
 __device__ inline void make_z1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
@@ -76,10 +41,8 @@ __device__ inline void make_z1(Shared &s, int step, int turn) {
     a[k][0] = halves(p[0], BYTES_01), a[k][1] = halves(p[1], BYTES_01);
     a[k][2] = halves(p[0], BYTES_23), a[k][3] = halves(p[1], BYTES_23);
   };
-#pragma unroll
-  for (int k = 0; k < 12; k += 4) {
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
+  unrolled_by (k, 12, 4) {
+    unrolled_by (i, 4, 2) {
       ldmatrix_x4(p, x + 16 * (k + i));
       spread(i, p), spread(i + 1, p + 2);
     }
@@ -107,8 +70,8 @@ __device__ inline void make_z1(Shared &s, int step, int turn) {
   }
 }
 
-/* H1 as terms, four units of a row in a thread. The warps without one send the new columns of W3,
-   which tells others, too, that this block has room for parts of Z2. */
+/* H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in a thread. The warps without one send
+   the new columns of W3, which tells others, too, that this block has room for parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -135,7 +98,8 @@ __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* The block's part of Z2, for the rows' owners: a warpgroup has 32 columns, the last one 4. */
+/* The block's part of Z2 (64, 100) = H1 (64, 20) W2^T, for the owners of the rows: a warpgroup has
+   32 columns, the last one 4. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
   const int rank = cluster_rank();
@@ -191,7 +155,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* Softmax, loss and gradient of the warpgroup's row, by a warp: a class is two lanes'. */
+/* Softmax, loss and dZ3 of the warpgroup's row (10), by a warp: a class is two lanes'. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -223,8 +187,8 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   s.part.network.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Sends the parts of Z2 and receives those of the block's rows, a warpgroup each; from there to the
-   gradient of the logits. */
+/* Sends the parts of Z2 and receives those of the block's rows (4, 100), a warpgroup each; then H2,
+   the logits H2 W3^T + b3 (4, 10) and their gradient dZ3. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;

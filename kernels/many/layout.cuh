@@ -1,5 +1,5 @@
-/* Many networks at once: where a block keeps its part of one, and the instructions that no other
-   kernel needs. many.cu explains the whole. */
+/* Many networks at once: where a block keeps its part of one, what blocks exchange, and terms of
+   numbers. many.cu explains the whole. */
 #pragma once
 
 #include "batch.cuh"
@@ -55,6 +55,21 @@ struct Part {
   uint32_t *done;       /* blocks that have stored another part of the network */
   int first, last, short_step;
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
+};
+
+/* A launch: what the host tells it, at the start of its memory, and what it keeps there. */
+struct Table {
+  uint8_t zeros[INPUTS];
+  ManyNetwork networks[MANY_MOST];
+  uint32_t done[MANY_MOST];
+  Span spans[MANY_MOST + MANY_CLUSTERS];
+  int first_span[MANY_CLUSTERS + 1]; /* of each list, and behind the last */
+  int most_steps;
+};
+struct Job : ManyJob {
+  Table *table;
+  uint32_t *rows; /* (networks, most_steps, ROWS) */
+  float *w2;      /* (blocks, 8, THREADS): four weights of W2 of a thread and their momenta */
 };
 
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
@@ -113,6 +128,28 @@ __device__ inline void sync_group(int group) {
 /* Notes a number that its terms cannot tell from infinity. NaN passes no comparison. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------ */
+
+/* Bytes of a block's columns of W3. The last block has none and sends zeros to where zeros are. */
+__device__ inline int w3_bytes(int rank) {
+  return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
+}
+
+/* Lets what an exchange brings this block come: from all others, and pixels from all blocks. */
+__device__ inline void expect(Shared &s, Exchange what) {
+  const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
+  const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
+  barrier_expect(&s.came[what], what == PIXELS   ? ROWS * INPUTS
+                                : what == NEW_W3 ? w3 - w3_bytes(cluster_rank())
+                                                 : (BLOCKS - 1) * from_one);
+}
+
+/* Waits until it is there. Then the next one may come. */
+__device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
+  barrier_wait(&s.came[what], turn);
+  if (thread == 0) expect(s, what);
 }
 
 /* ---- terms ---------------------------------------------------------------------------------- */
