@@ -186,16 +186,22 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
+/* The momentum rule by the gradient g times `by`; biases do not decay. */
+template <bool DECAYS>
+__device__ inline void learn(const ManyNetwork &n, float &w, float &v, float g, float by,
+                             float decay = 0) {
+  const float kept = n.rule.momentum * v;
+  v = fmaf(g, by, DECAYS ? fmaf(decay, w, kept) : kept);
+  w = fmaf(-n.learning_rate, v, w);
+}
+
 /* Updates four weights of a column of W2. */
 __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, float mean,
                                  float (&w2)[8]) {
   const Quad g = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
-  unrolled (k, 4) {
-    float &w = w2[k], &v = w2[4 + k];
-    v = fmaf(g.value[k], mean / (DZ2_SCALE * H_SCALE),
-             fmaf(s.part.network.rule.weight_decay, w, s.part.network.rule.momentum * v));
-    w = fmaf(-s.part.network.learning_rate, v, w);
-  }
+  const ManyNetwork &n = s.part.network;
+  unrolled (k, 4)
+    learn<true>(n, w2[k], w2[4 + k], g.value[k], mean / (DZ2_SCALE * H_SCALE), n.rule.weight_decay);
   store_w2(job, s, l.thread, w2);
 }
 
@@ -206,10 +212,8 @@ __device__ inline void store_b2(Shared &s, int column) {
   to[0] = terms, to[W2_LOW / 2] = terms >> 16;
 }
 __device__ inline void update_b2(Shared &s, int column, float mean) {
-  float &b = s.b2[0][column], &v = s.b2[1][column];
   const float g = (s.db2[0][column] + s.db2[1][column]) + (s.db2[2][column] + s.db2[3][column]);
-  v = fmaf(g, mean / (DZ2_SCALE * H_SCALE), s.part.network.rule.momentum * v);
-  b = fmaf(-s.part.network.learning_rate, v, b);
+  learn<false>(s.part.network, s.b2[0][column], s.b2[1][column], g, mean / (DZ2_SCALE * H_SCALE));
   store_b2(s, column);
 }
 
@@ -220,11 +224,10 @@ __device__ inline void update_w3(Shared &s, const Lanes &l, int step, float mean
   unrolled (k, 4) {
     const int class_ = l.g + 8 * (k / 2), slot = 2 * l.q + k % 2, column = first + slot;
     if (class_ >= CLASSES) continue;
-    float &w = s.own_w3[0][class_][slot], &v = s.own_w3[1][class_][slot];
+    float &w = s.own_w3[0][class_][slot];
     const float decay = slot == OWN_COLUMNS ? 0 : s.part.network.rule.weight_decay;
-    v = fmaf(g.value[k], mean / (DZ3_SCALE * H_SCALE),
-             fmaf(decay, w, s.part.network.rule.momentum * v));
-    w = fmaf(-s.part.network.learning_rate, v, w);
+    learn<true>(s.part.network, w, s.own_w3[1][class_][slot], g.value[k],
+                mean / (DZ3_SCALE * H_SCALE), decay);
     const uint32_t terms = split(w * W3_SCALE);
     if (slot == OWN_COLUMNS) {
       s.b3[class_] = w;
@@ -325,9 +328,8 @@ __device__ inline void update_last(Shared &s, int turn, const ScaledRule &rule, 
     unrolled (k, 2) {
       if (k >= units || (bias && (i > 0 || l.g > 0))) continue;
       if (bias) {
-        float &b = s.b1[0][first + k], &v = s.b1[1][first + k];
-        v = fmaf(g[k], 255.0f / 256 / DZ1_SCALE, s.part.network.rule.momentum * v);
-        b = fmaf(-s.part.network.learning_rate, v, b);
+        learn<false>(s.part.network, s.b1[0][first + k], s.b1[1][first + k], g[k],
+                     255.0f / 256 / DZ1_SCALE);
       } else {
         float &at = s.last_w1[0][2 * l.g + i][first + k];
         rule.update(at, s.last_w1[1][2 * l.g + i][first + k], g[k]);
