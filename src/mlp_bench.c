@@ -1,13 +1,8 @@
 /* mlp-bench: times every level of fusion on this GPU and says what bounds it; see --help. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/interrupt.h"
-#include "base/output.h"
-#include "base/sizes.h"
-#include "base/text.h"
 #include "bench/bench.h"
 #include "bench/trace.h"
 #include "cli/option_kinds.h"

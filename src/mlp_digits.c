@@ -1,13 +1,9 @@
 /* mlp-digits: writes two CSV files of drawn digits, in MNIST's format and of MNIST's size. */
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "base/output.h"
-#include "base/text.h"
 #include "cli/option_kinds.h"
 #include "data/digits.h"
 

@@ -2,7 +2,6 @@
 #define _DEFAULT_SOURCE /* getentropy */
 #include <unistd.h>
 
-#include "base/output.h"
 #include "cli/option_kinds.h"
 #include "exercise/exercise.h"
 

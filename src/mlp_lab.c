@@ -1,15 +1,10 @@
 /* mlp-lab: the kernel lab; see --help. */
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
-#include "base/output.h"
 #include "base/sizes.h"
-#include "base/text.h"
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 

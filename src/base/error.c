@@ -1,7 +1,6 @@
 #include "base/error.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/text.h"
 

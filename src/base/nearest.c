@@ -1,7 +1,6 @@
 #include "base/nearest.h"
 
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/sizes.h"

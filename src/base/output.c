@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

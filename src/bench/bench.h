@@ -2,8 +2,6 @@
    becomes a line of a record. */
 #pragma once
 
-#include <stdint.h>
-
 #include "engine/engine.h"
 #include "measure/record.h"
 

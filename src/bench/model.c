@@ -1,8 +1,5 @@
 #include "bench/bench.h"
 
-#include <math.h>
-#include <stdbool.h>
-
 /* Products take 2 operations a weight forward, 2 for the weight's gradient and, but in the first
    layer, 2 for the gradient of its input. */
 double bench_flops_per_row(const Network *network) {

@@ -1,11 +1,8 @@
 /* Shows a record of mlp-bench, or of scripts/scaling.sh, as tables and as a chart. */
 #include "bench/bench.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
 #include "measure/table.h"
 #include "plot/dot_chart.h"
 #include "plot/line_chart.h"

@@ -3,7 +3,6 @@
    between them that says so. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/sizes.h"

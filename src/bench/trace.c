@@ -1,14 +1,11 @@
 #include "bench/trace.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/sizes.h"
-#include "base/text.h"
 #include "base/output.h"
 #include "measure/table.h"
 

@@ -6,9 +6,6 @@
    level begins at 0, with its first launch. */
 #pragma once
 
-#include <stdint.h>
-#include <stdio.h>
-
 #include "measure/record.h"
 
 /* Tracks of a level. Slices of one track never overlap, so kernels that do lie on TRACE_GPU and the

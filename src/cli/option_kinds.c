@@ -4,13 +4,10 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/augment.h"
 #include "base/nearest.h"
-#include "base/text.h"
 #include "engine/training.h"
 
 /* Only set functions, whose options are not const, write there. */

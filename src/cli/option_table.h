@@ -21,8 +21,6 @@
    option_kinds.h has the kinds; a program may have one of its own. */
 #pragma once
 
-#include <stddef.h>
-
 #include "base/output.h"
 #include "base/text.h"
 

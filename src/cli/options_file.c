@@ -5,7 +5,6 @@
 
 #include "base/stream.h"
 #include "base/nearest.h"
-#include "base/text.h"
 #include "cli/options.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */

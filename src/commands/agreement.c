@@ -1,7 +1,6 @@
 /* Ranks train one network only if they were started alike: here they compare the program, the
    options that training depends on, the saved run and the bytes of the data files. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands/commands.h"

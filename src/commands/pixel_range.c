@@ -1,6 +1,5 @@
 /* --pixel-max auto: the largest pixel of the training rows, which are read once for it. Without it,
    a word where the pixels are far below 255. */
-#include <stdlib.h>
 
 #include "commands/commands.h"
 

@@ -1,10 +1,8 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "commands/commands.h"
 
 bool run_files_derived(const Options *o, int index, char *path) {

@@ -5,11 +5,9 @@
    "Non-stochastic best arm identification and hyperparameter optimization", 2016): all for a few
    epochs, the best third of them on to three times as many, up to --epochs. Validation rows judge.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/text.h"
 #include "commands/commands.h"
 #include "plot/line_chart.h"
 

@@ -1,12 +1,10 @@
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/nearest.h"
-#include "base/text.h"
 #include "commands/commands.h"
 
 typedef struct {

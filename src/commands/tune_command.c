@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "commands/commands.h"
 
 static const double LOW = 1e-5, HIGH = 10; /* the first rate, and the last */

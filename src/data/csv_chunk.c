@@ -1,6 +1,5 @@
 #include "data/csv_chunk.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,7 +1,6 @@
 #include "data/grid.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- the largest value -------------------------------------------------------------------- */

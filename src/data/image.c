@@ -1,8 +1,6 @@
 #include "data/image.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"

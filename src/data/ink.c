@@ -1,7 +1,6 @@
 #include "data/ink.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Contrast, of 255, that ink must have: 20 levels on white paper. */

@@ -1,10 +1,8 @@
 #include "data/photograph.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "data/grid.h"
 #include "data/ink.h"
 
 typedef struct {

@@ -1,7 +1,5 @@
 #include "engine/device.h"
 
-#include <stdlib.h>
-
 /* Looks for a GPU that can be used; with ranks, each of them needs one. Sets device->reason to why
    there is none. */
 static bool look(Device *device, Ranks *ranks, Error *error) {

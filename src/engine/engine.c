@@ -3,7 +3,6 @@
 #include "engine/engine.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- checks --------------------------------------------------------------------------------- */

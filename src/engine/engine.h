@@ -9,10 +9,6 @@
    the latest by collect. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
 #include "base/sizes.h"
 #include "engine/training.h"
 #include "ranks/ranks.h"

@@ -6,15 +6,12 @@
 #include "engine/engine_cpu.h"
 
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
-#include "base/augment.h"
 #include "base/memory.h"
 #include "base/threads.h"
 

@@ -10,13 +10,10 @@
    stored, and the update goes by the sums that the ranks make of them. */
 #include "engine/engine_cpu.h"
 
-#include <math.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-
-#include "base/random.h"
 
 _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 

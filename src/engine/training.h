@@ -2,9 +2,6 @@
    writes its value straight into a field here, in the type and the unit that an engine takes. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/augment.h"
 #include "base/optimizer.h"
 #include "model/lr_schedule.h"

@@ -1,7 +1,6 @@
 /* Runs what may crash, hang or exit in a process of its own. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "engine/cuda/cuda_error.h"
 #include "exercise/apart.h"
 #include "measure/cuda/launch_count.h"
 #include "measure/cuda/rung.h"

@@ -2,7 +2,6 @@
 #include "exercise/exercise.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 

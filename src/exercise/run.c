@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_try.h"
 #include "engine/cuda/cuda_error.h"
 
 enum { OFFSET = 3 /* of the batch after the state's position */ };

@@ -1,8 +1,6 @@
 /* A problem on the device, and what gpu.c or emulated.c does with it. */
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "exercise/exercise.h"
 #include "kernels.h"
 

@@ -2,7 +2,6 @@
    Toolkit is in cuda/; sizes, checks, reports and what was recorded do without. */
 #pragma once
 
-#include "base/error.h"
 #include "base/stats.h"
 #include "emulator/emulator.h"
 #include "lab/lab.h"

@@ -3,11 +3,9 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"
-#include "base/text.h"
 
 /* ---- tables of a record --------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 #include "measure/table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"

@@ -6,17 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/output.h"
 #include "base/sizes.h"
-#include "base/text.h"
 
 enum {
   HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */

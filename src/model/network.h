@@ -5,7 +5,6 @@
    NETWORK_ALIGN floats; the padding between is zero and stays zero. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <complex.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -2,13 +2,10 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/sizes.h"
 #include "base/stats.h"
-#include "base/text.h"
 #include "plot/line_chart.h"
-#include "plot/page.h"
 
 /* ---- curves ------------------------------------------------------------------------------- */
 

@@ -1,9 +1,6 @@
 #include "plot/seen.h"
 
-#include <stdlib.h>
-
 #include "base/sizes.h"
-#include "base/text.h"
 #include "plot/page.h"
 
 enum { GAP = 12, CAPTION = 24 };  /* pixels; of what is written below a picture */

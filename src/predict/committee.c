@@ -1,7 +1,6 @@
 /* An engine of engines: rows go to every member, and what they predict is averaged. */
 #include "predict/predict.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {

@@ -1,6 +1,5 @@
 #include "predict/evaluate.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MISTAKES = 64 }; /* that a picture shows */

@@ -2,13 +2,9 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "base/text.h"
-#include "data/photograph.h"
-#include "model/metrics.h"
 #include "plot/seen.h"
 #include "predict/predict.h"
 

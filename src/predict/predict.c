@@ -1,7 +1,6 @@
 #include "predict/predict.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"

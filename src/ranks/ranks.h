@@ -9,7 +9,6 @@
    not come within some seconds; then nothing is left but ranks_abort. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"

@@ -2,7 +2,6 @@
 #include "train/report.h"
 
 #include "base/output.h"
-#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

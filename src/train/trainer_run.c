@@ -3,7 +3,6 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "engine/loader.h"

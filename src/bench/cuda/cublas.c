@@ -1,6 +1,5 @@
 /* The baseline: a level of fusion whose matrix products are cuBLAS's, with the small kernels of
    level none between them. */
-#include <stdlib.h>
 
 #include "bench/bench.h"
 #include "measure/cuda/cublas.h"

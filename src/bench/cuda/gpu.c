@@ -2,7 +2,6 @@
    takes. */
 #include "bench/bench.h"
 
-#include <math.h>
 #include <unistd.h>
 
 #include "engine/cuda/cuda_state.h"

@@ -1,16 +1,9 @@
 /* Times training epochs at every level of fusion and through cuBLAS, and a whole run. */
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/random.h"
-#include "base/sizes.h"
-#include "base/stats.h"
 #include "bench/bench.h"
-#include "data/dataset.h"
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
 #include "engine/loader.h"

@@ -1,12 +1,7 @@
 /* Records a trace: each level trains a few ranges of steps while CUPTI looks on, and the epoch
    kernel, which is one kernel to CUPTI, runs with stamps. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/sizes.h"
-#include "base/stats.h"
-#include "base/text.h"
 #include "bench/bench.h"
 #include "bench/cuda/recording.h"
 #include "engine/cuda/cuda_state.h"

@@ -1,7 +1,5 @@
 #include "bench/cuda/recording.h"
 
-#include <math.h>
-
 #include "base/sizes.h"
 #include "measure/table.h"
 

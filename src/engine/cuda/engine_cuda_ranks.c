@@ -7,7 +7,6 @@
 #include "engine/cuda/cuda_state.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,7 +58,6 @@ static cudaError_t follow(cudaStream_t stream, cudaStream_t other, cudaEvent_t e
 
 #include <dlfcn.h>
 #include <nccl.h>
-#include <stdio.h>
 
 /* ---- NCCL ----------------------------------------------------------------------------------- */
 

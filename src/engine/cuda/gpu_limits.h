@@ -1,8 +1,6 @@
 /* The limits of the GPU that planning goes by. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/error.h"
 #include "kernels.h"
 

@@ -1,6 +1,5 @@
 #include "lab/harness.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"

@@ -1,8 +1,6 @@
 /* Measurements of a rung on a GPU: its time, and how many of its blocks fit. */
 #include "lab/harness.h"
 
-#include <math.h>
-
 #include <nvtx3/nvToolsExt.h>
 
 #include "base/sizes.h"

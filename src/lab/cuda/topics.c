@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "base/random.h"
 #include "lab/harness.h"
 
 const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_softmax,

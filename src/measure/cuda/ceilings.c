@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "kernels.h"
 #include "measure/cuda/cublas.h"
 

@@ -1,8 +1,6 @@
 #include "measure/cuda/rung.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "engine/engine.h"
