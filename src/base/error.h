@@ -22,3 +22,6 @@ static inline bool error_is_set(bool set) {
 }
 #define error_set(...) error_is_set(error_set(__VA_ARGS__))
 #endif
+
+/* The same for a function that returns a pointer. */
+#define error_null(...) (error_set(__VA_ARGS__), NULL)

@@ -32,8 +32,7 @@ static char *saved_text(const Options *o, Error *error) {
   }
   if (file && fclose(file) == 0) return text;
   free(text);
-  error_set(error, "out of memory");
-  return NULL;
+  return error_null(error, "out of memory");
 }
 
 bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,

@@ -83,8 +83,7 @@ static bool add_value(Searched *to, char *text, Error *error) {
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
-  error_set(error, "--sweep: '%s' is no option of training that takes a value", name);
-  return NULL;
+  return error_null(error, "--sweep: '%s' is no option of training that takes a value", name);
 }
 
 /* "lr=0.01:0.2:log,momentum=0.8,0.9" */

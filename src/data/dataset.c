@@ -346,10 +346,7 @@ static bool start(DatasetReader *reader, Error *error) {
 
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   DatasetReader *reader = calloc(1, sizeof *reader);
-  if (!reader) {
-    error_set(error, "no memory to read %s", config->path);
-    return NULL;
-  }
+  if (!reader) return error_null(error, "no memory to read %s", config->path);
   reader->config = *config;
   if (!config->label) reader->config.label = "";
   reader->columns.classes = config->classes;

@@ -282,11 +282,9 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
 
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   if (config->training.batch < 1 || config->training.threads < 1 || !config->dataset_rows ||
-      !config->staging_rows) {
-    error_set(error,
-              "the batch, threads, dataset and staging buffers of an engine must be at least 1");
-    return NULL;
-  }
+      !config->staging_rows)
+    return error_null(
+        error, "the batch, threads, dataset and staging buffers of an engine must be at least 1");
   EngineConfig able = *config;
   if (!threads_start(&able.training.threads, error)) return NULL;
   CpuEngine *cpu = calloc(1, sizeof *cpu);

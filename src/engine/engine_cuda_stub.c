@@ -9,8 +9,7 @@ static const char absent[] =
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
   (void)config;
-  error_set(error, "%s", absent);
-  return NULL;
+  return error_null(error, "%s", absent);
 }
 
 bool engine_cuda_take(Ranks *ranks, Error *error) {

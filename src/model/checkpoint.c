@@ -144,10 +144,8 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
   Tensor p;
   for (int t = 0; find_tensor(checkpoint, t, &p); t++)
     if (!all_finite(checkpoint, &p, error)) return NULL;
-  if (!text_is_utf8(checkpoint->options)) {
-    error_set(error, "the names of files in its options must be UTF-8");
-    return NULL;
-  }
+  if (!text_is_utf8(checkpoint->options))
+    return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
   /* json_dumps would drop what there is no memory for without a word. */

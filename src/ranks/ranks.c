@@ -79,11 +79,11 @@ static void *load_library(Error *error) {
     if (!library) error_set(error, "cannot load MPI: %s", dlerror());
     return library;
   }
-  error_set(error,
-            "a launcher started %d processes, but this program was built without MPI: `make setup "
-            "MPI=1` installs it, then `make` builds with it",
-            launched_ranks());
-  return NULL;
+  return error_null(
+      error,
+      "a launcher started %d processes, but this program was built without MPI: `make setup "
+      "MPI=1` installs it, then `make` builds with it",
+      launched_ranks());
 }
 
 /* A RanksWait. */
@@ -98,10 +98,9 @@ Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
   const RanksMpi *(*functions)(void);
   *(void **)&functions = dlsym(library, "ranks_mpi");
   Ranks *ranks = functions ? calloc(1, sizeof *ranks) : NULL;
-  if (!ranks) {
-    error_set(error, functions ? "out of memory" : "libmlp-ranks.so is not of this program");
-    return NULL;
-  }
+  if (!ranks)
+    return error_null(error,
+                      functions ? "out of memory" : "libmlp-ranks.so is not of this program");
   ranks->mpi = functions();
   ranks->say = say;
   ranks->mpi->open(&ranks->place, wait_on, ranks);
@@ -290,10 +289,7 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
 
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
   void *all = calloc((size_t)ranks_count(ranks), size);
-  if (!all) {
-    error_set(error, "out of memory for what ranks send");
-    return NULL;
-  }
+  if (!all) return error_null(error, "out of memory for what ranks send");
   if (!ranks) return memcpy(all, mine, size);
   if (CALL(ranks, gather, mine, size, all)) return all;
   free(all);

@@ -91,15 +91,10 @@ static bool find_file(TrainLog *log, Error *error) {
 TrainLog *train_log_open(const char *path, bool append, Error *error) {
   const char *ending = strrchr(path, '.');
   const bool csv = ending && strcmp(ending, ".csv") == 0;
-  if (!csv && !(ending && strcmp(ending, ".jsonl") == 0)) {
-    error_set(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
-    return NULL;
-  }
+  if (!csv && !(ending && strcmp(ending, ".jsonl") == 0))
+    return error_null(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
   TrainLog *log = malloc(sizeof *log + strlen(path) + 1);
-  if (!log) {
-    error_set(error, "no memory for the log %s", path);
-    return NULL;
-  }
+  if (!log) return error_null(error, "no memory for the log %s", path);
   *log = (TrainLog){.csv = csv, .append = append};
   strcpy(log->path, path);
   if (find_file(log, error)) return log;

@@ -93,10 +93,7 @@ Engine *bench_cublas_open(const EngineConfig *config, Error *error) {
   static const char what[] = "starting";
   const bool tf32 = config->training.precision == PRECISION_TF32;
   Cublas *c = calloc(1, sizeof *c);
-  if (!c) {
-    error_set(error, "out of memory for cuBLAS");
-    return NULL;
-  }
+  if (!c) return error_null(error, "out of memory for cuBLAS");
   if (cublas_done(cublasCreate(&c->handle), what, error) &&
       cuda_done(cudaMalloc(&c->d_workspace, WORKSPACE), "allocating", error) &&
       cublas_done(
