@@ -219,12 +219,11 @@ static void list_topic(const Record *known, const char *topic, const LabTopic *l
 }
 
 static bool list(const Lab *lab) {
-  if (lab->topic) {
+  if (lab->topic)
     list_topic(&lab->known, lab->topic, lab->live);
-    return true;
-  }
-  foreach_of (line, &lab->known, "lab-topic", NULL)
-    printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
+  else
+    foreach_of (line, &lab->known, "lab-topic", NULL)
+      printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
   return true;
 }
 

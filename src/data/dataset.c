@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "data/csv_chunk.h"
 #include "data/idx.h"
 
@@ -474,11 +475,10 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
                          rows - *filled);
     if (reader->taken < chunk->rows) continue;
     if (chunk_failed(chunk)) {
-      char column[32] = "";
-      if (chunk->fault_column > 0)
-        snprintf(column, sizeof column, ", column %zu", chunk->fault_column);
+      const ShortText column =
+          text_format(chunk->fault_column > 0 ? ", column %zu" : "", chunk->fault_column);
       return error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name,
-                       (reader->line + chunk->fault_line), column, chunk->fault.text);
+                       (reader->line + chunk->fault_line), column.text, chunk->fault.text);
     }
     if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
     recycle(reader, chunk);

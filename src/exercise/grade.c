@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
+
 enum { POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST };
 
 static double rounded(double points) {
@@ -13,17 +15,15 @@ static double rounded(double points) {
 
 /* A function, for Gradescope. */
 static json_t *test_of(ExerciseTask task, const ExerciseScore *s, ExercisePoints p) {
-  char text[1024];
-  if (!s->right)
-    snprintf(text, sizeof text, "wrong: %s", s->wrong);
-  else if (p.right == 0)
-    snprintf(text, sizeof text, "right, and as it is handed out: 0 points");
-  else
-    snprintf(text, sizeof text, "right: %g of %d; fused: %g of %d; fast: %g of %d", p.right,
-             POINTS_RIGHT, p.fused, POINTS_FUSED, rounded(p.fast), POINTS_FAST);
+  const ShortText text =
+      !s->right ? text_format("wrong: %s", s->wrong)
+      : p.right == 0
+          ? text_format("right, and as it is handed out: 0 points")
+          : text_format("right: %g of %d; fused: %g of %d; fast: %g of %d", p.right, POINTS_RIGHT,
+                        p.fused, POINTS_FUSED, rounded(p.fast), POINTS_FAST);
   return json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task], "score",
                    rounded(p.all), "max_score", POINTS_MOST, "status",
-                   s->right && s->fused ? "passed" : "failed", "output", text);
+                   s->right && s->fused ? "passed" : "failed", "output", text.text);
 }
 
 /* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
@@ -31,7 +31,6 @@ bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend 
                     uint64_t seed, const ExerciseScore scores[TASKS], Error *error) {
   const bool is_plain = form == GRADE_PLAIN;
   json_t *list = json_array();
-  char text[256];
   double points = 0;
   for (int t = 0; t < TASKS; t++) {
     const ExerciseTask task = (ExerciseTask)t;
@@ -46,13 +45,13 @@ bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend 
     points += rounded(p.all);
   }
   /* JSON's integers end at 2^53. */
-  snprintf(text, sizeof text, "%s%s%llu", is_plain ? "" : backend->device,
-           is_plain ? "" : ", --seed ", (unsigned long long)seed);
+  const ShortText text = text_format("%s%s%llu", is_plain ? "" : backend->device,
+                                     is_plain ? "" : ", --seed ", (unsigned long long)seed);
   json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed",
-                                     text, "points", rounded(points), "max_points",
+                                     text.text, "points", rounded(points), "max_points",
                                      TASKS * POINTS_MOST, "functions", list)
                          : json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(points), "output",
-                                     text, "visibility", "visible", "tests", list);
+                                     text.text, "visibility", "visible", "tests", list);
   if (!all) return error_set(error, "no memory for %s", path);
   const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
   const int reason = errno;

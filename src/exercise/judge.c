@@ -2,7 +2,8 @@
 #include "exercise/exercise.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/text.h"
 
 static double got_value(const ExerciseArray *a, size_t i) {
   return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];
@@ -30,65 +31,56 @@ static bool are_wrong(const ExerciseArray *a, size_t by, size_t period, size_t f
 }
 
 /* Rows or columns, of which there are `all`: is [first, end) what is wrong? */
-static bool find_lines(const ExerciseArray *a, const char *what, size_t by, size_t all,
-                       size_t first, size_t end, char *text, size_t size) {
-  if (all < 2 || !are_wrong(a, by, all, first, end)) return false;
-  if (end > first + 1)
-    snprintf(text, size, ": %ss %zu to %zu", what, first, end - 1);
-  else if (end == all)
-    snprintf(text, size, ": the last %s", what);
-  else
-    snprintf(text, size, ": %s %zu", what, first);
-  return true;
+static ShortText find_lines(const ExerciseArray *a, const char *what, size_t by, size_t all,
+                            size_t first, size_t end) {
+  if (all < 2 || !are_wrong(a, by, all, first, end)) return text_format("%s", "");
+  return end > first + 1 ? text_format(": %ss %zu to %zu", what, first, end - 1)
+         : end == all    ? text_format(": the last %s", what)
+                         : text_format(": %s %zu", what, first);
 }
 
-static void find_period(const ExerciseArray *a, size_t first, char *text, size_t size) {
+static ShortText find_period(const ExerciseArray *a, size_t first) {
   size_t period = 2;
   while (period <= 1024 && !are_wrong(a, 1, period, first % period, first % period + 1))
     period *= 2;
-  if (period == 32)
-    snprintf(text, size, ": every 32nd, as a lane of a warp has them");
-  else if (period <= 1024)
-    snprintf(text, size, ": every %zu%s, from the %zu%s", period, period == 2 ? "nd" : "th",
-             first % period + 1, first % period ? "th" : "st");
+  return period == 32 ? text_format(": every 32nd, as a lane of a warp has them")
+         : period > 1024
+             ? text_format("%s", "")
+             : text_format(": every %zu%s, from the %zu%s", period, period == 2 ? "nd" : "th",
+                           first % period + 1, first % period ? "th" : "st");
 }
 
 /* How the `wrong` wrong elements lie, the first of which is `first`; "" if there is no pattern. */
-static void describe_pattern(const ExerciseArray *a, size_t first, size_t wrong, char *text,
-                             size_t size) {
+static ShortText describe_pattern(const ExerciseArray *a, size_t first, size_t wrong) {
   const size_t rows = (size_t)a->rows, columns = (size_t)a->columns, row = first / columns,
                column = first % columns;
   size_t unwritten = 0;
-  *text = '\0';
+  ShortText text = text_format(count_of(a) > 1 && wrong == count_of(a) ? ": all" : "");
   for (size_t i = 0; i < count_of(a); i++)
     unwritten += a->allowed[i] >= 0 && is_unwritten(a, i) && !is_right(a, i);
-  if (count_of(a) > 1 && wrong == count_of(a))
-    snprintf(text, size, ": all");
-  else if (!find_lines(a, "row", columns, rows, row, row + wrong / columns, text, size) &&
-           !(rows > 1 && find_lines(a, "column", 1, columns, column, column + 1, text, size)) &&
-           wrong > 1)
-    find_period(a, first, text, size);
-  if (unwritten == wrong) {
-    const size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s never written", *text ? "," : ":");
-  }
+  if (!*text.text) text = find_lines(a, "row", columns, rows, row, row + wrong / columns);
+  if (!*text.text && rows > 1) text = find_lines(a, "column", 1, columns, column, column + 1);
+  if (!*text.text && wrong > 1) text = find_period(a, first);
+  if (unwritten == wrong)
+    text_append(text.text, sizeof text.text, "%s never written", *text.text ? "," : ":");
+  return text;
 }
 
 /* ---- judging -------------------------------------------------------------------------------- */
 
 static void describe(const ExerciseArray *a, int name, size_t first, char *text, size_t size) {
-  char expected[96] = "nothing to be written there", got[32] = "nan", pattern[96];
+  const double value = got_value(a, first) + 0.0;
   size_t wrong = 0;
   for (size_t i = 0; i < count_of(a); i++) wrong += !is_right(a, i);
-  describe_pattern(a, first, wrong, pattern, sizeof pattern);
-  if (a->allowed[first] >= 0)
-    snprintf(expected, sizeof expected, "%.9g (float64, within %.2g)", a->expected[first] + 0.0,
-             a->allowed[first]);
-  if (!isnan(got_value(a, first))) /* a NaN's sign says nothing */
-    snprintf(got, sizeof got, "%.9g", got_value(a, first) + 0.0);
+  const ShortText expected = a->allowed[first] < 0
+                                 ? text_format("nothing to be written there")
+                                 : text_format("%.9g (float64, within %.2g)",
+                                               a->expected[first] + 0.0, a->allowed[first]),
+                  got = text_format(isnan(value) ? "nan" : "%.9g", value); /* no sign */
   snprintf(text, size, "%s (row %zu, column %zu): expected %s, got %s; %zu of %zu %s wrong%s",
            exercise_array_name(name), first / (size_t)a->columns, first % (size_t)a->columns,
-           expected, got, wrong, count_of(a), wrong == 1 ? "is" : "are", pattern);
+           expected.text, got.text, wrong, count_of(a), wrong == 1 ? "is" : "are",
+           describe_pattern(a, first, wrong).text);
 }
 
 bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size) {
@@ -147,15 +139,13 @@ static bool follows_p(const ExerciseProblem *problem) {
 
 void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                          ExerciseScore *score) {
-  char text[448] = "";
-  if (*call->complaint)
-    snprintf(text, sizeof text, "%s", call->complaint);
-  else
-    exercise_judge(problem, text, sizeof text);
+  ShortText said = text_format("%s", call->complaint);
+  const char *text = said.text;
+  if (!*text) exercise_judge(problem, said.text, sizeof said.text);
   /* Nobody reads inputs that have not been read, or leaves results that have not been written. */
   if (!*text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
       call->moved_bytes < exercise_least_bytes(problem->task, problem->shape))
-    snprintf(text, sizeof text, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
+    said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*text)
     snprintf(score->wrong, sizeof score->wrong, "%.440s; rows %d, in %d, out %d%s", text,
              problem->shape.rows, problem->shape.in, problem->shape.out,

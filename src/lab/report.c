@@ -160,11 +160,10 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
     if (number == last) continue;
     last = number;
     const char *kind = text_is(rung, "kind", "rung") ? "" : text_of(rung, "kind");
-    char text[1024];
-    snprintf(text, sizeof text, "%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
-             *kind ? ", " : "", kind, text_of(rung, "lesson"));
+    const ShortText text = text_format("%s%s%s%s%s: %s.", bold, text_of(rung, "rung"), bold,
+                                       *kind ? ", " : "", kind, text_of(rung, "lesson"));
     fprintf(file, markdown ? "%d. " : "%2d  ", number);
-    text_print_wrapped(file, text, 4, 4, markdown ? INT_MAX : WIDTH);
+    text_print_wrapped(file, text.text, 4, 4, markdown ? INT_MAX : WIDTH);
   }
 }
 

@@ -80,13 +80,11 @@ static bool all_finite(const Checkpoint *checkpoint, const Tensor *tensor, Error
 
 static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *field) {
   const void *value = (const char *)checkpoint + field->offset;
-  char text[32];
   if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
-    snprintf(text, sizeof text, "%.17g", *(const double *)value);
-  else
-    snprintf(text, sizeof text, "%" PRIu64,
-             field->kind == FIELD_INT ? (uint64_t) * (const int *)value : *(const uint64_t *)value);
-  return json_string(text);
+    return json_string(text_format("%.17g", *(const double *)value).text);
+  const uint64_t whole =
+      field->kind == FIELD_INT ? (uint64_t) * (const int *)value : *(const uint64_t *)value;
+  return json_string(text_format("%" PRIu64, whole).text);
 }
 
 /* Sets *tensor to the t-th of a file that is saved. False behind the last. */

@@ -71,7 +71,6 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
   const int width = max_int(1, (int)(image->width / step)),
             height = max_int(1, (int)(image->height / step));
   const Grid grid = tile_grid(LEFT, GAP, DIGIT, COLUMNS, seen->side, 2);
-  char name[64];
   Canvas *c = &seen->canvas[seen->shown];
   if (!canvas_open(c, WIDTH, max_int(GAP + height + CAPTION, grid_end(&grid, p->count)), NULL))
     return error_set(error, "no memory to show %s", path);
@@ -82,8 +81,8 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
     const int x = i % width, y = i / width;
     canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
   }
-  text_printable(name, sizeof name, path);
-  page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE, name);
+  page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE,
+                   text_shown(path).text);
   for (int i = 0; i < p->count; i++) draw_digit(seen, c, &grid, p, answers, i, image->shrunk, step);
   return true;
 }

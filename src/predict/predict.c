@@ -58,12 +58,11 @@ bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pi
   float *parameters = make_array(parameters, n->floats + 2 * widest);
   if (!parameters) return error_set(error, "out of memory looking for the layer that overflows");
   float *x = parameters + n->floats, *y = x + widest;
-  char row[32];
-  snprintf(row, sizeof row, "row %" PRIu64, number);
   if (engine->call->read(engine, parameters, 1, error))
     error_set(error,
               "%s: the output of layers.%d is not a finite number: the weights are too large",
-              name ? name : row, layer_that_overflows(&engine->config, parameters, pixels, x, y));
+              name ? name : text_format("row %" PRIu64, number).text,
+              layer_that_overflows(&engine->config, parameters, pixels, x, y));
   free(parameters);
   return false;
 }

@@ -146,11 +146,7 @@ bool trace_record(Trace *trace, const char *command, const char *sources, Error 
                                  {"date", machine.date}, {"network", network.text},
                                  {"command", command},   {"sources", sources ? sources : ""}};
   trace->head = json_object();
-  foreach (pair, head) {
-    char text[512];
-    text_printable(text, sizeof text, (*pair)[1]);
-    record_text(trace->head, (*pair)[0], text);
-  }
+  foreach (pair, head) record_text(trace->head, (*pair)[0], text_shown((*pair)[1]).text);
   time_levels(trace, us);
   bool good = activity_start(error);
   for (int level = 0; good && level < TRACE_LEVELS; level++)
