@@ -13,12 +13,12 @@ files=(
   scripts/seal_exercise.sh
   src/mlp_exercise.c src/emulator
   src/exercise/{exercise.h,exercise.mk,run.h}
-  src/exercise/{apart,reference}.{c,h}
-  src/exercise/{counters,emulated,gpu,grade,judge,problem,report,run,score}.c
+  src/exercise/reference.{c,h}
+  src/exercise/{apart,counters,emulated,gpu,grade,judge,problem,report,run,score}.c
   src/base/{augment.h,clock.h,optimizer.h,random.h,sizes.h} src/base/{error,interrupt,nearest,output,stats,stream,text}.{c,h}
   src/cli/option_{kinds,table}.{c,h}
   src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/{lr_schedule,network}.h
-  src/measure/{record,table}.{c,h} src/measure/cuda/{rung,launch_count}.{c,h}
+  src/measure/{record,table}.{c,h} src/measure/cuda/{launch_count.c,rung.{c,h}}
 )
 
 rm -rf "$kit" "$kit.tar.gz"

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cli/option_kinds.h"
-#include "engine/device.h"
+#include "engine/engine.h"
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */

@@ -1,5 +1,5 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "exercise/apart.h"
+#include "exercise/exercise.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "exercise/apart.h"
-#include "measure/cuda/launch_count.h"
 #include "measure/cuda/rung.h"
 
 enum { LIMIT = 180 /* seconds for a function's process, the driver's start included */, CALLS = 5 };

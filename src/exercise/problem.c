@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "exercise/apart.h"
 #include "exercise/reference.h"
 
 /* An array: its name, its shape, of rows, in, out, end and 1, and what it is to each task:

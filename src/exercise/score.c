@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "exercise/apart.h"
-
 enum { MEASURED = EXERCISE_SHAPES, CALLS }; /* the last one is measured */
 
 /* ---- a function's process ------------------------------------------------------------------- */

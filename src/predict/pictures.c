@@ -65,8 +65,8 @@ static int write_row(const Answers *a, const Photograph *photograph, int first, 
 /* ---- lines of text ------------------------------------------------------------------------ */
 
 /* As ImageMagick writes it, so that it can be given to -crop. */
-static int write_box(char *text, size_t size, const PhotographBox *box) {
-  return snprintf(text, size, "%dx%d+%d+%d", box->width, box->height, box->left, box->top);
+static ShortText box_text(const PhotographBox *box) {
+  return text_format("%dx%d+%d+%d", box->width, box->height, box->left, box->top);
 }
 
 /* "  7 99.62%  2  0.31%  3  0.05%". */
@@ -81,16 +81,16 @@ static void write_likeliest(const Answers *a, const double *probabilities) {
 
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
   FILE *file = a->pictures->file;
-  char name[4 * PATH_MAX], box[64];
+  char name[4 * PATH_MAX];
   RowText row;
   int box_width = 0;
   text_printable(name, sizeof name, path);
   for (int i = 0; i < photograph->count; i++)
-    box_width = max_int(box_width, write_box(box, sizeof box, &photograph->box[i]));
+    box_width = max_int(box_width, (int)strlen(box_text(&photograph->box[i]).text));
   for (int i = 0; i < photograph->count; i++) {
-    write_box(box, sizeof box, &photograph->box[i]);
     fprintf(file, "%-*s", a->path_width, name);
-    if (photograph->count > 1) fprintf(file, "  %-*s", box_width, box);
+    if (photograph->count > 1)
+      fprintf(file, "  %-*s", box_width, box_text(&photograph->box[i]).text);
     write_likeliest(a, a->answer[i].probabilities);
     fputs(a->answer[i].sure ? "\n" : "  unsure\n", file);
   }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cuda/cuda_error.h"
-#include "measure/cuda/launch_count.h"
+#include "measure/cuda/rung.h"
 
 /* CUPTI hands buffers over, on a thread of its own, and launches are watched, by functions that
    have no context. */

@@ -5,7 +5,7 @@
 #include "bench/trace.h"
 #include "epoch/stamps.h"
 
-/* Which launches the host made, as launch_count.h watches them, and which kernels ran, as CUPTI
+/* Which launches the host made, as rung.h watches them, and which kernels ran, as CUPTI
    tells it: the CUDA Toolkit's profiling library. A toolkit may lack it, and a build these two.
 
    Records from now on, to the end of the process. Whatever is to be recorded, graphs too, is best

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/device.h"
 #include "measure/cuda/rung.h"
 #include "train/trainer.h"
 

@@ -1,9 +1,7 @@
 /* Counts what the host launches. The linker sends every call of these functions through here
    (--wrap in the Makefile), so that the count is of what ran and not of what the code seems to
    do. What cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
-#include <cuda_runtime_api.h>
-
-#include "measure/cuda/launch_count.h"
+#include "measure/cuda/rung.h"
 
 static uint64_t launches;
 static LaunchWatch *watcher;
