@@ -126,9 +126,8 @@ static bool parse_rest(Lab *lab, Error *error) {
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", lab->topic,
                      lab->rung, lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
-    return error_set(error,
-                     "--from shows what was recorded: it goes with --problem, --markdown, --plot "
-                     "and --roofline alone");
+    return error_set(error, "--from shows what was recorded: it goes with --problem, --markdown, "
+                            "--plot and --roofline alone");
   if (lab->problem && !has_problem(lab, error)) return false;
   if (lab->rung && lab->problem && !has_rung(lab, lab->problem))
     return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",

@@ -31,11 +31,10 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
   if (!*from->options) return true;
   other = same_validation ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
   if (other && options_hold_out(now) > 0)
-    return error_set(
-        error,
-        "--validation %s would hold out rows that %s was trained on: continue with its "
-        "--%s, or with a file for --validation",
-        now->validation, now->resume, other);
+    return error_set(error,
+                     "--validation %s would hold out rows that %s was trained on: continue with "
+                     "its --%s, or with a file for --validation",
+                     now->validation, now->resume, other);
   if (!same_validation || (tested && strcmp(saved->test, now->test) != 0)) {
     from->best_accuracy = NAN;
     from->best_epoch = 0;

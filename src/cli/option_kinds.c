@@ -239,10 +239,9 @@ static bool set_sizes(const OptionRow *row, const char *value, void *options, Er
     if (good) sizes.size[sizes.count++] = (int)size;
   }
   if (!good)
-    return error_set(error,
-                     "--%s must be none, or 1 to %d sizes from 1 to %d separated by commas, "
-                     "not '%s'",
-                     row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
+    return error_set(
+        error, "--%s must be none, or 1 to %d sizes from 1 to %d separated by commas, not '%s'",
+        row->name, NETWORK_MAX_LAYERS - 1, NETWORK_MAX_HIDDEN, value);
   *(HiddenSizes *)field_of(row, options) = sizes;
   return true;
 }

@@ -133,8 +133,7 @@ static bool draw_trials(Sweep *s, Error *error) {
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
     if (lists > TRIALS_MOST && s->options->trials == 0)
       return error_set(error,
-                       "--sweep lists more than %d combinations: say how many to try with "
-                       "--trials",
+                       "--sweep lists more than %d combinations: say how many to try with --trials",
                        TRIALS_MOST);
     if (lists > UINT32_MAX) lists = UINT32_MAX;
   }

@@ -119,11 +119,10 @@ static bool test_exists(const Options *o, Error *error) {
   if (strcmp(o->test, initial.test) != 0 || strcmp(o->train, initial.train) == 0 ||
       access(o->test, F_OK) == 0 || errno != ENOENT)
     return file_exists(options_test_file(o), error);
-  return error_set(
-      error,
-      "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, or "
-      "name a file with --test",
-      o->train);
+  return error_set(error,
+                   "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, "
+                   "or name a file with --test",
+                   o->train);
 }
 
 /* Numbers, yes and no are written as JSON has them. */

@@ -310,11 +310,10 @@ static bool check_guess(DatasetReader *reader, Error *error) {
   const size_t rows = chunk->rows, first = commonest(chunk, c->inputs, c->classes, false),
                last = commonest(chunk, c->inputs, c->classes, true);
   return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
-         error_set(
-             error,
-             "%s: the last column looks like the label, the first has one value in %zu of %zu "
-             "rows: give --label-column last, or --label-column 1 if it is the first",
-             reader->source.name, first, rows);
+         error_set(error,
+                   "%s: the last column looks like the label, the first has one value in %zu of "
+                   "%zu rows: give --label-column last, or --label-column 1 if it is the first",
+                   reader->source.name, first, rows);
 }
 
 /* Returns true if the length of the text is known: an archive must be unpacked first. */

@@ -268,12 +268,11 @@ void emulator_meet(unsigned mask, void *mine, void (*combine)(void **, unsigned)
 }
 
 void emulator_absent(int from, unsigned mask) {
-  find_wrong("absent",
-             "%A: " + me() +
-                 printed(" gets the value of lane %d, which is not there (there are "
-                         "0x%08x)",
-                         from, mask),
-             meets->pc);
+  find_wrong(
+      "absent",
+      "%A: " + me() +
+          printed(" gets the value of lane %d, which is not there (there are 0x%08x)", from, mask),
+      meets->pc);
 }
 
 int emulator_barrier(int value) {

@@ -226,12 +226,11 @@ void lab_print_machine(const Record *record, FILE *file, bool markdown) {
           text_of(m, "date"), text_of(m, "command"));
   if (*text_of(m, "sources")) fprintf(file, "- sources `%s`\n", text_of(m, "sources"));
   if (!isfinite(number_of(m, "copy_gb_per_s"))) return;
-  fprintf(
-      file,
-      "- measured in this run: copy on the GPU %.0f GB/s, read + write; copy to the GPU, pinned "
-      "%.1f GB/s;\n  float32 multiply-adds %.1f TFLOP/s\n",
-      number_of(m, "copy_gb_per_s"), number_of(m, "link_gb_per_s"),
-      number_of(m, "fma_gflop_per_s") / 1e3);
+  fprintf(file,
+          "- measured in this run: copy on the GPU %.0f GB/s, read + write; copy to the GPU, "
+          "pinned %.1f GB/s;\n  float32 multiply-adds %.1f TFLOP/s\n",
+          number_of(m, "copy_gb_per_s"), number_of(m, "link_gb_per_s"),
+          number_of(m, "fma_gflop_per_s") / 1e3);
   fputs(
       "\nMedians after a warm-up, timed by the GPU (transfers by the host), on inputs that do not "
       "fit the\ncache. % ceiling: of the ceiling measured above. x first, x library: how many "

@@ -258,8 +258,7 @@ static bool read_header(int file, Header *header, Error *error) {
   if (length > HEADER_MAX)
     return error_set(error,
                      "it is not a safetensors file of a network: its header would have %" PRIu64
-                     " bytes, "
-                     "at most %d are allowed",
+                     " bytes, at most %d are allowed",
                      length, HEADER_MAX);
   if (length > size - sizeof length)
     return error_set(error,
@@ -324,8 +323,7 @@ static bool parse_offsets(Tensor *tensor, json_t *offsets, uint64_t bytes, Error
   if ((uint64_t)end > bytes)
     return error_set(error,
                      "tensor %.99s ends at byte %lld of the data, of which there are only %" PRIu64
-                     ": "
-                     "the file was cut off or damaged",
+                     ": the file was cut off or damaged",
                      tensor->name, (long long)end, bytes);
   const uint64_t wanted = tensor_count(tensor) * sizeof(float);
   if ((uint64_t)(end - begin) != wanted)

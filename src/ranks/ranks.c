@@ -79,11 +79,10 @@ static void *load_library(Error *error) {
     if (!library) error_set(error, "cannot load MPI: %s", dlerror());
     return library;
   }
-  return error_null(
-      error,
-      "a launcher started %d processes, but this program was built without MPI: `make setup "
-      "MPI=1` installs it, then `make` builds with it",
-      launched_ranks());
+  return error_null(error,
+                    "a launcher started %d processes, but this program was built without MPI: "
+                    "`make setup MPI=1` installs it, then `make` builds with it",
+                    launched_ranks());
 }
 
 /* A RanksWait. */

@@ -27,10 +27,9 @@ static bool take_failure(const LabArrays *a, LabRow *row, cudaError_t status, Er
   cudaGetLastError(); /* told now: the next launch must not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
-    return error_set(error,
-                     "rung %s of topic %s stopped the GPU (%s): nothing more can run in "
-                     "this process",
-                     row->rung->name, a->topic->name, cudaGetErrorString(status));
+    return error_set(
+        error, "rung %s of topic %s stopped the GPU (%s): nothing more can run in this process",
+        row->rung->name, a->topic->name, cudaGetErrorString(status));
   row->outcome = LAB_WRONG;
   if (!*row->note)
     snprintf(row->note, sizeof row->note, "its launch failed: %s", cudaGetErrorString(status));
