@@ -264,8 +264,7 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* False if this is a folder in which only owners may replace files, as in /tmp, and we own nothing.
- */
+/* False if this is a folder in which only owners may replace files, as in /tmp, and we own none. */
 static bool may_replace(const FileTarget *target) {
   struct stat status;
   char folder[PATH_MAX];

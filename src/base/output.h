@@ -26,8 +26,7 @@ typedef enum {
   TARGET_NEW,      /* does not exist yet; its folder may not exist either */
   TARGET_REGULAR,  /* a regular file */
   TARGET_FOLDER,   /* cannot be written */
-  TARGET_IN_PLACE, /* a device, a pipe or a file without a name; this and the next have no new file
-                    */
+  TARGET_IN_PLACE, /* a device, a pipe or a file without a name; no new file for it or the next */
   TARGET_STREAM,   /* an open descriptor of this process */
 } FileTargetKind;
 
@@ -89,12 +88,10 @@ bool atomic_file_probe(const char *path, Error *error);
 
 /* Creates the file that is to become `path`; unless this fails, atomic_file_close must follow. At
    most eight are open at a time. A signal that ends the process removes their temporary files; a
-   process that is killed outright (SIGKILL, a power cut) leaves them, and they stop no later one.
- */
+   process that is killed outright (SIGKILL, a power cut) leaves them; they stop no later one. */
 bool atomic_file_open(AtomicFile *output, const char *path, Error *error);
 
-/* Gives the file its name. Removes it and returns false if it is not `good` or cannot be written.
- */
+/* Gives the file its name. Removes it and returns false unless it is `good` and can be written. */
 bool atomic_file_close(AtomicFile *output, bool good, Error *error);
 
 /* Sets *error to "cannot write PATH" and what errno says, and returns false. */

@@ -1,5 +1,4 @@
-/* Threads that the system may refuse: RLIMIT_NPROC, a control group's pids.max, memory for stacks.
- */
+/* Threads that the system may refuse: RLIMIT_NPROC, a control group's pids.max, memory of stacks */
 #pragma once
 
 #include "base/error.h"

@@ -49,8 +49,7 @@ typedef struct {
 
 bool many_runs(ManyRuns *runs, Error *error);
 
-/* Writes the options and the engine of a run, numbers, yes and no as JSON has them. train_command.c
- */
+/* Writes the options and the engine of a run, numbers and yes or no as in JSON. train_command.c */
 bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
 /* --sweep: trains networks of other options, and says which are best. sweep_command.c */

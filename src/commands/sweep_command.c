@@ -3,8 +3,7 @@
    Trials are all combinations of the values that are listed or, where an option has a range, drawn
    at random from --seed. They are trained by successive halving (Jamieson and Talwalkar,
    "Non-stochastic best arm identification and hyperparameter optimization", 2016): all for a few
-   epochs, the best third of them on to three times as many, up to --epochs. Validation rows judge.
- */
+   epochs, the best third of them for three times as many, up to --epochs. Validation rows judge. */
 #include <string.h>
 
 #include "base/memory.h"

@@ -242,8 +242,7 @@ static void take_field(void *text, size_t length, void *context) {
     take_other(parser, text, length);
 }
 
-/* Called by libcsv at a carriage return, a line feed or the end of the text, after fields or not.
- */
+/* Called by libcsv at a carriage return, a line feed or the end of the text, after fields or not */
 static void end_row(int terminator, void *context) {
   ChunkParser *parser = context;
   Chunk *chunk = parser->chunk;

@@ -31,7 +31,6 @@ bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, 
               size_t most, Error *error);
 
 /* Reads on behind the first `length` bytes of pixels, up to `rows` pictures, with their labels, or
-   0 for each. Returns how many there were before the end or a fault, which is images->error then.
- */
+   0 for each. Returns how many there were before the end or a fault, then in images->error. */
 size_t idx_read(Idx *idx, Source *images, uint8_t *pixels, size_t length, uint16_t *labels,
                 size_t rows);

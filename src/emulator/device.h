@@ -16,8 +16,7 @@
 
 #include "emulator/runtime.h"
 
-/* Functions that call the runtime are inlined, so that the place of the call is a line of the
- * source. */
+/* Functions that call the runtime are inlined, so that the place of the call is a source line. */
 #define EMULATOR_INLINE inline __attribute__((always_inline))
 
 /* ---- the language ---------------------------------------------------------------------------- */
@@ -53,8 +52,7 @@ extern const uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_bloc
 extern const dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
 constexpr int warpSize = 32;
 
-/* ---- vectors: copied by one access, as on a GPU, whatever parts are used -----------------------
- */
+/* ---- vectors: copied by one access, as on a GPU, whatever parts are used --------------------- */
 
 namespace emulated {
 template <class T> struct Two { T x, y; };

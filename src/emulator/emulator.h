@@ -24,8 +24,7 @@ void emulator_name(const void *memory, const char *name, int rows, int columns, 
 /* From now on host code may touch its own stack and constants, and nothing else. */
 void emulator_fence_host(bool fenced);
 
-/* ---- what was counted and found, since emulator_forget() --------------------------------------
- */
+/* ---- what was counted and found, since emulator_forget() ------------------------------------- */
 
 typedef struct {
   uint64_t launches, barriers;
@@ -36,8 +35,7 @@ typedef struct {
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
-/* Writes what was found, in lines: errors, barriers first, or the costliest places, at most `most`.
- */
+/* Writes the findings, in lines: errors, barriers first, or the costliest places, up to `most`. */
 void emulator_told(bool costs, int most, char *text, size_t size);
 void emulator_forget(void);
 

@@ -90,8 +90,7 @@ static std::string line_of(uintptr_t return_address) {
   return line.empty() ? UNKNOWN : line;
 }
 
-/* ---- records and what is told of them --------------------------------------------------------
- */
+/* ---- records and what is told of them -------------------------------------------------------- */
 
 static std::string cost_of(const Site &s) {
   const EmulatorCounts &c = s.counts;

@@ -176,8 +176,7 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
 
 } // namespace emulated
 
-/* ---- CUDA's runtime, and what the harness says ------------------------------------------------
- */
+/* ---- CUDA's runtime, and what the harness says ----------------------------------------------- */
 
 using namespace emulated;
 

@@ -100,11 +100,9 @@ void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
   OWN_PANELS (p, rows, team)                                                                       \
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
 
-/* Updates `count` neighbours of a layer's parameters from `at` on by any rule and their gradient.
- */
+/* Updates `count` neighbours of a layer's parameters from `at` on by any rule and gradient. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step);
 
-/* Computes average = keeps average + (1 - keeps) values, count of them; both begin on a cache line.
- */
+/* Computes average = keeps average + (1 - keeps) values, (count); both begin on a cache line. */
 void cpu_average(float *average, const float *values, size_t count, float keeps);

@@ -81,8 +81,7 @@ static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size
                      b_row};
 }
 
-/* ---- the first half of a step: rows -----------------------------------------------------------
- */
+/* ---- the first half of a step: rows ---------------------------------------------------------- */
 
 /* Finds and packs the rows at positions [first, first + rows) of the range's window. */
 static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t rows, Team team) {
@@ -193,8 +192,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
       for (size_t i = 0; i < layer->in; i++) below->dy[r * layer->in + i] *= scale;
 }
 
-/* ---- the second half of a step: weights -------------------------------------------------------
- */
+/* ---- the second half of a step: weights ------------------------------------------------------ */
 
 /* Thread t owns a layer's panels from first_panel(t) to first_panel(t + 1), in every step, and
    finds them in its cache. They are neighbours, whole cache lines of the copy too: no thread

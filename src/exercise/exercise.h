@@ -140,8 +140,7 @@ bool exercise_start(Error *error);
  *with error set if nothing can be run any more. measured: times it, too. */
 bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error);
 
-/* ---- a process of its own (apart.c): for what may crash, hang or exit --------------------------
- */
+/* ---- a process of its own (apart.c): for what may crash, hang or exit ------------------------ */
 
 enum { APART_TEXT = 96 };
 

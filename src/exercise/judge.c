@@ -122,8 +122,7 @@ static bool row_follows(const ExerciseProblem *problem, const float *p, const fl
 }
 
 /* Returns true if loss, correct and dz of a TASK_LOSS problem that was run follow from its
-   log-probabilities p, within float32. Then a mistake in them is that of the function that made p.
- */
+   log-probabilities p, within float32. Then a mistake in them is that of who made p. */
 static bool follows_p(const ExerciseProblem *problem) {
   const ExerciseArray *a = problem->array;
   const size_t classes = (size_t)problem->shape.out;

@@ -208,8 +208,7 @@ static void expect_update(ExerciseProblem *p) {
 }
 
 /* Bounds the error of z - max - log(sum(exp(z - max))), which is `below` 0: the difference and what
-   exp makes of its rounding, and a sum of exponentials that may have been rescaled at every term.
- */
+   exp makes of its rounding, and a sum of exponentials that may be rescaled at every term. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }

@@ -66,8 +66,7 @@ static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointAr
 }
 
 /* Replaces the file as base/output.h says: whatever fails, the old one stays whole. The same
-   checkpoint gives the same bytes. Refuses values that are not finite, and all but regular files.
- */
+   checkpoint gives the same bytes. Refuses infinite values and NAN, and all but regular files. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
 /* Tries what saving to `path` will need, and leaves no trace: so a run whose network could not be

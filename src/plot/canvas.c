@@ -231,8 +231,7 @@ double canvas_text_width(double height, const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Writes a part of a PNG file: its length, its type, its bytes and their CRC (ISO/IEC 15948, 5.3).
- */
+/* Writes a part of a PNG file: length, type, bytes and their CRC (ISO/IEC 15948, 5.3). */
 static void write_chunk(FILE *file, const char *type, const void *bytes, size_t size) {
   const uLong crc = crc32(0, (const Bytef *)type, 4);
   const uint32_t length = htonl((uint32_t)size),

@@ -72,8 +72,7 @@ typedef struct {
 /* Makes the axis one of no values: low is above high. */
 void axis_clear(Axis *axis);
 
-/* Makes the axis reach to a value. False if the value has no place, as 0 has none among logarithms.
- */
+/* Makes the axis reach to a value. False if the value has no place, as 0 among logarithms. */
 bool axis_include(Axis *axis, double value);
 
 /* Returns the pixel of a value, not rounded; it is not finite if the value has no place. */

@@ -22,8 +22,7 @@ static bool all_finite(const float *values, size_t count) {
   return true;
 }
 
-/* y (out) = x W^T + b, and its ReLU unless it is the last layer's, in float32 as engines compute.
- */
+/* y (out) = x W^T + b, and its ReLU unless it is the last layer's, in float32 as in engines. */
 static void forward_layer(const Network *n, int l, const float *parameters, const float *x,
                           float *y) {
   const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];

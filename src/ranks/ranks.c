@@ -39,9 +39,7 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the first of these variables, up to NULL, that the launcher has set, 0 if it has set
- * none.
- */
+/* Returns the first of these variables, up to NULL, that the launcher has set; 0: it set none. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);

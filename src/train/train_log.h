@@ -13,8 +13,7 @@
 
    Links are followed; pipes and devices are opened at once and written in place.
 
-   Every function but train_log_open returns false with *error set when the file cannot be written.
- */
+   Every function but train_log_open returns false with *error set if the file cannot be written. */
 #pragma once
 
 #include "model/metrics.h"

@@ -22,8 +22,7 @@ static bool done(CUptiResult result, const char *what, Error *error) {
   return error_set(error, "CUPTI cannot %s: %s", what, text ? text : "an unknown error");
 }
 
-/* A LaunchWatch. CUPTI would record the calls, too, but make each of them slower by a microsecond.
- */
+/* A LaunchWatch. CUPTI would record the calls, too, but make each a microsecond slower. */
 static void watch(const char *function, bool after) {
   uint64_t now = 0;
   cuptiGetTimestamp(&now);

@@ -19,8 +19,7 @@ static const double RANKS_FROM = 3e8;
 /* Kernels that do not take every network. */
 enum { OF_WIDE = 1, OF_EPOCH = 1 << FUSION_EPOCH, OF_EXERCISE = 1 << FUSION_EXERCISE };
 
-/* Returns what these kernels take where the engine has something else, NULL: they take all of it.
- */
+/* Returns what these kernels take where the engine has something else; NULL: they take it all. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
   const Training *t = &c->training;
   const struct {
@@ -42,8 +41,7 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
   return NULL;
 }
 
-/* Only the products of levels layer and step have a cheaper form, and only with bf16 tensor cores.
- */
+/* Only the products of levels layer and step have a cheaper form, and only by bf16 tensor cores. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;

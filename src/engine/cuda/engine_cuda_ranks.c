@@ -75,8 +75,7 @@ static struct {
                                        int flags);
 } nccl;
 
-/* Loads NCCL_HOME's library, the system's, or that of the folder that the program was built with.
- */
+/* Loads NCCL_HOME's library, the system's, or that of the folder that the build found. */
 static bool load_nccl(Error *error) {
   enum { NEEDED = 6 };
   const struct {

@@ -24,8 +24,7 @@ typedef struct {
 
 enum { RUNG_SAMPLES = 9 };
 
-/* The seconds of one call: `samples` of them, at most RUNG_SAMPLES, after one that does not count.
- */
+/* The seconds of one call: `samples` of them, at most RUNG_SAMPLES, after one that is left out. */
 bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 /* The median of RUNG_SAMPLES, in the rung's unit. */
 bool rung_value(const Rung *rung, double *value, Error *error);
