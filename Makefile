@@ -317,8 +317,8 @@ $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
 
-# `make V=1` shows the commands themselves.
-said = $(if $(filter 1,$(V)),,@echo '$(1)';)
+# `make V=1` shows the commands themselves. The folder of what is made comes first.
+said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 
 # Each program is linked of its own objects and of these. An archive comes last: it gives what the
 # objects before it want.
@@ -403,7 +403,6 @@ $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in src/cli/manual.awk
 # compiled in half of the time.
 TEST_FLAGS = $(CFLAGS:-O3=-O1) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
 $(BUILD)/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) \
 	  -c $(if $(filter $<,$(CUDA_ALONE)),tests/support/without_cuda.c,$<) -o $@
 
@@ -425,30 +424,23 @@ $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
 $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if $(EMULATED),-lstdc++)
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
-	@mkdir -p $(@D)
 	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
 
 # Kernels as C++: launches.awk makes calls of launches, of headers, too. What it has not changed is
 # found where it is.
-rewrite = @mkdir -p $(@D) && awk -v NAME=$< -f src/emulator/launches.awk $< >$@
 AS_CXX  = -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
 REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
-$(BUILD)/emulated/%.cuh: %.cuh src/emulator/launches.awk
-	$(rewrite)
-$(BUILD)/emulated/%.cu: %.cu src/emulator/launches.awk
-	$(rewrite)
+$(BUILD)/emulated/%: % src/emulator/launches.awk
+	@mkdir -p $(@D) && awk -v NAME=$< -f src/emulator/launches.awk $< >$@
 $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	$(call said,CXX $*.cu)$(CXX) $(AS_CXX) $(CXX_FLAGS) $(KERNEL_FLAGS) $(filter --coverage,$(CFLAGS))
 $(BUILD)/watched/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
-	@mkdir -p $(@D)
 	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(CURDIR)=. -MMD -MP
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
-	@mkdir -p $(@D)
 	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
-	@mkdir -p $(@D)
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \
 	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # a fence that costs nothing
 	@strip -g $@ # nvcc leaves the names of its temporary files in it, other ones each time

@@ -21,9 +21,8 @@ bool run_files_derived(const Options *o, int index, char *path) {
 
 /* Returns the options of a run as a saved file holds them; the caller frees it. NULL on failure. */
 static char *saved_text(const Options *o, Error *error) {
-  const size_t size =
-      options_table.count *
-      (OPTIONS_PATH + 64); /* open_memstream would not tell that its text ends early */
+  /* open_memstream would not tell that its text ends early */
+  const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
   if (file) {

@@ -25,9 +25,7 @@ static const double PALEST_SHARE = 0.25;
 
 /* Sets the mask to 1 where there is ink, to 0 elsewhere. */
 static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
-  enum {
-    GRAIN = 64
-  }; /* scales to the radius of a mean: no single pixel decides for all around it */
+  enum { GRAIN = 64 }; /* scales to the radius of a mean: no pixel decides for all around it */
   const int grain = ink->scale / GRAIN;
   const int count = ink->width * ink->height;
   if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;

@@ -1,8 +1,6 @@
 /* Types that the emulator's own sources share: lanes and their blocks, memory and its accesses. */
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -208,8 +208,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->outputs = (size_t)size[l + 1];
     layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
     layer->out = round_up(layer->outputs, GEMM_ALIGN);
-    if (layer->out % 256 ==
-        0) /* rows a multiple of 1 KiB apart would share few of a cache's sets */
+    if (layer->out % 256 == 0) /* 1 KiB: its rows would share few of a cache's sets */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;

@@ -6,8 +6,7 @@
 
 /* Files' names; "" for a picture that is not wanted. */
 typedef struct {
-  DatasetConfig
-      rows; /* with labels; path NULL: none, so only weights and html are drawn. See predict_open */
+  DatasetConfig rows; /* labelled, see predict_open; path NULL: none, weights and html alone */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a page to draw on */
   const char *names;                          /* of the classes */

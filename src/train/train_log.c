@@ -141,9 +141,7 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
-  enum {
-    JUDGED = 4
-  }; /* loss, accuracy, seconds, rows: of test rows, or those of validation rows */
+  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows: of test or of validation rows */
   const double none[JUDGED] = {NAN, NAN, NAN, NAN},
                judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
                                  count_of(r->test_rows)};

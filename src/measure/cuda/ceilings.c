@@ -14,9 +14,8 @@ enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 409
 typedef struct {
   Ceiling which; /* that is measured */
   uint8_t *d_from, *d_to, *h_from;
-  size_t
-      bytes;  /* of d_from and of d_to: a gigabyte, or less on a small GPU; h_from: PINNED_BYTES */
-  int blocks; /* one on every multiprocessor */
+  size_t bytes; /* of d_from and d_to: a GB, or less on a small GPU; h_from: PINNED_BYTES */
+  int blocks;   /* one on every multiprocessor */
   uint32_t stamp;
   cublasHandle_t cublas;
 } Stand;
