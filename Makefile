@@ -38,9 +38,6 @@ NVCC := $(shell scripts/setup.sh --nvcc)
 endif
 # A sanitizer and the GPU's driver do not get on: KERNELS_NVCC builds what runs without a driver.
 KERNELS_NVCC := $(NVCC)
-ifneq ($(SANITIZE),0)
-override NVCC :=
-endif
 
 comma := ,
 VERSION := 0.1.0
@@ -55,6 +52,7 @@ NO_FOLDER := $(shell case $$PWD in (*[!/.@_+a-zA-Z0-9-]*) ;; (*) echo "-ffile-pr
 C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
 LIBRARIES := -lcsv -linih -ljansson -lz -lm -lpthread
 ifneq ($(SANITIZE),0)
+override NVCC :=
 BUILD := build/$(if $(filter 1,$(SANITIZE)),sanitize,$(SANITIZE))
 PLACE := $(BUILD)
 C_FLAGS += -O1 $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all \
@@ -73,11 +71,8 @@ LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
 # The library of the ranks is built where pkg-config or mpicc knows an MPI.
-ifneq ($(MPI),0)
-MPI_FLAGS := $(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
-                         pkg-config --cflags --libs mpich 2>/dev/null || \
-                         mpicc --showme 2>/dev/null | cut -d' ' -f2-))
-endif
+MPI_FLAGS := $(if $(filter-out 0,$(MPI)),$(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
+               pkg-config --cflags --libs mpich 2>/dev/null || mpicc --showme 2>/dev/null | cut -d' ' -f2-)))
 
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
 # NCCL is needed as a header alone, in this folder's include/; the Python packages bring one.
@@ -98,13 +93,8 @@ override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%
                    $(KERNELS_NVCC) --list-gpu-code))))
 # With a GPU at hand, build for it alone; else for Ampere and Hopper.
 else ifeq ($(ARCH),auto)
-ifeq ($(NVCC),)
-override ARCH := -gencode arch=compute_80,code=compute_80
-else ifneq ($(GPUS),)
-override ARCH := -arch=native
-else
-override ARCH := $(call code_for,80 90)
-endif
+override ARCH := $(if $(NVCC),$(if $(GPUS),-arch=native,$(call code_for,80 90)),-gencode \
+                   arch=compute_80,code=compute_80)
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
@@ -117,10 +107,9 @@ CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
 # mlp-bench --trace wants CUPTI, which lies where the toolkit's other libraries do or apart.
 CUPTI_HOME := $(patsubst %/include/cupti.h,%,$(firstword $(wildcard \
                 $(CUDA_HOME)/include/cupti.h $(CUDA_HOME)/extras/CUPTI/include/cupti.h)))
-ifneq ($(CUPTI_HOME),)
-CUPTI := -L$(CUPTI_HOME)/lib64 -Wl,-rpath,$(CUPTI_HOME)/lib64 -lcupti
-$(BUILD)/src/bench/cuda/activity.o $(BUILD)/src/bench/cuda/record.o: LANGUAGE += -DHAVE_CUPTI -isystem $(CUPTI_HOME)/include
-endif
+CUPTI := $(if $(CUPTI_HOME),-L$(CUPTI_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUPTI_HOME)/lib64 -lcupti)
+$(BUILD)/src/bench/cuda/activity.o $(BUILD)/src/bench/cuda/record.o: \
+  LANGUAGE += $(if $(CUPTI_HOME),-DHAVE_CUPTI -isystem $(CUPTI_HOME)/include)
 LANGUAGE += $(WITH_CUDA)
 endif
 
@@ -530,7 +519,7 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.sh $(FLOORS)
-	@shellcheck -x scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
+	@shellcheck -x -P SCRIPTDIR scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 --file-filter='*.c' -Isrc -Itests -isrc/emulator src tests

@@ -5,10 +5,7 @@ set -euo pipefail
 
 while read -r page; do
   { grep -o ']([^)#]*' "$page" || true; } | sed 's/^](//' | sort -u | while read -r target; do
-    case $target in
-    '' | *://*) continue ;;
-    esac
-    [ ! -e "${page%/*}/$target" ] || continue
+    if [[ -z $target || $target = *://* || -e ${page%/*}/$target ]]; then continue; fi
     pattern=$(printf '%s' "$target" | sed 's/[.[\*^$|]/\\&/g')
     sed -z -i -E "s|\[([^]]*)\]\(${pattern}(#[^)]*)?\)|\1|g" "$page"
   done

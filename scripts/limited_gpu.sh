@@ -11,7 +11,6 @@
 # it has so many blocks and so much shared memory, on the clock, the tensor cores and the L2 cache
 # of the GPU at hand. Level step uses all of that GPU, so it is as fast in every line.
 set -euo pipefail
-# shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 epochs=${EPOCHS:-10} program=${PROGRAM:-./mlp-train}

@@ -10,7 +10,6 @@
 # One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at
 # full speed. docs/lab/README.md explains the waits.
 set -euo pipefail
-# shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 lab=${LAB:-./mlp-lab}

@@ -13,7 +13,6 @@
 # A point that fails is a line with its reason. The files are written after every point, so that a run
 # that is stopped leaves what it measured. Exit status 1 if no point of ours was measured.
 set -euo pipefail
-# shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 results=${RESULTS:-docs/results} most_seconds=${SECONDS_AT_MOST:-600}
