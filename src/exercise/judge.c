@@ -139,15 +139,15 @@ static bool follows_p(const ExerciseProblem *problem) {
 void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                          ExerciseScore *score) {
   ShortText said = text_format("%s", call->complaint);
-  const char *text = said.text;
-  if (!*text) exercise_judge(problem, said.text, sizeof said.text);
+  if (!*said.text) exercise_judge(problem, said.text, sizeof said.text);
   /* Nobody reads inputs that have not been read, or leaves results that have not been written. */
-  if (!*text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
+  if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
       call->moved_bytes < exercise_least_bytes(problem->task, problem->shape))
     said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
-  if (*text)
-    snprintf(score->wrong, sizeof score->wrong, "%.440s; rows %d, in %d, out %d%s", text,
+  if (*said.text)
+    snprintf(score->wrong, sizeof score->wrong, "%.440s; rows %d, in %d, out %d%s", said.text,
              problem->shape.rows, problem->shape.in, problem->shape.out,
              measured ? "; as it was measured" : "");
-  score->follows_p = *text && !*call->complaint && problem->task == TASK_LOSS && follows_p(problem);
+  score->follows_p =
+      *said.text && !*call->complaint && problem->task == TASK_LOSS && follows_p(problem);
 }
