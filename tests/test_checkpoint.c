@@ -186,65 +186,39 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
   }
 }
 
-/* ---- the bytes, read independently --------------------------------------------------------- */
-
-/* The header as text, and where the data starts; checks the length, the padding and what follows
-   from the format alone. */
-static char *header_of(Content content, size_t *start) {
-  uint64_t length = 0;
-  assert_true(content.size > 8);
-  for (int i = 7; i >= 0; i--) length = length << 8 | content.bytes[i];
-  assert_int_equal(length % 8, 0);
-  assert_true(length < content.size - 8);
-  char *header = memcpy(allocate(length + 1, 1), content.bytes + 8, length);
-  assert_int_equal(*header, '{');
-  char *last = strrchr(header, '}');
-  assert_non_null(last);
-  assert_true(header + length - last <= 8);
-  assert_int_equal(strspn(last + 1, " "), header + length - last - 1);
-  *start = 8 + length;
-  return header;
-}
-
-/* Checks a tensor against the values it should have and moves *next, where it must begin, to
-   where it ends. */
-static void assert_tensor(const char *header, const uint8_t *data, const char *prefix, int layer,
-                          const char *name, const char *shape, const float *values, size_t count,
-                          size_t *next) {
-  const char *entry =
-      text_printf("\"%s.%d.%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
-                  prefix, layer, name, shape, *next, *next + 4 * count);
-  assert_in(header, entry);
-  assert_memory_equal(data + *next, values, 4 * count); /* the lowest byte first, as here */
-  *next += 4 * count;
-}
+/* ---- the bytes, by the format alone ------------------------------------------------------- */
 
 IN_FOLDER(file_is_as_the_format_says) {
+  const Network *n = &sample.network;
+  uint8_t data[4 * 148]; /* the lowest byte first, as here */
+  size_t at = 0;
+  FILE *header = text_open();
+  fputs("{\"__metadata__\":{\"format\":\"mlp-train\",\"version\":\"1\",\"epoch\":\"12\","
+        "\"step\":\"18446744073709551615\",\"loss\":\"0.33333333333333331\","
+        "\"correct\":\"9007199254740993\",\"rows\":\"9223372036854775808\","
+        "\"test_accuracy\":\"0.98765432109876539\",\"best_accuracy\":\"4.9406564584124654e-324\","
+        "\"best_epoch\":\"2147483647\",\"updates\":\"1000000\","
+        "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\","
+        "\"names\":\"no\\n\xc3\xa4 \\\"yes\\\"\"}",
+        header);
+  for (int i = 0; i < 12; i++) { /* weights and biases of three layers, then their momentum */
+    static const char *const shapes[] = {"7,5", "7", "3,7", "3", "2,3", "2"};
+    static const size_t counts[] = {35, 7, 21, 3, 6, 2};
+    const int l = i % 6 / 2;
+    const size_t end = at + 4 * counts[i % 6], first = i % 2 ? n->bias[l] : n->weight[l];
+    fprintf(header, ",\"%s.%d.%s\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[%zu,%zu]}",
+            i < 6 ? "layers" : "momentum", l, i % 2 ? "bias" : "weight", shapes[i % 6], at, end);
+    memcpy(data + at, checkpoint_array(&sample, (CheckpointArray)(i / 6)) + first, end - at);
+    at = end;
+  }
+  const char *text = text_close(header);
+  const size_t length = (strlen(text) + 8) / 8 * 8; /* with the brace, padded by spaces */
   save_sample();
-  size_t start, next = 0;
-  char *header = header_of(saved, &start);
-  const uint8_t *data = saved.bytes + start;
-  for (int array = 0; array < 2; array++)
-    for (int l = 0; l < 3; l++) {
-      static const char *const shapes[] = {"7,5", "3,7", "2,3"}, *const rows[] = {"7", "3", "2"};
-      static const size_t counts[] = {35, 21, 6};
-      const float *values = checkpoint_array(&sample, (CheckpointArray)array);
-      const char *prefix = array ? "momentum" : "layers";
-      assert_tensor(header, data, prefix, l, "weight", shapes[l], values + sample.network.weight[l],
-                    counts[l], &next);
-      assert_tensor(header, data, prefix, l, "bias", rows[l], values + sample.network.bias[l],
-                    (size_t)atoi(rows[l]), &next);
-    }
-  assert_int_equal(start + next, saved.size);
-  const char metadata[] =
-      "{\"__metadata__\":{\"format\":\"mlp-train\",\"version\":\"1\",\"epoch\":\"12\","
-      "\"step\":\"18446744073709551615\",\"loss\":\"0.33333333333333331\","
-      "\"correct\":\"9007199254740993\",\"rows\":\"9223372036854775808\","
-      "\"test_accuracy\":\"0.98765432109876539\",\"best_accuracy\":\"4.9406564584124654e-324\","
-      "\"best_epoch\":\"2147483647\",\"updates\":\"1000000\","
-      "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\","
-      "\"names\":\"no\\n\xc3\xa4 \\\"yes\\\"\"},";
-  assert_memory_equal(header, metadata, sizeof metadata - 1);
+  assert_int_equal(saved.size, 8 + length + at);
+  assert_memory_equal(saved.bytes, &(uint64_t){length}, 8);
+  assert_memory_equal(saved.bytes + 8, text_printf("%-*s", (int)length, text_printf("%s}", text)),
+                      length);
+  assert_memory_equal(saved.bytes + 8 + length, data, at);
 }
 
 /* A file of another program knows nothing of its training. */
