@@ -1,6 +1,7 @@
 /* Pictures read as MNIST's rows: what is ink, and where it goes; their formats, each written here
    by hand or by stb; and the files that are refused. Photographs are in test_photographs.c. */
 #define _GNU_SOURCE /* memmem */
+#include "base/random.h"
 #include "data/image.h"
 #include "data/ink.h"
 #include "support/pictures.h"

@@ -88,7 +88,7 @@ fails 1 'bad.csv, line 400: 2 fields, but line 1 has 784' $A --predict bad.csv -
 
 # ---- pictures of digits --------------------------------------------------------------------
 
-# tests/test_predict.c compares the answers to pictures with those to rows.
+# tests/test_photographs.c compares the answers to pictures with those to rows.
 # Two digits on a page, the first one pale and the page dark at one side.
 awk -F, '
   NR <= 2 { for (i = 0; i < 784; i++) ink[NR - 1, i] = $(i + 2) }

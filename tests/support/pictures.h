@@ -6,10 +6,8 @@
 #include <stb/stb_image_write.h>
 #include <zlib.h>
 
-#include "base/random.h"
 #include "data/digits.h"
 #include "data/photograph.h"
-#include "engine/engine_cpu.h"
 #include "support/folder.h"
 
 enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
@@ -112,41 +110,4 @@ static inline bool read_picture(const char *path, int side, uint8_t *pixels, Err
     good = error_set(why, "%s shows %d digits", path, photograph.count);
   photograph_free(&photograph);
   return good;
-}
-
-enum { DIGITS_BATCH = 32 };
-
-/* Opens an engine on the CPU, to train or to predict in. */
-static inline Engine *open_digits_engine(const Network *network, uint64_t dataset_rows,
-                                         uint64_t staging_rows) {
-  const EngineConfig config = {
-      .network = *network,
-      .training = {.batch = DIGITS_BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
-      .dataset_rows = dataset_rows,
-      .staging_rows = staging_rows};
-  Engine *engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-  return engine;
-}
-
-/* Draws `rows` digits into the engine's dataset. */
-static inline void upload_digits(Engine *engine, DigitsSeries series, uint64_t rows) {
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (uint64_t r = 0; r < rows; r++)
-    staging.labels[r] = (uint16_t)digits_draw(1, series, r, staging.pixels + r * staging.stride);
-  OK(engine->call->upload(engine, 0, 0, rows, &error));
-}
-
-/* Trains on that many drawn digits, an epoch by each learning rate. */
-static inline void train_on_digits(Engine *engine, uint64_t rows, const float *rates, int epochs) {
-  upload_digits(engine, DIGITS_TRAIN, rows);
-  for (int epoch = 0; epoch < epochs; epoch++) {
-    const TrainRange range = {.rows = rows,
-                              .shuffled = true,
-                              .key = random_order_key(1, (uint64_t)epoch),
-                              .steps = rows / DIGITS_BATCH,
-                              .learning_rate = rates[epoch]};
-    OK(engine->call->train(engine, &range, &error));
-  }
 }
