@@ -177,20 +177,10 @@ TEST(test_random_damage) {
     for (unsigned damage = draw(3); damage > 0 && text.length > 1; damage--) {
       char *at = text.text + draw((unsigned)text.length);
       const size_t behind = (size_t)(text.text + text.length - at);
-      const char c = alphabet[draw(sizeof alphabet - 1)];
-      switch (draw(3)) {
-      case 0:
-        *at = c;
-        break;
-      case 1:
-        memmove(at, at + 1, behind - 1);
-        text.length--;
-        break;
-      default:
-        memmove(at + 1, at, behind);
-        *at = c;
-        text.length++;
-      }
+      const size_t kind = draw(3), cut = kind < 2, put = kind != 1;
+      memmove(at + put, at + cut, behind - cut);
+      if (put) *at = alphabet[draw(sizeof alphabet - 1)];
+      text.length += put - cut;
     }
     compare_with_reference(text.text, text.length, 1);
   }

@@ -30,12 +30,22 @@ static inline Table new_table(size_t room, size_t inputs) {
                  .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
-/* Appends up to `rows` of the reader's rows, and returns what dataset_read does. */
+/* Appends up to `rows` of the reader's rows, and returns what dataset_read does. The gaps between
+   rows, and what is behind them, must survive. Some tests have malloc fail: hence another one. */
 static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
-  size_t filled;
-  const bool good = dataset_read(reader, table->pixels + table->rows * table->inputs, table->inputs,
-                                 table->labels + table->rows, rows, &filled, &table->error);
-  table->rows += filled;
+  enum { GAP = 3, POISON = 0xa5 };
+  const size_t inputs = table->inputs, stride = inputs + GAP;
+  uint8_t *pixels = memset(aligned_alloc(1, rows * stride + 1), POISON, rows * stride);
+  size_t filled = SIZE_MAX;
+  const bool good = dataset_read(reader, pixels, stride, table->labels + table->rows, rows, &filled,
+                                 &table->error);
+  assert_in_range(filled, 0, rows);
+  for (size_t i = 0; i < rows; i++) {
+    const uint8_t *row = pixels + i * stride;
+    for (size_t j = i < filled ? inputs : 0; j < stride; j++) assert_int_equal(row[j], POISON);
+    if (i < filled) memcpy(table->pixels + table->rows++ * inputs, row, inputs);
+  }
+  free(pixels);
   return good;
 }
 
@@ -47,9 +57,8 @@ static DatasetConfig reading = {.classes = 10};
 
 static Table got; /* what read_table has read */
 
-/* Reads the whole file, `block` rows at a time, with gaps between rows that must survive. */
+/* Reads the whole file, `block` rows at a time. */
 static inline void read_table(int threads, size_t ahead, size_t block) {
-  enum { GAP = 3, POISON = 0xa5 };
   got = (Table){0};
   DatasetConfig config = reading;
   config.path = path;
@@ -57,24 +66,12 @@ static inline void read_table(int threads, size_t ahead, size_t block) {
   config.ahead = ahead;
   DatasetReader *reader = dataset_open(&config, &got.error);
   if (!reader) return;
-  const size_t inputs = (size_t)dataset_inputs(reader), stride = inputs + GAP;
   const size_t capacity = (size_t)dataset_max_rows(reader, SIZE_MAX - 1);
-  got = new_table(capacity + block, inputs);
-  uint8_t *rows = allocate(block, stride);
-  for (bool more = true; more;) {
-    size_t filled = SIZE_MAX;
-    memset(rows, POISON, block * stride);
-    const bool read =
-        dataset_read(reader, rows, stride, got.labels + got.rows, block, &filled, &got.error);
-    more = read && filled > 0;
-    assert_in_range(filled, 0, block);
-    assert_in_range(got.rows + filled, 0, capacity);
-    for (size_t i = 0; i < block; i++) {
-      uint8_t *row = rows + i * stride;
-      for (size_t j = i < filled ? inputs : 0; j < stride; j++) assert_int_equal(row[j], POISON);
-      if (i < filled) memcpy(got.pixels + (got.rows + i) * inputs, row, inputs);
-    }
-    got.rows += filled;
+  got = new_table(capacity + block, (size_t)dataset_inputs(reader));
+  for (size_t last = SIZE_MAX; got.rows != last;) {
+    last = got.rows;
+    if (!read_on(reader, &got, block)) break;
+    assert_in_range(got.rows, 0, capacity);
   }
   dataset_close(reader);
 }
