@@ -99,15 +99,6 @@ static int write_log(const char *name) {
   return read_lines();
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
-
-static json_t *parse(const char *line) {
-  json_error_t what;
-  json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &what);
-  if (!object) fail_msg("%s: %s", line, what.text);
-  return object;
-}
-
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
 /* The values of a line of JSON are those of a line of CSV. */
@@ -131,17 +122,16 @@ static const char second_values[] = "2,10,,0,,,1e-09,0,0,60000,,,,,";
 
 IN_FOLDER(test_json) {
   assert_int_equal(write_log("run.jsonl"), 3);
-  json_t *run = parse(lines[0]),
-         *expected = json_pack("{ss ss ss ss sf sb ss}", "kind", "run", fields[0].name,
-                               fields[0].value, fields[1].name, fields[1].value, "save", "",
-                               "lr_decay", 0.8, "quiet", 0, "hidden", "300,100");
-  assert_true(json_equal(run, expected));
-  json_decref(expected);
-  json_decref(run);
-  json_t *object = parse(lines[1]);
-  assert_true(json_is_integer(json_object_get(object, "train_rows")));
-  json_decref(object);
-  json_decref(parse(lines[2]));
+  for (int i = 0; i < 3; i++) {
+    json_error_t what;
+    json_t *object = json_loads(lines[i], JSON_REJECT_DUPLICATES, &what);
+    if (!object) fail_msg("%s: %s", lines[i], what.text);
+    json_decref(object);
+  }
+  assert_string_equal(
+      lines[0], "{\"kind\": \"run\", \"version\": \"0.1.0\", \"train\": \"a \\\"quoted\\\" "
+                "C:\\\\new\\u000aname\\u000d\\u0009ä.csv\", \"save\": \"\", \"lr_decay\": 0.8, "
+                "\"quiet\": false, \"hidden\": \"300,100\"}");
   assert_json(lines[1], first_values);
   assert_json(lines[2], second_values);
 }
@@ -196,18 +186,4 @@ IN_FOLDER(test_refused) {
   foreach (b, TEXTS(shorter, "run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))
     FAILS(train_log_open(*b, false, &error) != NULL, text_printf("and %s does not", *b));
   assert_files(0);
-}
-
-/* As a header is written, and as an epoch is. */
-IN_FOLDER(test_full_disk) {
-  if (access("/dev/full", W_OK) != 0) skip_because("there is no /dev/full");
-  for (int i = 0; i < 4; i++) {
-    const char *name = i % 2 ? "full.jsonl" : "full.csv";
-    if (i < 2) assert_int_equal(symlink("/dev/full", name), 0);
-    TrainLog *log = open_log(name, false);
-    FAILS(i < 2 ? train_log_header(log, fields, FIELDS, &error)
-                : train_log_epoch(log, &first, &error),
-          i % 2 ? "full.jsonl: No space" : "full.csv: No space");
-    train_log_close(log, NULL);
-  }
 }

@@ -68,12 +68,12 @@ ok $T --epochs 2 --config names.conf --save fresh
 ok $T --epochs 1 --config names.conf --dry-run
 
 case_ 'what cannot be written costs no epoch'
-ln -s /dev/full full.jsonl
-ln -s /dev/full full.png
-fails 1 'cannot write the log full.jsonl: No space left on device' $T --epochs 3 --log full.jsonl \
-  --save whole.st
-printed 3 '^epoch '
-printed 1 '^total '
+for name in full.{png,csv,jsonl}; do ln -s /dev/full $name; done
+for log in full.csv full.jsonl; do
+  fails 1 "cannot write the log $log: No space left on device" $T --epochs 3 --log $log --save whole.st
+  printed 3 '^epoch '
+  printed 1 '^total '
+done
 ok $T --epochs 3 --save twin.st
 same whole.st twin.st
 fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --plot full.png --save drawn.st
