@@ -99,21 +99,13 @@ static char *tables(bool markdown) {
 
 /* Slowest first within a batch; a tf32 epoch is compared with ours at tf32 and at fp32, an fp32
    epoch with ours at fp32 alone; where there is nothing of ours or no floor, with nothing. */
-TEST(test_tables) {
+TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
+  assert_in(tables(false), "An epoch");
+  FAILS(bench_plot(&record, path, &error), "no epoch was measured");
   OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   for (int markdown = 0; markdown < 2; markdown++)
     assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
-  OK(record_close(&record, true, &error));
-}
-
-TEST(test_nothing_measured) {
-  assert_in(tables(false), "An epoch");
-  FAILS(bench_plot(&record, path, &error), "no epoch was measured");
-}
-
-TEST(test_plot) {
-  OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   OK(bench_plot(&record, path, &error));
   assert_png(path, 1200, 112 + 4 * 36 + 74); /* the bars of batch 64 alone */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
