@@ -50,28 +50,20 @@ write_idx 19 10
 mv labels few
 write_idx 20 10
 mkdir one two
-cp images one/x-images
-cp few one/x-labels
-cp images other
+tee other one/x-images two/{long,cut,bad}-images two/bad-labels two/none-images-idx3-ubyte.gz <images >out
+tee {short,packed,two/long}-labels <labels >out
+mv few one/x-labels
 head -c 99 images >short-images
 gzip -c short-images >packed-images.gz
-cp images two/long-images
 printf x >>two/long-images
 gzip two/long-images
-cp labels two/long-labels
-cp images two/cut-images
 head -c 15 labels >two/cut-labels
-cp images two/bad-images
-cp images two/bad-labels
-cp images two/none-images-idx3-ubyte.gz
 printf '\0\0\10\3\0\0\0\0\0\0\0\2\0\0\0\2' >two/empty-images
 printf '\0\0\10\3\0\0\0\1\377\377\377\377\377\377\377\377' >two/huge-images
 printf '\0\0\10\3' >two/head-images
 printf '\0\0\15\3\0\0\0\1\0\0\0\1\0\0\0\1abcd' >two/floats
 printf '\0\0\10\3\377\377\377\377\0\0\0\2\0\0\0\2abc' | gzip >two/full-images
 printf '\0\0\10\1\377\377\377\377a' >two/full-labels
-cp labels short-labels
-cp labels packed-labels
 refusals 1 $N --epochs 1 --test none <<'END'
 labels is an IDX file of labels, but not of pictures of bytes|--train labels
 two/head-images is an IDX file, but not of pictures of bytes|--train two/head-images
