@@ -15,8 +15,6 @@ static void assert_near(double value, double expected) {
   assert_close(value, expected, 1e-7 * fabs(expected));
 }
 
-/* ---- lines -------------------------------------------------------------------------------- */
-
 TEST(test_lines) {
   foreach (line, TEXTS("{'case': 5}", "{'batch': 5}", "{'case': 'epoch', 'batch': '64'}")) {
     folder_write_json(path, *line);
@@ -29,8 +27,6 @@ TEST(test_lines) {
   assert_true(isnan(number_of(record_find(&record, "ceiling", "name", "paste"), "value")));
   OK(record_close(&record, true, &error));
 }
-
-/* ---- counting ----------------------------------------------------------------------------- */
 
 TEST(test_times) {
   double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
@@ -89,8 +85,6 @@ TEST(test_floor) {
               60000 * 786e-9 + 2e-6 * steps);
 }
 
-/* ---- reports ------------------------------------------------------------------------------ */
-
 static char *tables(bool markdown) {
   FILE *file = text_open();
   bench_print(&record, file, markdown);
@@ -111,8 +105,6 @@ TEST(test_reports) {
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
   OK(record_close(&record, true, &error));
 }
-
-/* ---- the cuBLAS level ----------------------------------------------------------------------- */
 
 #ifdef HAVE_CUDA
 

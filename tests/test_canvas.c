@@ -189,8 +189,6 @@ TEST(strange_text) {
   assert_true(drawn());
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
-
 static void assert_saved(const char *path) {
   int width, height, channels;
   OK(canvas_save(&p, path, &error));

@@ -301,8 +301,6 @@ TEST(values_without_a_logarithm) {
   }
 }
 
-/* ---- what a network saw --------------------------------------------------------------------- */
-
 /* A box around each digit has a colour that says whether the network is sure. */
 TEST(boxes_tell_whether_it_is_sure) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 }; /* shown as large as it is */

@@ -8,8 +8,6 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* ---- fsync ------------------------------------------------------------------------------- */
-
 /* Takes the place of libc's: fails as `disk` says, and records what it was given. */
 static struct {
   int file_error, folder_error; /* 0: none */
@@ -32,9 +30,6 @@ int fsync(int file) {
   }
   return errno ? -1 : 0;
 }
-
-/* ---- a checkpoint -----------------------------------------------------------------------------
- */
 
 /* A file in the working folder, which does not exist at first. */
 static const char model[] = "model.safetensors";
@@ -124,8 +119,6 @@ static void assert_content(Content expected) {
   assert_memory_equal(content.bytes, expected.bytes, expected.size);
 }
 
-/* ---- round trips ------------------------------------------------------------------------- */
-
 static void assert_same(const Checkpoint *a, const Checkpoint *b) {
   static const size_t sizes[] = {
       [FIELD_INT] = sizeof(int), [FIELD_COUNT] = sizeof(uint64_t), [FIELD_REAL] = sizeof(double)};
@@ -185,8 +178,6 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
     checkpoint_free(&checkpoint);
   }
 }
-
-/* ---- the bytes, by the format alone ------------------------------------------------------- */
 
 IN_FOLDER(file_is_as_the_format_says) {
   const Network *n = &sample.network;
@@ -280,8 +271,6 @@ IN_FOLDER(what_cannot_be_saved_is_said) {
   assert_refuses_to_save("save", model, "its options are too long (1048576 bytes)");
   assert_files(0);
 }
-
-/* ---- loading what is damaged --------------------------------------------------------------- */
 
 /* However much of a file is missing, what is left is refused. */
 IN_FOLDER(truncated_files_are_refused) {

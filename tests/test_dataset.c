@@ -11,8 +11,6 @@
 
 TESTS_WITH(folder_enter, folder_close);
 
-/* ---- accepted ---------------------------------------------------------------------------- */
-
 /* Texts, and the rows that each of them gives. */
 TEST(test_accepted) {
   static const struct {
@@ -172,8 +170,6 @@ TEST(test_refused) {
   foreach (row, cases) expect(*row);
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
-
-/* ---- long lines ------------------------------------------------------------------------------ */
 
 /* Blank lines that fill whole chunks are fine at the end, and an error once a line follows. */
 TEST(test_many_blank_lines) {

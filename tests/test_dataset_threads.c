@@ -14,8 +14,6 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* ---- reads and faults on demand -------------------------------------------------------------- */
-
 /* Every call of read in this program comes here: it is counted; in pieces and interrupted; failing
    once `good_bytes` have been read. */
 static atomic_long read_position;
@@ -80,8 +78,6 @@ static pthread_t start_writing(Text *text) {
 
 TESTS_WITH(folder_enter, folder_close);
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
 
 static int wait_for_rows(void *unused, Error *why) {
@@ -108,8 +104,6 @@ TEST(test_half_of_the_memory) {
   print_message("%ld MB\n", ended.kilobytes / 1024);
   assert_in_range(ended.kilobytes / 1024, 32, 80);
 }
-
-/* ---- the same rows --------------------------------------------------------------------------- */
 
 /* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
 TEST(test_the_same_rows) {
@@ -364,8 +358,6 @@ TEST(test_short_memory) {
     dataset_close(reader);
   }
 }
-
-/* ---- files that change ------------------------------------------------------------------- */
 
 typedef enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED } Change;
 

@@ -18,8 +18,6 @@
 
 static char *program_path;
 
-/* ---- runs --------------------------------------------------------------------------------- */
-
 typedef struct {
   const char *arguments;
   const char *outputs; /* files, besides standard output */
@@ -62,8 +60,6 @@ static const Run runs[] = {
 
 /* Folders of whole runs, an epoch each: of the GPU, of the CPU, and of both. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
-
-/* ---- files -------------------------------------------------------------------------------- */
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
@@ -265,8 +261,6 @@ TEST(every_failure) {
   assert_true(tally[REFUSED] > 0);
 }
 
-/* ---- GPUs that cannot be used ---------------------------------------------------------------- */
-
 #ifdef HAVE_STAND_IN
 /* A sentence and exit code 1; --device auto takes the CPU, and says why. */
 TEST(useless_gpus) {
@@ -296,8 +290,6 @@ TEST(useless_gpus) {
   }
 }
 #endif
-
-/* ---- before ------------------------------------------------------------------------------- */
 
 /* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
 static void write_rows(const char *name, int rows) {

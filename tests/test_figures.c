@@ -6,8 +6,6 @@
 
 static const char path[] = "plot.png";
 
-/* ---- curves ------------------------------------------------------------------------------- */
-
 static char *chart; /* the words and the numbers of the last line chart */
 
 /* Stands in for line_chart_draw.c. */
@@ -123,8 +121,6 @@ TEST(rates) {
                              "mean of five rates 0.01,2 0.1,1 1,1 10,nan\n");
 }
 
-/* ---- weights ------------------------------------------------------------------------------ */
-
 static Network network;
 static float *parameters, *weights; /* weights: of the first layer, zeros */
 
@@ -208,8 +204,6 @@ TEST(many_filters) {
     assert_int_equal(image(0)[i / 9].pixels[i % 9], i % 9 == i / 9 % 9 ? 255 : 128);
 }
 
-/* ---- mistakes ----------------------------------------------------------------------------- */
-
 enum { SIDE = 12, MISTAKES = 64 };
 
 /* Names of what is drawn, one as long as can be; NULL: numbers. */
@@ -256,8 +250,6 @@ TEST(mistakes) {
   assert_says("No mistakes");
   assert_true(drawn.width > 200 && drawn.height > 80);
 }
-
-/* ---- confusion ---------------------------------------------------------------------------- */
 
 static Metrics scores;    /* of the picture that is drawn */
 static const Mark *cells; /* each with a number */
@@ -347,8 +339,6 @@ TEST(many_classes) {
     metrics_close(&scores);
   }
 }
-
-/* ---- files -------------------------------------------------------------------------------- */
 
 TEST(unwritable) {
   static const char bad[] = "/no-such-folder/plot.png",

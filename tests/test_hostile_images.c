@@ -88,8 +88,6 @@ static void write_zeros(int side, int bits) {
   write_png_parts(head, data, length + 6);
 }
 
-/* ---- what becomes of them ------------------------------------------------------------------- */
-
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
 TESTS_WITH(folder_enter, folder_close);

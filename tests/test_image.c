@@ -197,8 +197,6 @@ TEST(test_rules_close_to_each_other) {
   ink_free(&ink);
 }
 
-/* ---- formats ------------------------------------------------------------------------------ */
-
 /* Codes of 8 bits, cleared before they would have to be longer: a GIF without compression. Grey
    in 128 levels, the last bit is lost. */
 static void write_gif(const Grey *g, int unused) {
@@ -330,8 +328,6 @@ TEST(test_exif) {
     assert_in_range(exif_orientation(changed, LENGTH), 1, 8);
   }
 }
-
-/* ---- refused ------------------------------------------------------------------------------ */
 
 static void assert_refused(const char *file, const char *message) {
   const bool good = read_picture(file, SIDE, pixels, &error);

@@ -6,8 +6,6 @@
 
 #include "support/copies.h"
 
-/* ---- the tables of the topics --------------------------------------------------------------- */
-
 static bool is_word(const char *name) {
   const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_");
   return islower((unsigned char)*name) && !name[length] && length <= 24;
@@ -78,8 +76,6 @@ TEST(test_tables) {
   assert_int_equal(count, 12);
   assert_null(lab_find("nonsense"));
 }
-
-/* ---- inputs and sizes ----------------------------------------------------------------------- */
 
 TEST(test_fill) {
   enum { COUNT = 100003 };

@@ -113,8 +113,6 @@ TEST(outcomes_are_good_or_bad) {
   assert_false(lab_table_good(&none));
 }
 
-/* ---- reading ---- */
-
 #define MACHINE "{'case':'lab-machine','gpu':'G','copy_gb_per_s':1000}\n"
 #define TOPIC                                                                                      \
   "{'case':'lab-topic','topic':'t','title':'T','dims':'rows x width',"                             \

@@ -110,8 +110,6 @@ TEST(test_harness_catches) {
   assert_in(table.reason, "give a smaller --size");
 }
 
-/* ---- every rung ----------------------------------------------------------------- */
-
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
 enum { EDGES = LENGTH(edges), SIZES = EDGES + 1 + 12 };

@@ -174,8 +174,6 @@ TEST(examples_are_command_lines) {
   assert_int_equal(examples, 7);
 }
 
-/* ---- other tables --------------------------------------------------------------------------- */
-
 TEST(rates_follow_the_schedule) {
   static const struct {
     LrScheduleKind kind;

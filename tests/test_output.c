@@ -16,8 +16,6 @@ enum { NOBODY = 65534 };
 /* Each test has the working folder for itself. */
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
-/* ---- files --------------------------------------------------------------------------------- */
-
 static void assert_has(const char *path, const char *text) {
   assert_string_equal(folder_read(path), text);
 }
@@ -71,8 +69,6 @@ static void refuse(const char *path, const char *reason) {
   }
   if (user == 0) assert_int_equal(seteuid(user), 0);
 }
-
-/* ---- replacing ----------------------------------------------------------------------------- */
 
 /* A hard link keeps the old content, as does whoever has the file open. */
 IN_FOLDER(old_or_new) {
@@ -199,8 +195,6 @@ IN_FOLDER(a_probe_leaves_no_trace) {
   assert_files(2);
 }
 
-/* ---- in place ------------------------------------------------------------------------------ */
-
 static int print_around(void *unused, Error *why) {
   (void)unused, (void)why;
   const int file = open("a", O_WRONLY | O_CREAT, 0600);
@@ -217,8 +211,6 @@ IN_FOLDER(standard_output) {
   assert_int_equal(process_do(print_around, NULL).status, 0);
   assert_has("a", "before rows after");
 }
-
-/* ---- ends of the process ------------------------------------------------------------------- */
 
 /* What is done before it is not removed. */
 static int die(void *saves_first, Error *why) {

@@ -232,8 +232,6 @@ static void draw_page(const Page *page, uint8_t *level) {
 static Engine *engine;
 static FILE *rows; /* of DIGITS; NULL: digits are drawn */
 
-/* ---- the network -------------------------------------------------------------------------- */
-
 enum { TRAINED = 24000, BATCH = 32 };
 
 static void train(void) {
@@ -288,8 +286,6 @@ static int clean_up(void **state) {
 }
 
 TESTS_WITH(prepare, clean_up);
-
-/* ---- pictures of rows --------------------------------------------------------------------- */
 
 /* A row as a PNG: dark blue on yellowish paper, three times as large. */
 static void write_picture(const char *path, const uint8_t *row) {

@@ -95,8 +95,6 @@ TEST(a_full_disk_is_told) {
   FAILS(record_close(&record, true, &error), "cannot write /dev/full: No space");
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
-
 static ShortText twice(const TableCell *at) {
   assert_null(at->record);
   return text_format("%g", at->column->at * number_of(at->row, "x"));

@@ -148,8 +148,6 @@ TEST(costs_are_printed) {
   foreach (words, says) assert_in(text, *words);
 }
 
-/* ---- the picture ---------------------------------------------------------------------------- */
-
 /* Rows of 2, 2, 4 and 5 lanes. */
 TEST(a_trace_is_drawn) {
   TRACE trace = made_up();

@@ -195,8 +195,6 @@ TEST(arrows_come_from_the_last_sender) {
   assert_int_equal(z2, GROUPS * 16);
 }
 
-/* ---- on a GPU ------------------------------------------------------------------------------ */
-
 /* Launches and kernels of each level, and stages that take as long as the kernel. Other programs
    may slow down one of the two runs that are compared, so there are three tries. */
 TEST_WITH(a_gpu_is_recorded, folder_enter, folder_close) {

@@ -143,8 +143,6 @@ IN_FOLDER(test_csv) {
   assert_string_equal(lines[2], second_values);
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
-
 /* The old log stands until there is an epoch to log: whatever ends the run before that. */
 IN_FOLDER(test_replaces) {
   assert_int_equal(log_run("again.jsonl", false, NULL, 0, 4), 5);

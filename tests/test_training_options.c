@@ -2,8 +2,6 @@
    against the float64 reference, and the same bits however the steps are divided among calls. */
 #include "support/engine_tests.h"
 
-/* ---- what is trained ------------------------------------------------------------------------ */
-
 typedef struct {
   const char *name;
   Optimizer optimizer;
@@ -69,8 +67,6 @@ static Outcome train_variant(int level, const Variant *v, const Data *data,
   close_engine(engine);
   return o;
 }
-
-/* ---- against the reference ------------------------------------------------------------------ */
 
 /* Measured was at most 2e-6 of the way on the CPU, and less than this on an H200; a ReLU that opens
    on one side only adds some 1e-4. A correction left out, a rate twice applied or a decay of the

@@ -28,8 +28,6 @@ holds "$kit/kernels" batch.cuh cuda_try.h exercise.cu gpu.h kernels.h unrolled.c
 if grep -rnE 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
 
-# ---- sealing -------------------------------------------------------------------------------
-
 # seals SOURCE: seals it, with what is said in out and how it ended in $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
@@ -97,8 +95,6 @@ else
   printed 4 '^launch_exercise_[a-z]* T '
   printed 4 ''
 fi
-
-# ---- points --------------------------------------------------------------------------------
 
 # add_up: of the lines of standard input, the first is the sum of the others.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }

@@ -92,8 +92,6 @@ done
 printf 2 >&7
 { printf '1 ' && cat wanted wanted wanted wanted && printf 2; } | same a -
 
-# ---- the same file -------------------------------------------------------------------------
-
 cp train.csv a.csv
 ln a.csv hard.csv
 while read -r target link; do ln -s $target $link; done <<'END'

@@ -175,8 +175,6 @@ printed 1 '^\{"picture": "page.pgm", "width": 400, "height": 400, "digits": \[.*
 [ "$(grep -oE '\{"box": \[[0-9, ]+\], "answer": [0-9], "sure": [a-z]+, "probabilities": \[[^]]{40,}\]\}' out |
   wc -l)" = 2 ]
 
-# ---- pictures of the run -------------------------------------------------------------------
-
 case_ 'what the network saw is shown'
 ok $A --show seen.png --classify page.pgm
 is_png seen.png

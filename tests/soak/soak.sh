@@ -210,8 +210,6 @@ interrupted_and_resumed() {
   done
   whole $2 "${words[@]}"
 }
-# ---- what must be the same ---------------------------------------------------------------------
-
 # Prints a checkpoint without its options, which name other files.
 state() {
   header $1 | sed 's/"options":"[^"]*"//; s/ *$//'
@@ -255,8 +253,6 @@ try_ensemble() {
   RANKS=''
   ((++count[ensembles]))
 }
-
-# ---- a case ------------------------------------------------------------------------------------
 
 try_case() {
   local square=0 hidden=none layers=$((RANDOM % 4)) epochs=$((1 + RANDOM % 4)) rows test_rows batch most size

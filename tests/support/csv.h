@@ -14,8 +14,6 @@ static inline void write_file(const char *text, size_t length) {
   folder_write_bytes(path, text, length);
 }
 
-/* ---- what is read --------------------------------------------------------------------------- */
-
 typedef struct {
   size_t rows, inputs;
   uint8_t *pixels; /* (rows, inputs) */
@@ -131,8 +129,6 @@ static inline char *repeat_row(size_t rows) {
   for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
   return text;
 }
-
-/* ---- files that are drawn ------------------------------------------------------------------- */
 
 static uint64_t random_state; /* where draw() begins; not 0 */
 

@@ -6,8 +6,6 @@ static struct CMUnitTest tests[MOST_TESTS];
 static size_t count;
 static CMFixtureFunction open_tests, close_tests;
 
-/* ---- memory and text ------------------------------------------------------------------------ */
-
 static void *kept[MOST_KEPT];
 static size_t kept_count, kept_by_fixture; /* the program's, which comes first */
 
@@ -61,8 +59,6 @@ Content read_rest(FILE *file) {
   text_close(copy);
   return written;
 }
-
-/* ---- running them --------------------------------------------------------------------------- */
 
 static int open_program(void **state) {
   const int status = open_tests ? open_tests(state) : 0;
