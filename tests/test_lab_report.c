@@ -83,25 +83,6 @@ TEST(reports_say_what_was_measured) {
   OK(record_close(&record, true, &error));
 }
 
-static bool plot_shown(int count, bool swept) {
-  Record record = {.lines = NULL};
-  LabTable table = make_shown();
-  if (!swept) table.rows[1] = table.rows[5];
-  table.count = count;
-  lab_add_topic(&record, &shown_topic);
-  lab_add_table(&record, &table);
-  const bool good = lab_plot(&record, "shown", NULL, "r.png", &error);
-  Error ignored;
-  return record_close(&record, good, &ignored);
-}
-
-TEST(ladders_are_drawn) {
-  OK(plot_shown(7, true));
-  assert_memory_equal(folder_read("r.png"), "\x89PNG", 4);
-  OK(plot_shown(2, false)); /* dots */
-  FAILS(plot_shown(0, true), "nothing to draw");
-}
-
 TEST(outcomes_are_good_or_bad) {
   LabTable table = make_shown();
   assert_true(lab_table_good(&table));
