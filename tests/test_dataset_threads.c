@@ -359,24 +359,10 @@ TEST(test_short_memory) {
   }
 }
 
-typedef enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED } Change;
-
-static void change_file(Change change, size_t length) {
-  const struct timespec times[2] = {{0, 0}, {12345, 0}};
-  if (change == IS_REPLACED) {
-    write_file("1,2\n", 4);
-    return;
-  }
-  const int file = open(path, O_WRONLY | O_APPEND);
-  assert_true(file >= 0);
-  if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
-  if (change == SHRINKS) assert_int_equal(ftruncate(file, (off_t)length - 4), 0);
-  if (change == IS_REWRITTEN) assert_int_equal(futimens(file, times), 0);
-  close(file);
-}
-
 /* Rows that were read before are delivered; then comes one sentence. */
 TEST(test_changed_files) {
+  enum { GROWS, SHRINKS, IS_REWRITTEN, IS_REPLACED };
+  const struct timespec times[2] = {{0, 0}, {12345, 0}};
   draw_csv(14, 40000, 60);
   got = new_table(40000, 60);
   for (int change = GROWS; change <= IS_REPLACED; change++) {
@@ -386,7 +372,13 @@ TEST(test_changed_files) {
     const struct stat stamp = dataset_source(reader)->stamp;
     assert_true(read_on(reader, &got, 1000));
     assert_int_equal(got.rows, 1000);
-    change_file((Change)change, drawn.length);
+    const int file = open(path, O_WRONLY | O_APPEND);
+    assert_true(file >= 0);
+    if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
+    if (change == SHRINKS) assert_int_equal(ftruncate(file, (off_t)drawn.length - 4), 0);
+    if (change == IS_REWRITTEN) assert_int_equal(futimens(file, times), 0);
+    if (change == IS_REPLACED) write_file("1,2\n", 4);
+    close(file);
     assert_false(read_on(reader, &got, 39000));
     assert_string_equal(got.error.text, change == IS_REPLACED
                                             ? "x.csv was replaced while it was being read"

@@ -46,18 +46,6 @@ static void put_scan(FILE *file, int first, int last, int high, int low) {
   fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
 
-/* The first scan, then `scans` - 1 that refine nothing. */
-static void write_jpeg(int kind, int side, int scans) {
-  FILE *file = begin_jpeg(kind, side);
-  for (int i = 0; i < scans; i++)
-    if (kind == BASELINE)
-      put_scan(file, 0, 63, 0, 0);
-    else
-      put_scan(file, i ? 1 : 0, i ? 63 : 0, i ? 1 : 0, i ? 0 : 1);
-  fwrite("\xff\xd9", 1, 2, file);
-  close_file(file);
-}
-
 /* ---- PNGs ----------------------------------------------------------------------------------- */
 
 /* So many zeros packed as a piece of a deflate stream; returns its length. */
@@ -108,7 +96,14 @@ TEST(test_scans) {
       {PROGRESSIVE, 500, 100, no_digit, 64}, /* ten times what encoders write */
       {BASELINE, 500, 4, no_digit, 64}};
   foreach (row, cases) {
-    write_jpeg(row->kind, row->side, row->scans);
+    FILE *file = begin_jpeg(row->kind, row->side);
+    for (int i = 0; i < row->scans; i++) /* the first, then others that refine nothing */
+      if (row->kind == BASELINE)
+        put_scan(file, 0, 63, 0, 0);
+      else
+        put_scan(file, i ? 1 : 0, i ? 63 : 0, i ? 1 : 0, i ? 0 : 1);
+    fwrite("\xff\xd9", 1, 2, file);
+    close_file(file);
     expect(row->wanted, row->megabytes);
   }
 }

@@ -49,7 +49,8 @@ static LabTable make_shown(void) {
 
 /* Writes the machine, the topic, the table, one of another size and one that could not be run, and
    reads them again. */
-static Record record_shown(void) {
+TEST(reports_say_what_was_measured) {
+  static const char *const wanted[] = {"tests/support/lab.txt", "tests/support/lab.md"};
   Record written = {.machine.name = "GPU 1", .sources = "abc"}, record = {.lines = NULL};
   const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""},
                  table = make_shown();
@@ -67,12 +68,6 @@ static Record record_shown(void) {
   lab_add_table(&written, &none);
   OK(record_close(&written, true, &error));
   OK(lab_read(&record, "r.json", &error));
-  return record;
-}
-
-TEST(reports_say_what_was_measured) {
-  static const char *const wanted[] = {"tests/support/lab.txt", "tests/support/lab.md"};
-  Record record = record_shown();
   assert_string_equal(folder_read("r.json"), folder_read(folder_before("tests/support/lab.json")));
   for (int markdown = 0; markdown < 2; markdown++) {
     FILE *file = text_open();

@@ -518,27 +518,7 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* Compares the boxes that are found of black bars on white paper, written as text; "?" follows a
-   doubtful one. */
-static void assert_boxes(const Bar *bars, const char *expected) {
-  const Grey page = new_grey(WIDTH, HEIGHT, 255);
-  for (const Bar *b = bars; b < bars + BARS; b++)
-    draw_bar(&page, b->left, b->top, b->width, b->height, 0);
-  const Image image = {WIDTH, HEIGHT, page.level, 1, WIDTH, HEIGHT};
-  Photograph found;
-  char text[512] = "";
-  if (photograph_find(&image, "it", SIDE, &found, &error)) {
-    for (int i = 0; i < found.count; i++)
-      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d%s", i ? " " : "",
-               found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top,
-               found.doubtful[i] ? "?" : "");
-    photograph_free(&found);
-  } else {
-    snprintf(text, sizeof text, "%.500s", error.text);
-  }
-  assert_string_equal(text, expected);
-}
-
+/* The boxes that are found of black bars on white paper, as text; "?" follows a doubtful one. */
 TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
@@ -581,7 +561,24 @@ TEST(pieces_become_digits) {
       {{{200, 100, 5, 126}}, "5x126+200+100?"},
   };
   if (rows) skip();
-  foreach (row, cases) assert_boxes(row->bars, row->boxes);
+  foreach (row, cases) {
+    const Grey page = new_grey(WIDTH, HEIGHT, 255);
+    for (const Bar *b = row->bars; b < row->bars + BARS; b++)
+      draw_bar(&page, b->left, b->top, b->width, b->height, 0);
+    const Image image = {WIDTH, HEIGHT, page.level, 1, WIDTH, HEIGHT};
+    Photograph found;
+    char text[512] = "";
+    if (photograph_find(&image, "it", SIDE, &found, &error)) {
+      for (int i = 0; i < found.count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d%s", i ? " " : "",
+                 found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top,
+                 found.doubtful[i] ? "?" : "");
+      photograph_free(&found);
+    } else {
+      snprintf(text, sizeof text, "%.500s", error.text);
+    }
+    assert_string_equal(text, row->boxes);
+  }
 }
 
 TEST(pages_that_no_browser_reads) {

@@ -25,17 +25,6 @@ static const Pair cases[] = {
     {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
 };
 
-/* Returns the text as JSON has it; the caller releases it. */
-static json_t *through_json(const char *text) {
-  json_error_t cause;
-  FILE *file = text_open();
-  json_text(text, file);
-  const char *json = text_close(file);
-  json_t *value = json_loads(json, JSON_DECODE_ANY, &cause);
-  if (!value) fail_msg("%s: %s", json, cause.text);
-  return value;
-}
-
 /* The text for a terminal, for JSON, and whether it is UTF-8, as jansson judges it. */
 TEST(test_texts) {
   foreach (c, cases) {
@@ -45,7 +34,12 @@ TEST(test_texts) {
     assert_string_equal(target, c->wanted);
     assert_int_equal(length, strlen(target));
     assert_int_equal(text_printable(NULL, 0, text), length);
-    json_t *known = json_string(text), *value = through_json(text);
+    json_error_t cause;
+    FILE *file = text_open();
+    json_text(text, file);
+    const char *json = text_close(file);
+    json_t *known = json_string(text), *value = json_loads(json, JSON_DECODE_ANY, &cause);
+    if (!value) fail_msg("%s: %s", json, cause.text);
     assert_int_equal(text_is_utf8(text), known != NULL);
     if (known)
       assert_string_equal(json_string_value(value), text);

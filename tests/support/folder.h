@@ -47,16 +47,11 @@ static inline void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
-/* The text with every ' as ", which C strings escape. */
-static inline char *folder_json(const char *text) {
+/* Writes the text with every ' as ", which C strings escape. */
+static inline void folder_write_json(const char *path, const char *text) {
   char *json = keep(strdup(text));
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
-  return json;
-}
-
-/* Writes that text. */
-static inline void folder_write_json(const char *path, const char *text) {
-  folder_write(path, folder_json(text));
+  folder_write(path, json);
 }
 
 /* The file `path`: its bytes, none if there is no file; its text. */
