@@ -261,36 +261,6 @@ TEST(every_failure) {
   assert_true(tally[REFUSED] > 0);
 }
 
-#ifdef HAVE_STAND_IN
-/* A sentence and exit code 1; --device auto takes the CPU, and says why. */
-TEST(useless_gpus) {
-  static const Pair cases[] = {
-      {"none", "no GPU is visible"},
-      {"no-driver", "no driver of an NVIDIA GPU is installed"},
-      {"old-driver", "the GPU's driver serves CUDA 11.8, and this program was built with "},
-      {"old-gpu", "this program has no code for the stand-in (compute capability 5.0)"},
-      {"full", "MB of memory left: try --resident no"},
-      {"", "MB that the GPU needs: try --resident no"},
-  };
-  static const Run cuda = {ON_GPU "--device-memory 1 --save net", NULL, 0},
-                   automatic = {ON_GPU "--device-memory 1 --save net --device auto", NULL, 0};
-  enter("../after");
-  foreach (c, cases) {
-    restore();
-    assert_int_equal(run(&cuda, 0, false, c->given), 1);
-    const char *said = folder_read("err");
-    assert_in(said, c->wanted);
-    assert_true(are_sentences(said, 1));
-    assert_in(said, "; --device cpu does without a GPU\n");
-    restore();
-    assert_int_equal(run(&automatic, 0, false, c->given), 0);
-    said = folder_read("out");
-    assert_int_equal(strncmp(said, "device   CPU", 12), 0);
-    assert_in(said, c->wanted);
-  }
-}
-#endif
-
 /* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
 static void write_rows(const char *name, int rows) {
   FILE *file = folder_create(name);
