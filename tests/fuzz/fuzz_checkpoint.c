@@ -14,14 +14,6 @@ static void remove_folder(void) {
   rmdir(folder);
 }
 
-static void make_folder(void) {
-  if (*first) return;
-  REQUIRE(mkdtemp(folder));
-  snprintf(first, sizeof first, "%s/a", folder);
-  snprintf(second, sizeof second, "%s/b", folder);
-  atexit(remove_folder);
-}
-
 static void require_sound(const Checkpoint *c) {
   const Network *network = &c->network;
   Network other;
@@ -62,19 +54,13 @@ static void require_same(const Checkpoint *a, const Checkpoint *b) {
   REQUIRE(strcmp(a->options, b->options) == 0);
 }
 
-static bool are_same_files(const char *a, const char *b) {
-  FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
-  REQUIRE(x && y);
-  int c = 0;
-  bool same = true;
-  while (same && c != EOF) same = (c = getc(x)) == getc(y);
-  fclose(x);
-  fclose(y);
-  return same;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  make_folder();
+  if (!*first) {
+    REQUIRE(mkdtemp(folder));
+    snprintf(first, sizeof first, "%s/a", folder);
+    snprintf(second, sizeof second, "%s/b", folder);
+    atexit(remove_folder);
+  }
   Checkpoint loaded, again;
   static const Checkpoint none;
   Error error = {.text = ""};
@@ -88,7 +74,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   REQUIRE(checkpoint_load(&again, first, &error));
   require_same(&loaded, &again);
   REQUIRE(checkpoint_save(&again, second, &error));
-  REQUIRE(are_same_files(first, second));
+  FILE *a = fopen(first, "rb"), *b = fopen(second, "rb");
+  REQUIRE(a && b);
+  for (int c = 0; c != EOF;) REQUIRE((c = getc(a)) == getc(b));
+  fclose(a);
+  fclose(b);
   checkpoint_free(&loaded);
   checkpoint_free(&again);
   return 0;
