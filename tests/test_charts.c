@@ -219,7 +219,8 @@ TEST(thin_curves) {
   assert_at(mark_of(IS_LINE, page_series[1], 0)->y, dot(0, 0)->y);
 }
 
-/* A chart has so many panels, and they so many curves; a panel without a point is left out. */
+/* A chart has so many panels, and they so many curves; a panel without a point is left out, and a
+   chart without one is refused. */
 TEST(charts_have_limits) {
   static const double negative[] = {-1, -2, 0, -4, -5};
   for (int i = 0; i < LINE_CHART_MAX; i++)
@@ -234,10 +235,6 @@ TEST(charts_have_limits) {
   assert_null(text_mark("another"));
   assert_null(text_mark("below"));
   assert_true(drawn.height < 600);
-}
-
-TEST(charts_without_points) {
-  static const double negative[] = {-1, -2, 0, -4, -5};
   for (int i = 0; i < 2; i++) {
     add("", "curve", one_to_five, negative, 5 * i)->y.logarithmic = true;
     FAILS(line_chart_draw(&chart, path, &error), "the chart 'title' has no point to draw");

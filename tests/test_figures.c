@@ -10,6 +10,7 @@ static char *chart; /* the words and the numbers of the last line chart */
 
 /* Stands in for line_chart_draw.c. */
 bool line_chart_draw(LineChart *c, const char *to, Error *cause) {
+  (void)to, (void)cause;
   FILE *file = text_open();
   fprintf(file, "%s\n%s\n", c->title, c->subtitle);
   for (const CurvePanel *p = c->panels; p < c->panels + c->count; p++) {
@@ -28,7 +29,7 @@ bool line_chart_draw(LineChart *c, const char *to, Error *cause) {
   }
   chart = text_close(file);
   line_chart_close(c);
-  return !strstr(to, "no-such-folder") || error_set(cause, "cannot write %s", to);
+  return true;
 }
 
 enum { MOST = 1000 };
@@ -338,17 +339,4 @@ TEST(many_classes) {
     if (*classes > 2) assert_true(cell(*classes - 1)->x1 - cell(0)->x > 800);
     metrics_close(&scores);
   }
-}
-
-TEST(unwritable) {
-  static const char bad[] = "/no-such-folder/plot.png",
-                    says[] = "cannot write /no-such-folder/plot.png";
-  make_network(4, 2);
-  make_scores(2);
-  make_results(2, JUDGED_BY_TEST);
-  FAILS(plot_curves(results, 1, 2, bad, &error), says);
-  FAILS(plot_weights(&network, parameters, bad, &error), says);
-  FAILS(plot_mistakes(NULL, 0, 28, NULL, bad, &error), says);
-  FAILS(plot_confusion(&scores, bad, &error), says);
-  metrics_close(&scores);
 }

@@ -199,4 +199,6 @@ prints 1 '  wrong 64 of 400 rows$' $A --evaluate --test left.csv --mistakes left
 same left.png mistakes.png
 
 case_ 'pictures that cannot be drawn'
+ln -s /dev/full full.png
+fails 1 'cannot write full.png: No space left' $A --evaluate --test digits_test.csv --mistakes full.png
 refuses 1 '--mistakes draws square pictures, but a row has 2 pixels' $T --epochs 1 --mistakes m.png

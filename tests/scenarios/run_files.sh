@@ -76,9 +76,11 @@ for log in full.csv full.jsonl; do
 done
 ok $T --epochs 3 --save twin.st
 same whole.st twin.st
-fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --plot full.png --save drawn.st
-printed 1 '^total '
-same drawn.st twin.st
+for picture in plot weights confusion; do
+  fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --$picture full.png --save drawn.st
+  printed 1 '^total '
+  same drawn.st twin.st
+done
 [ -L full.png ]
 
 case_ 'a closed output does not cost the network'

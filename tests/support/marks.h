@@ -132,6 +132,7 @@ void canvas_text(Canvas *p, double x, double baseline, double height, const char
 }
 
 bool canvas_save(const Canvas *p, const char *path, Error *cause) {
+  (void)path, (void)cause;
   enum { EDGE = 10 };
   assert_true(drawn.end > drawn.mark && drawn.mark[0].kind == IS_TEXT && drawn.mark[0].y < 50);
   EACH_MARK(m) {
@@ -143,5 +144,5 @@ bool canvas_save(const Canvas *p, const char *path, Error *cause) {
       if (t->text && t->x < m->x1 && m->x < t->x1 && t->y < m->y1 && m->y < t->y1)
         fail_msg("%s lies on %s", m->text, t->text);
   }
-  return !strstr(path, "no-such-folder") || error_set(cause, "cannot write %s", path);
+  return true;
 }
