@@ -1,9 +1,66 @@
-/* The command line: a line of the input is a word of argv, and @ in place of a word is the name of
-   a file that holds what follows the first empty line. What was accepted must come to the same
-   when it is printed and read back. */
-#include "same_options.h"
+/* The command line and configuration files: a line of the input is a word of argv, and @ in place
+   of a word is the name of a file that holds what follows the first empty line. As a kept run's
+   text that must be the same, unless it names what a run does not keep. What was accepted must come
+   to the same when it is printed as a file and read back. */
+#include <string.h>
+
+#include "fuzz.h"
+#include "cli/options.h"
 
 enum { MOST_WORDS = 40 };
+
+/* Compares the options that a configuration file has. */
+static bool are_same(const Options *a, const Options *b) {
+  for (size_t i = 0; i < options_table.count; i++)
+    if (options_table.rows[i].initial && option_differs(&options_table.rows[i], a, b)) return false;
+  return true;
+}
+
+/* No line of a configuration file is longer than inih reads; a name may be. */
+static bool fit_lines(const char *text) {
+  for (; *text; text += strcspn(text, "\n") + 1)
+    if (strcspn(text, "\n") > OPTIONS_LINE) return false;
+  return true;
+}
+
+static void require_same_read_back(const Options *options) {
+  Options again;
+  Error error;
+  bool fits = true;
+  options_default(&again);
+  for (int whole = 1; whole >= 0 && fits; whole--) {
+    size_t length;
+    char *text = NULL;
+    FILE *file = open_memstream(&text, &length);
+    REQUIRE(file);
+    options_print_config(file, options, whole);
+    fclose(file);
+    fits = fit_lines(text);
+    const bool good = !fits || (whole ? options_read_file(&again, fuzz_file(text, length), &error)
+                                      : options_read_text(&again, text, "kept", &error));
+    if (!good) fprintf(stderr, "%s\n%s\n", error.text, text);
+    REQUIRE(good && (!fits || are_same(options, &again)));
+    free(text);
+  }
+}
+
+static void try_file(const char *text) {
+  const char *path = fuzz_file(text, strlen(text));
+  Options a, b;
+  Error error_a = {.text = ""}, error_b = {.text = ""};
+  options_default(&a);
+  options_default(&b);
+  const bool good = options_read_file(&a, path, &error_a);
+  const bool is_saved = options_read_text(&b, text, path, &error_b);
+  REQUIRE(good == !error_a.text[0] && is_saved == !error_b.text[0]);
+  if (!strstr(error_b.text, "is not an option of a saved run")) {
+    REQUIRE(is_saved == good);
+    REQUIRE(strcmp(error_a.text, error_b.text) == 0);
+    REQUIRE(!good || are_same(&a, &b));
+  }
+  REQUIRE(!*b.log && !*b.plot && !*b.weights && !*b.mistakes && !*b.confusion && !*b.save);
+  if (good) require_same_read_back(&a);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = strndup((const char *)data, size), *rest = text;
@@ -29,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     REQUIRE(options.classify == (options.picture_count > 0));
     require_same_read_back(&options);
   }
+  try_file(file);
   free(text);
   return 0;
 }
