@@ -92,12 +92,12 @@ draw_file() {
     head -n $(($2 / 3)) $b | gzip -1 >packed
     tail -n +$(($2 / 3 + 1)) $b | gzip -9 >>packed
     mv packed $b
+    ((++count[files_by_gzip]))
     ;;
-  pipe) mkfifo $b.pipe && source=$b.pipe ;;
-  input) source=- ;;
+  pipe) mkfifo $b.pipe && source=$b.pipe && ((++count[files_through_a_pipe])) ;;
+  input) source=- && ((++count[files_through_a_pipe])) ;;
   esac
   ((!other)) || ((++count[files_of_other_CSV]))
-  case $way in packed) ((++count[files_by_gzip])) ;; pipe | input) ((++count[files_through_a_pipe])) ;; esac
 }
 
 # ---- runs --------------------------------------------------------------------------------------
@@ -129,24 +129,21 @@ whole() {
   reap
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# find_victim: sets $victim to the process that $picked is for, once it is mlp-train: before, the
-# signal would find a shell, which ignores it. Of ranks that is one of them, or mpirun at any moment.
-find_victim() {
-  local rank=$((RANDOM % ${RANKS:-1}))
-  victim=$pid
-  if [ -n "$RANKS" ] && [[ $picked = [IT]* ]] && chance 30; then return; fi
-  until [ /proc/$victim/exe -ef "$MLP" ] || ! kill -0 $pid 2>/dev/null; do
-    if [ -n "$RANKS" ]; then victim=$(process_of $rank); fi
-  done
-}
 # interrupted MICROSECONDS INPUT ARGUMENT...: true if a signal ended it; sets $moment, and $hard if the
 # run had no time to save.
 interrupted() {
-  local since victim strict=1 said left
+  local since victim strict=1 said left rank=$((RANDOM % ${RANKS:-1}))
   pick INT TERM HUP QUIT USR1 XCPU KILL ${RANKS:+STOP}
   since=${EPOCHREALTIME/./}
   launch "${@:2}"
-  find_victim
+  # The victim is mlp-train: before, the signal would find a shell, which ignores it. Of ranks it is one
+  # of them, or mpirun at any moment.
+  victim=$pid
+  if [ -z "$RANKS" ] || [[ $picked != [IT]* ]] || ! chance 30; then
+    until [ /proc/$victim/exe -ef "$MLP" ] || ! kill -0 $pid 2>/dev/null; do
+      if [ -n "$RANKS" ]; then victim=$(process_of $rank); fi
+    done
+  fi
   if [ -n "$RANKS" ] && chance 70; then # it begins late: to meet is most of its time
     while kill -0 $pid 2>/dev/null && ! grep -q '^data ' out; do sleep 0.001; done
     left=$((RANDOM * 10))
