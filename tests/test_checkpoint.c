@@ -202,13 +202,11 @@ IN_FOLDER(file_is_as_the_format_says) {
 
 /* A file of another program knows nothing of its training. */
 IN_FOLDER(others_have_no_past) {
-  static const char header[] =
-      "\150\0\0\0\0\0\0\0"
+  enum { HEADER = 122 };
+  static const char bytes[8 + HEADER + 16] =
+      "\172\0\0\0\0\0\0\0"
       "{\"0.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
       "\"0.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[8,16]}}";
-  uint8_t bytes[sizeof header - 1 + 16] = {0};
-  memcpy(bytes, header, sizeof header - 1);
-  bytes[0] = sizeof header - 1 - 8;
   folder_write_bytes(model, bytes, sizeof bytes);
   Checkpoint c = must_load();
   assert_int_equal(c.count, 1);

@@ -87,8 +87,6 @@ TEST(test_widest_row) {
   }
 }
 
-/* ---- refused ----------------------------------------------------------------------------- */
-
 /* A field that is no number, or too large a one, in either column. */
 TEST(test_bad_numbers) {
   static const char *const fields[] = {

@@ -256,10 +256,6 @@ static Metrics scores;    /* of the picture that is drawn */
 static const Mark *cells; /* each with a number */
 static bool has_numbers;
 
-static void make_scores(int classes) {
-  OK(metrics_open(&scores, classes, &error));
-}
-
 static void count(int truth, int prediction, uint64_t rows) {
   scores.counts[truth * scores.classes + prediction] += rows;
   scores.rows += rows;
@@ -294,7 +290,7 @@ static void draw_confusion(const char *wanted) {
 }
 
 TEST(confusion) {
-  make_scores(4);
+  OK(metrics_open(&scores, 4, &error));
   count(0, 0, 1000);
   count(1, 1, 5);
   count(1, 3, 5); /* half of its row, though few */
@@ -325,7 +321,7 @@ TEST(many_classes) {
   static char wanted[NETWORK_MAX_CLASSES * NETWORK_MAX_CLASSES];
   foreach (classes,
            VALUES(int, 2, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES)) {
-    make_scores(*classes);
+    OK(metrics_open(&scores, *classes, &error));
     memset(wanted, 'w', sizeof wanted);
     draw_confusion(wanted); /* of no rows */
     for (int c = 0; c < *classes; c++) {

@@ -58,8 +58,6 @@ TEST(configs_explain_each_key) {
       fail_msg("mnist.conf and --%s", row->name);
 }
 
-/* ---- the help, the man page and the completion ---------------------------------------------- */
-
 static char *help, *page, *completion;
 
 static char *made(const char *from) {

@@ -36,8 +36,6 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
   assert_in(error.text, says);
 }
 
-/* ---- the command line --------------------------------------------------------------------- */
-
 /* A value that is not the default; a list of sizes is a file's name, too. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
@@ -267,8 +265,6 @@ TEST(a_name_that_no_file_can_hold_is_refused) {
   accept("--train", "a;b c");
   accept("--resume", " a ;b "); /* no key of a file */
 }
-
-/* ---- the configuration file --------------------------------------------------------------- */
 
 TEST(the_command_line_wins_wherever_config_stands) {
   write_config("[training]\nbatch = 7\nepochs = 3\n[output]\nquiet = yes\n");

@@ -6,8 +6,6 @@
 #include "support/process.h"
 #include "support/trace_format.h"
 
-/* ---- a trace that is made up ---------------------------------------------------------------- */
-
 /* Four steps of three kernels of 4000 ns, one after the other or, overlapping, on three tracks;
    with launches of 2000 ns or one of all, and a range's launch before. */
 static void add_kernels(Trace *trace, int level, bool launches, bool overlap) {

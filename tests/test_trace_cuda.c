@@ -6,8 +6,6 @@
 #include "support/process.h"
 #include "support/trace_format.h"
 
-/* ---- launches and kernels ------------------------------------------------------------------- */
-
 /* What was recorded, and the trace that is made of it. */
 static Trace list, trace;
 static RangeFacts facts;
@@ -30,23 +28,6 @@ static int64_t launch_time(int step, int kernel) {
   return 2000 + 300 * step + 100 * kernel;
 }
 
-/* A range before, which is passed over, then one of 40 steps of three kernels. */
-static void record_range(bool overlap) {
-  int number = 7;
-  add(TRACE_HOST, 5, 100, 110, "cudaLaunchKernel");
-  add(TRACE_GPU, 5, 120, 130, "begin_kernel");
-  add(TRACE_GPU, 6, 140, 150, "gemm");
-  add(TRACE_HOST, number, 1000, 1010, "cudaLaunchKernel");
-  add(TRACE_GPU, number, 1020, 1030, "begin_kernel");
-  for (int step = 0; step < 40; step++)
-    for (int k = 0; k < 3; k++) {
-      const int64_t start = launch_time(step, k);
-      add(TRACE_HOST, ++number, start, start + 40, "cudaLaunchKernel");
-      add(TRACE_GPU, number, start + (overlap ? 10 : 50), start + (overlap ? 120 : 90),
-          k == 0 ? "scale" : "gemm");
-    }
-}
-
 static const TraceEvent *slice_at(int track, int64_t start) {
   for (const TraceEvent *e = NULL; (e = trace_next(&trace, e, 0, track, track + 1));)
     if (e->start == start) return e;
@@ -54,12 +35,25 @@ static const TraceEvent *slice_at(int track, int64_t start) {
   return NULL;
 }
 
-/* The range's own launch and kernel and three steps of three, from TRACE_FIRST on. */
+/* Of a range of 40 steps of three kernels, behind one that is passed over, its own launch and
+   kernel and three steps are taken, from TRACE_FIRST on. */
 TEST(kernels_find_their_steps) {
   for (int overlap = 0; overlap < 2; overlap++) {
-    forget();
-    record_range(overlap);
     const int64_t zero = 1000, late = overlap ? 10 : 50;
+    int number = 7;
+    forget();
+    add(TRACE_HOST, 5, 100, 110, "cudaLaunchKernel");
+    add(TRACE_GPU, 5, 120, 130, "begin_kernel");
+    add(TRACE_GPU, 6, 140, 150, "gemm");
+    add(TRACE_HOST, number, 1000, 1010, "cudaLaunchKernel");
+    add(TRACE_GPU, number, 1020, 1030, "begin_kernel");
+    for (int step = 0; step < 40; step++)
+      for (int k = 0; k < 3; k++) {
+        const int64_t start = launch_time(step, k);
+        add(TRACE_HOST, ++number, start, start + 40, "cudaLaunchKernel");
+        add(TRACE_GPU, number, start + late, start + (overlap ? 120 : 90),
+            k == 0 ? "scale" : "gemm");
+      }
     const int step = TRACE_FIRST + 1;
     OK(add_range(false));
     assert_close(facts.us, 0.3, 1e-9);

@@ -1,8 +1,7 @@
 # CSV files as people have them: where the label is, and how it is said.
 
-# many COUNT: prints rows of a label, 0 or 1, and three pixels, the first always 0.
-many() { awk "BEGIN { for (r = 0; r < $1; r++) print (r * 7 % 5 > 2) \",0,\" r % 200 \",\" r * 31 % 256 }"; }
-many 60 >first.csv
+# Rows of a label, 0 or 1, and three pixels, the first always 0.
+awk 'BEGIN { for (r = 0; r < 60; r++) print (r * 7 % 5 > 2) ",0," r % 200 "," r * 31 % 256 }' >first.csv
 awk -F, -v OFS=, '{ print $2, $3, $4, $1 }' first.csv >last.csv
 awk -F, -v OFS=, '{ print $2, $3, $1, $4 }' first.csv >middle.csv
 head -n 6 last.csv >few.csv

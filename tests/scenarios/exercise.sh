@@ -196,8 +196,6 @@ printed 1 '^kernels/exercise.cu:[0-9]*: the host writes memory that is not its o
 [ "$(sort -u points)" = 0.0 ]
 cp "$handed_out" "$kit/kernels/"
 
-# ---- the program ---------------------------------------------------------------------------
-
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise
 
