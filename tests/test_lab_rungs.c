@@ -135,18 +135,13 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
   return size;
 }
 
-/* Sizes that the topic refuses become larger, from the last on, until it serves them: a multiple of
-   8, if that helps. */
-static LabSize served_size(const LabTopic *topic, int problem, LabSize size) {
+/* Checks all rungs at that size; *right: of each rung how often. A size that the topic refuses
+   becomes larger, from the last dimension on, until it is served: a multiple of 8, if that helps.
+ */
+static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
+                       int *right) {
   for (int d = lab_dims(topic) - 1; d >= 0 && topic->refuse && topic->refuse(problem, size); d--)
     size.dim[d] += (8 - size.dim[d] % 8) % 8;
-  return size;
-}
-
-/* Checks all rungs at that size; *right: of each rung how often. */
-static void check_size(const LabTopic *topic, int problem, LabSize wanted, uint64_t seed,
-                       int *right) {
-  const LabSize size = served_size(topic, problem, wanted);
   const LabTable table = measure(topic, problem, size,
                                  (LabHow){.mode = LAB_CHECKS, .guarded = !quick(), .seed = seed});
   for (int i = 0; i < table.count; i++) {
