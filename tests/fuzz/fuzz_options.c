@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     REQUIRE(options.classify == (options.picture_count > 0));
     require_same_read_back(&options);
   }
-  try_file(file);
+  if (blank) try_file(file);
   free(text);
   return 0;
 }
