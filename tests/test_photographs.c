@@ -294,7 +294,7 @@ static void write_picture(const char *path, const uint8_t *row) {
   write_coloured(path, &g, (Colours){{250, 244, 210}, {20, 30, 140}});
 }
 
-/* Of 100 pictures of rows, 97 or more get the rows' answers. A row's digit fills its box as MNIST's
+/* Pictures of rows get the rows' answers, 97 of 100 or more. A row's digit fills its box as MNIST's
    do, which those of digits.h do nearly: hence each is read once before. */
 TEST(pictures_are_answered_as_rows) {
   enum { PICTURES = 200 };
