@@ -35,8 +35,8 @@ static const TraceEvent *slice_at(int track, int64_t start) {
   return NULL;
 }
 
-/* Of a range of 40 steps of three kernels, behind one that is passed over, its own launch and
-   kernel and three steps are taken, from TRACE_FIRST on. */
+/* A range of 40 steps of three kernels, behind one that is passed over, gives its own launch and
+   kernel and three steps, from TRACE_FIRST on. */
 TEST(kernels_find_their_steps) {
   for (int overlap = 0; overlap < 2; overlap++) {
     const int64_t zero = 1000, late = overlap ? 10 : 50;
