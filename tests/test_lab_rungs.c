@@ -179,20 +179,18 @@ static void check_refused(const LabTopic *topic, const LabRung *rung) {
   print_message("%s: %s is left out: %s\n", topic->name, rung->name, here.text);
 }
 
-static void check_topic(const LabTopic *topic) {
-  LabRung rungs[64];
-  int right[64] = {0};
-  const LabTopic rest = without_mistakes(topic, rungs);
-  for (int p = 0; p < topic->problem_count; p++)
-    for (int i = 0; i < SIZES; i += quick() ? SIZES / 5 : 1) /* quick: from all over */
-      check_size(&rest, p, size_to_test(topic, i), (uint64_t)i + 1, right);
-  for (int i = 0; i < rest.rung_count; i++)
-    if (right[i] == 0) check_refused(topic, &rungs[i]);
-}
-
 TEST(test_every_rung) {
   needs_gpu();
-  for (const LabTopic *const *t = lab_topics; *t; t++) check_topic(*t);
+  for (const LabTopic *const *t = lab_topics; *t; t++) {
+    LabRung rungs[64];
+    int right[64] = {0};
+    const LabTopic rest = without_mistakes(*t, rungs);
+    for (int p = 0; p < rest.problem_count; p++)
+      for (int i = 0; i < SIZES; i += quick() ? SIZES / 5 : 1) /* quick: from all over */
+        check_size(&rest, p, size_to_test(*t, i), (uint64_t)i + 1, right);
+    for (int i = 0; i < rest.rung_count; i++)
+      if (right[i] == 0) check_refused(*t, &rungs[i]);
+  }
 }
 
 /* Kernels whose blocks stay for more than one tile: more tiles than any GPU has multiprocessors, at
