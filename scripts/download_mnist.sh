@@ -9,7 +9,8 @@
 # Exit code 0, or 1 with the reason; a CSV file is never half written.
 set -euo pipefail
 
-self=$(basename "$0" .sh)
+self=${0##*/}
+self=${self%.sh}
 data=${DATA_DIR:-data}
 if [ "$self" = mlp-train-fetch ]; then
   data=${DATA_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/mlp-train}
