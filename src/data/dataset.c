@@ -474,8 +474,9 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
                          rows - *filled);
     if (reader->taken < chunk->rows) continue;
     if (chunk_failed(chunk)) {
-      const ShortText column =
-          text_format(chunk->fault_column > 0 ? ", column %zu" : "", chunk->fault_column);
+      const ShortText column = chunk->fault_column > 0
+                                   ? text_format(", column %zu", chunk->fault_column)
+                                   : (ShortText){""};
       return error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name,
                        (reader->line + chunk->fault_line), column.text, chunk->fault.text);
     }

@@ -96,7 +96,7 @@ static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   *tensor = (Tensor){.name = tensor->saved_as,
                      .number = l,
                      .bias = bias,
-                     .array = checkpoint->kind[a],
+                     .array = (int)checkpoint->kind[a],
                      .rows = network->size[l + 1],
                      .columns = bias ? 1 : network->size[l]};
   snprintf(tensor->saved_as, sizeof tensor->saved_as, "%s%d.%s", prefixes[tensor->array], l,
