@@ -439,7 +439,7 @@ TEST(failures_stop_the_run) {
     write_files(c->rows, 20);
     TrainerConfig config = tiny_run(4, c->resident);
     config.training.schedule.rate = c->rate;
-    config.training.rule.weight_decay = c->rate > 1;
+    config.training.rule.weight_decay = c->rate > 1 ? 1 : 0;
     must_fail(&config, c->run, c->says);
     assert_int_equal(spy.opened, 1);
     assert_int_equal(spy.trains, c->trains);
