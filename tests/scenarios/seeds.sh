@@ -40,7 +40,7 @@ else
   printed 1 '^at once  4 networks$'
   grep -E '^network  seed [56] ' out >two
   ok $gpu --seeds 2
-  grep '^network' out | same two -
+  grep '^network  seed' out | same two -
 fi
 
 case_ 'what it cannot do is refused'
