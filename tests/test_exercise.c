@@ -47,7 +47,7 @@ static ExerciseProblem answered(ExerciseTask task) {
   return p;
 }
 
-/* What is wrong; "" if nothing is. */
+/* Returns what is wrong; "" if nothing is. */
 static const char *judged(ExerciseProblem *p) {
   static char text[448];
   *text = '\0';

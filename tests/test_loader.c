@@ -172,7 +172,7 @@ TEST(test_every_row_arrives) {
     }
 }
 
-/* And calls in turn. */
+/* Rows that remain are fed by calls in turn. */
 TEST(test_feeds_what_remains) {
   enum { SKIPPED = 5, ROWS = 3 * STAGING_ROWS + 1 };
   DatasetReader *reader = open_rows(SKIPPED + ROWS, "");
@@ -184,7 +184,7 @@ TEST(test_feeds_what_remains) {
   assert_string_equal(device.calls, "0ux1ux0ux1ux0");
 }
 
-/* What does not fit, a row of the file, or a call of the engine. */
+/* A network that does not fit, a row of the file, or a call of the engine fails. */
 TEST(test_failures) {
 #define NO_PIXEL ", column 2: 'x' is not an integer from 0 to 255"
 #define TOO_NARROW "the file has 5 pixels a row, but the network takes 6 inputs"

@@ -69,7 +69,7 @@ static Networks make_networks(const Kind *k) {
   return n;
 }
 
-/* What came of a network. */
+/* The results of a network. */
 typedef struct {
   float *arrays, *loss; /* as Networks.start; (rows) */
   uint8_t *correct;

@@ -63,7 +63,7 @@ ENGINE_TEST(test_members_train_as_alone) {
   }
 }
 
-/* What is too large for fp16 is trained by level layer, and has its bits; the others' stay. */
+/* A member that is too large for fp16 is trained by level layer, and has its bits; others' stay. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);

@@ -154,7 +154,7 @@ static int start(void *allowed, Error *why) {
   return !a->team(a->count, why);
 }
 
-/* What is just enough is tried many times: threads that end must not count any more. One thread
+/* A limit that is just enough is tried many times: threads that end must not count any more. One thread
    needs no other. The sentence is the engine's, not one of OpenMP's, which would end the process.
  */
 TEST(limit_of_threads) {

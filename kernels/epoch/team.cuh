@@ -1,6 +1,6 @@
-/* What the teams of a block have in common: the launch, the step that they are at, where their mail
-   lies; and the weights of the second and the last layer: each packet of P belongs to one thread of
-   each group, which holds it in registers from the first step of the launch to the last. */
+/* The teams of a block share the launch, the step that they are at, the places of their mail, and
+   the weights of the second and the last layer: each packet of P belongs to one thread of each
+   group, which holds it in registers from the first step of the launch to the last. */
 #pragma once
 
 #include "epoch/layout.cuh"

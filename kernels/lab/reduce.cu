@@ -18,7 +18,7 @@ namespace {
 
 enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
-/* What two values become; y is NULL where a dot product's elements are multiplied already. */
+/* An operation makes one value of two; y is NULL where a dot product's elements are multiplied already. */
 template <int PROBLEM> struct Operation {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool IS_DOT = PROBLEM == DOT;

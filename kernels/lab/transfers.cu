@@ -252,9 +252,9 @@ cudaError_t launch_roles(const LabCall *call) {
 
 /* ---- who is sooner: the crossing ----------------------------------------------------------------
    The array comes in calls of `point` elements, and each is to be answered before the next one
-   comes, as a program asks that has no more to ask. The device wants some 15 us for three queued
-   stages and a wait, whatever they hold; then 8 bytes per element at the pace of the link. A core
-   of the host starts at once, and takes as long per element as its memory does. */
+   comes, as a program asks that has no more to ask. Three queued stages and a wait cost the device
+   the same for any number of elements; 8 bytes per element at the pace of the link come on top. A
+   core of the host starts at once, and takes as long per element as its memory does. */
 
 cudaError_t launch_calls(const LabCall *call) {
   Queue queue(call, ceil_div(call->size.dim[0], call->point));
@@ -330,9 +330,10 @@ const LabRung rungs[] = {
      predict<1, 1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
      launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
-    {"calls", "Each call is waited for: below some ten thousand elements the host alone is sooner",
+    {"calls",
+     "Each call is waited for: only from some number of elements on is it sooner than the host",
      launch_calls, .problems = 1 << TWICE, .work = work, LAB_ROWS(point, CALLS)},
-    {"host", "One core of the host: no call to make, no copy, and the slower memory",
+    {"host", "One core of the host has no call to make and no copy, and the slower memory",
      launch_on_host, .problems = 1 << TWICE, LAB_ROWS(point, CALLS)}};
 
 /* `overlap` knows the order of the first rungs. */

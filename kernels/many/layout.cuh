@@ -35,7 +35,7 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* of rows: 16 are a step */
 
-/* What a block tells all others of its rows: dZ3, 16 high terms and 16 low ones and padding, and
+/* A block tells all others this of its rows: dZ3, 16 high terms and 16 low ones and padding, and
    which of H2 are above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
@@ -161,7 +161,7 @@ template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint
   *low = pack_fp16((a - h.x) * SCALE, (b - h.y) * SCALE);
   return high;
 }
-/* Of four numbers. */
+/* Splits four numbers in the same way. */
 template <int SCALE = 1> __device__ inline void split(const float *x, void *high, void *low) {
   uint2 h, l;
   h.x = split<SCALE>(x[0], x[1], &l.x), h.y = split<SCALE>(x[2], x[3], &l.y);

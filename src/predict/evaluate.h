@@ -24,7 +24,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metric
 
 /* ---- a network as one web page -------------------------------------------------------------- */
 
-/* What a browser's longest text holds of float32, as base64: V8's is 2^29 - 24 characters. */
+/* A browser's longest text holds so many float32 as base64: V8's is 2^29 - 24 characters. */
 enum { DIGIT_PAGE_MOST = 100000000 };
 
 /* Writes a page for a browser without a server or a network: it answers what is drawn on it. It is

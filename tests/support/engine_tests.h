@@ -83,7 +83,7 @@ typedef struct {
   int lit; /* eighths of all pixels that are not 0 beside the usual one: from -1 to 7 */
 } Case;
 
-/* What most say from the learning rate to the marks, but for the steps. */
+/* Most cases say this from the learning rate to the marks, but for the steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };

@@ -398,7 +398,7 @@ typedef struct {
   int roundings;    /* of a value with its bias, besides those of the sum */
 } Forward;
 
-/* Of pixels, a third of the rows are beyond the end. The reference reads pixels before x is rounded
+/* A third of the rows of pixels is beyond the end. The reference reads pixels before x is rounded
    to float32. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);

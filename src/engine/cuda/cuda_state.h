@@ -85,7 +85,7 @@ typedef struct {
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
-/* What the members of an engine share, of which one launches for all: engine_cuda_many.c. */
+/* The members of an engine share this, and one of them launches for all: engine_cuda_many.c. */
 typedef struct {
   Rendezvous meeting;
   ManyJob job;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* What level epoch takes, they take, too, but for some sizes. */
+/* Members take what level epoch takes, but for some sizes. */
 int cuda_members(Engine *engine) {
   const CudaEngine *e = (CudaEngine *)engine;
   const bool takes = engine->config.training.fusion == FUSION_EPOCH && e->may_join &&
