@@ -113,7 +113,7 @@ try() {
 
 test_command=(make test)
 if [ -n "${TEST_QUICK-}" ]; then
-  quick=(build/test_{signals,option_table,digits} tests/scenarios/{program,resume,signals,manual,install,digits}.sh)
+  quick=(build/test_{output,option_table,digits} tests/scenarios/{program,resume,signals,manual,install,digits}.sh)
   test_command=(sh -c 'make -j2 all "$@" && scripts/run_tests.sh "$@"' sh "${quick[@]}")
 fi
 failed=0 reason=
