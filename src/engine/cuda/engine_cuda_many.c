@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+_Static_assert((int)MANY_MOST <= (int)RENDEZVOUS_MOST, "all members of a launch can meet");
+
 /* Members take what level epoch takes, but for some sizes. */
 int cuda_members(Engine *engine) {
   const CudaEngine *e = (CudaEngine *)engine;
