@@ -32,8 +32,11 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
    Thread: four neighbouring values. For each it reads 12 bytes, or 16 with a second moment, and
    writes 8 or 12, and 2 for each term of its planes. */
 __global__ void __launch_bounds__(THREADS)
-    optimize(BatchView batch, OptimizerRule rule, __grid_constant__ const FlatParameters p) {
+    optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
+  batch = of_network(batch);
+  OptimizerRule rule = batch.d_state->rule;
+  rule.kind = kind;
   const OptimizerStep step =
       optimizer_step(rule, batch.d_state->learning_rate, updates_before(batch));
   int layer = 0;
@@ -43,15 +46,17 @@ __global__ void __launch_bounds__(THREADS)
   const bool is_weight = i >= p.weight[layer] && i < p.bias[layer];
   pdl_wait();
   if (i >= p.count || rows_of_all_ranks(batch) == 0) return;
-  const Quad g = load_quad(p.d_g + i);
-  Quad w = load_quad(p.d_w + i), m = load_quad(p.d_m + i), v = {};
-  if (p.d_v) v = load_quad(p.d_v + i);
+  const Quad g = load_quad(of_network(p.d_g, batch.networks) + i);
+  float *d_w = of_network(p.d_w, batch.networks) + i, *d_m = of_network(p.d_m, batch.networks) + i,
+        *d_v = p.d_v ? of_network(p.d_v, batch.networks) + i : nullptr;
+  Quad w = load_quad(d_w), m = load_quad(d_m), v = {};
+  if (d_v) v = load_quad(d_v);
   unrolled (e, QUAD)
     optimizer_value(rule, step, is_weight ? rule.weight_decay : 0.0f, g.value[e], &w.value[e],
                     &m.value[e], &v.value[e]);
-  store_quad(p.d_w + i, w);
-  store_quad(p.d_m + i, m);
-  if (p.d_v) store_quad(p.d_v + i, v);
+  store_quad(d_w, w);
+  store_quad(d_m, m);
+  if (d_v) store_quad(d_v, v);
   const Planes &planes = p.planes[layer];
   if (!is_weight || !planes.d) return;
   const unsigned first = (unsigned)(i - p.weight[layer]);
@@ -65,6 +70,9 @@ __global__ void __launch_bounds__(THREADS)
 __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  batch = of_network(batch);
+  d_average = of_network(d_average, batch.networks);
+  d_w = of_network(d_w, batch.networks);
   const float keeps = optimizer_average_keeps(decay, updates_before(batch));
   pdl_wait();
   if (i >= count || rows_of_all_ranks(batch) == 0) return;
@@ -73,23 +81,23 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-cudaError_t launch_optimizer(BatchView batch, OptimizerRule rule, const FlatParameters *parameters,
+cudaError_t launch_optimizer(BatchView batch, Optimizer kind, const FlatParameters *parameters,
                              cudaStream_t stream) {
   const FlatParameters *p = parameters;
   REQUIRE(valid_batch(batch) && p && given(p->d_w, p->d_m, p->d_g) && p->count >= 1 &&
           p->count % QUAD == 0 && p->layers >= 1 && p->layers <= MAX_UPDATES &&
-          (!optimizer_has_second(rule.kind) || p->d_v));
+          (!optimizer_has_second(kind) || p->d_v));
   for (int l = 0; l < p->layers; l++)
     REQUIRE(p->weight[l] % QUAD == 0 && p->bias[l] % QUAD == 0 &&
             (!p->planes[l].d || valid_fp16_terms(p->planes[l].terms)));
-  return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, rule,
-                    *p);
+  return launch_pdl(optimize, for_networks(blocks_for(p->count / QUAD, THREADS), batch.networks),
+                    THREADS, stream, batch, kind, *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,
                            size_t count, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && given(d_average, d_w) && count >= 1 && decay > 0.0f &&
           decay < 1.0f);
-  return launch_pdl(average, blocks_for(count, THREADS), THREADS, stream, batch, decay, d_average,
-                    d_w, count);
+  return launch_pdl(average, for_networks(blocks_for(count, THREADS), batch.networks), THREADS,
+                    stream, batch, decay, d_average, d_w, count);
 }

@@ -105,7 +105,7 @@ sanitized='
   test_kernels_wide memcheck synccheck
   test_engine_interface memcheck initcheck synccheck
   test_augment_engine memcheck racecheck
-  test_many memcheck
+  test_kernels_many memcheck
   test_members memcheck
   test_lab_rungs memcheck racecheck'
 

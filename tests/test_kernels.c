@@ -70,10 +70,10 @@ KERNEL_TEST(test_products_of_pixels) {
 }
 
 KERNEL_TEST(test_begin_and_advance) {
-  StepState *d_state = poisoned(sizeof *d_state), wanted = {12, 60000, 0.25f, 7, 9};
+  StepState *d_state = poisoned(sizeof *d_state), wanted = {12, 60000, 0.25f, 7, 9, {0}};
   LAUNCH(begin, d_state, wanted);
   foreach (rows, VALUES(uint32_t, 0, 64, 59900)) {
-    if (*rows) LAUNCH(advance, d_state, *rows);
+    if (*rows) LAUNCH(advance, d_state, *rows, (Networks){0});
     wanted.position += *rows;
     const StepState *state = fetch(d_state, sizeof *state);
     assert_int_equal(state->position, wanted.position);
@@ -295,9 +295,10 @@ static void refuse_one_wrong(void) {
       TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
       TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
       TAKES(1, 3, 0, head, view, p[0], p[1], p[2], d, d, d, 5, 5, none, results);
-      TAKES(0, 4, 3, backward, p[0], p[1], p[2], p[3], n[0], n[1], n[2], none, 3);
-      TAKES(1, 6, 2, updates, view, rules[1], layers, 2, 3, p[5]);
-      TAKES(1, 3, 0, updates, view, rules[1], &stored, 1, 3, d);
+      TAKES(0, 4, 3, backward, (BatchView){.rows = n[0]}, p[0], p[1], p[2], p[3], n[1], n[2], none,
+            3);
+      TAKES(1, 6, 2, updates, view, layers, 2, 3, p[5]);
+      TAKES(1, 3, 0, updates, view, &stored, 1, 3, d);
 #undef TAKES
     }
   view = good;
@@ -382,7 +383,7 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   REFUSED(begin, NULL, (StepState){.end = 5});
   REFUSED(begin, d_state, (StepState){.end = 0});
   REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
-  REFUSED(advance, NULL, 5);
+  REFUSED(advance, NULL, 5, (Networks){0});
   REFUSED(sum, NULL, results, 0, 5, (RowShare){0});
   REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, (RowShare){0});
   REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, (RowShare){0});
@@ -391,13 +392,13 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
   REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});
   const LayerUpdate layers[MAX_UPDATES + 1] = {{d, d, d, d, d, d, 5, 5, NULL, NULL}};
-  REFUSED(updates, view, rules[1], NULL, 1, 3, d);
-  REFUSED(updates, view, rules[1], layers, 0, 3, d);
-  REFUSED(updates, view, rules[1], layers, MAX_UPDATES + 1, 3, d);
+  REFUSED(updates, view, NULL, 1, 3, d);
+  REFUSED(updates, view, layers, 0, 3, d);
+  REFUSED(updates, view, layers, MAX_UPDATES + 1, 3, d);
   for (int terms = 1; terms <= 4; terms += 3) {
     REFUSED(forward, input, d, d, d, 5, 5, 1, none, terms);
-    REFUSED(backward, d, d, d, d, 5, 5, 5, none, terms);
-    REFUSED(updates, view, rules[1], layers, 1, terms, d);
+    REFUSED(backward, (BatchView){.rows = 5}, d, d, d, d, 5, 5, none, terms);
+    REFUSED(updates, view, layers, 1, terms, d);
   }
   REFUSED(head, view, d, d, d, NULL, d, NULL, 5, 5, none, results);
   REFUSED(head, view, d, d, d, NULL, NULL, d, 5, 5, none, results);

@@ -75,7 +75,8 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
   reference_relu_mask(a.host, count, dx);
   for (int terms = 2; terms <= 3; terms++) {
     float *d_masked = poisoned_floats(count);
-    LAUNCH(backward, dz.d, w.d, a.d, d_masked, s.rows, s.in, s.out, (Dropout){0}, terms);
+    LAUNCH(backward, (BatchView){.rows = s.rows}, dz.d, w.d, a.d, d_masked, s.in, s.out,
+           (Dropout){0}, terms);
     assert_near("backward", s, d_masked, dx, count,
                 split_bound(bf16_split(terms), s.out, GEMM_ROUNDING));
   }
@@ -97,11 +98,11 @@ WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uin
     for (int terms = 2; terms <= 3; terms++) {
       l.p = random_parameters(s, seed + 4);
       LayerUpdate update = update_of(&l);
-      LAUNCH(updates, batch.view, rule, &update, 1, terms, d_work);
+      LAUNCH(updates, with_momentum(&batch, rule), &update, 1, terms, d_work);
       assert_layer_updated("updates", &l, rule, bf16_split(terms));
       /* the gradient alone, stored; what would be updated by it is missing */
       update = gradient_of(&l);
-      LAUNCH(updates, batch.view, rules[1], &update, 1, terms, d_work);
+      LAUNCH(updates, batch.view, &update, 1, terms, d_work);
       assert_layer_gradient(
           "stored gradient", &l, &update,
           split_bound(bf16_split(terms), s.rows, GEMM_ROUNDING + (pixels ? PIXEL_ROUNDINGS : 0)));
@@ -120,7 +121,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const
           const Layer *layers) {
   LayerUpdate updates[MAX_UPDATES];
   for (int n = 0; n < MAX_UPDATES; n++) updates[n] = update_of(&layers[n]);
-  LAUNCH(updates, batch->view, rules[2], updates, MAX_UPDATES, 3, d_work);
+  LAUNCH(updates, with_momentum(batch, rules[2]), updates, MAX_UPDATES, 3, d_work);
   for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated("updates", &layers[n], rules[2], 0);
 }
 
@@ -134,7 +135,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
       const Layer l = make_layer(&batch, s, pixels, 9);
       const LayerUpdate update = update_of(&l);
       LAUNCH(update, batch.view, rules[2], l.p.w.d, l.p.vw.d, l.dz.d, weights, weights);
-      LAUNCH(updates, batch.view, rules[2], &update, 1, 3, d_work);
+      LAUNCH(updates, with_momentum(&batch, rules[2]), &update, 1, 3, d_work);
       assert_layer_untouched(&l);
       finish();
     }
@@ -201,9 +202,9 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   static const int ends[] = {WEIGHT0, BIAS0, WEIGHT1, BIAS1, COUNT};
   double *w = copy_of(t.w.host, COUNT), *m = copy_of(t.m.host, COUNT);
   double *v = copy_of(t.v.host, COUNT);
-  LAUNCH(optimizer, over.view, rule, &p);
+  LAUNCH(optimizer, with_rule(&over, rule), rule.kind, &p);
   foreach (values, VALUES(Values, t.w, t.m, t.v)) assert_untouched(*values, COUNT);
-  LAUNCH(optimizer, batch.view, rule, &p);
+  LAUNCH(optimizer, with_rule(&batch, rule), rule.kind, &p);
   for (int i = 0; i < 4; i++) { /* weights, biases, weights, biases */
     const int at = ends[i];
     reference_optimize(rule, w + at, m + at, v + at, t.g.host + at, (size_t)(ends[i + 1] - at),
@@ -271,10 +272,10 @@ KERNEL_TEST(test_optimizer_refuses) {
   bad[6].weight[1]++;
   bad[7].count--;
   bad[8].planes[0] = (Planes){.d = (uint16_t *)t.v.d, .terms = 4};
-  foreach (one, bad) REFUSED(optimizer, batch.view, adam, one);
-  REFUSED(optimizer, batch.view, adam, NULL);
-  REFUSED(optimizer, no_rows, adam, &p);
+  foreach (one, bad) REFUSED(optimizer, batch.view, adam.kind, one);
+  REFUSED(optimizer, batch.view, adam.kind, NULL);
+  REFUSED(optimizer, no_rows, adam.kind, &p);
   const FlatParameters first_alone = flat(&t, nesterov);
-  REFUSED(optimizer, batch.view, adam, &first_alone);
+  REFUSED(optimizer, batch.view, adam.kind, &first_alone);
   assert_untouched(t.w, COUNT);
 }

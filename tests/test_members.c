@@ -10,11 +10,12 @@ static Engine *keep_engine(Engine *engine) {
 }
 
 /* An engine with the case's rows that may have members, or a skipped test. */
-static Engine *open_first(const Case *c, const Data *d) {
-  const EngineConfig config = config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
+static Engine *open_first(const Case *c, const Data *d, Fusion fusion) {
+  const EngineConfig config = config_of(c, fusion, c->rows, (uint64_t)c->batch);
   needs_gpu();
   Engine *first = keep_engine(engine_cuda_open(&config, &error));
-  if (first->call->members(first) == 0) skip_because("it needs a GPU of compute capability 9.0");
+  if (first->call->members(first, 2 * MEMBERS) == 0)
+    skip_because("it needs a GPU of compute capability 9.0");
   send_all(first, d, c->rows);
   return first;
 }
@@ -48,10 +49,10 @@ static void train_members(const Case *c, Engine **member, int count, int first, 
   for (int m = 0; m < count; m++) outcomes[m] = close_with_outcome(member[m]);
 }
 
-ENGINE_TEST(test_members_train_as_alone) {
+static void check_members(Fusion fusion) {
   const Case *c = &cases[quick() ? SHORT : MNIST];
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d), *members[MEMBERS];
+  Engine *first = open_first(c, &d, fusion), *members[MEMBERS];
   Outcome together[MEMBERS], alone;
   for (int m = 0; m < MEMBERS; m++) members[m] = open_member(first, 0.01f);
   train_members(c, members, MEMBERS, 0, together);
@@ -63,11 +64,19 @@ ENGINE_TEST(test_members_train_as_alone) {
   }
 }
 
+ENGINE_TEST(test_members_in_clusters) {
+  check_members(FUSION_AUTO);
+}
+
+ENGINE_TEST(test_members_that_share_launches) {
+  check_members(FUSION_STEP);
+}
+
 /* A member that is too large for fp16 is trained by level layer, and has its bits; others' stay. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d), *members[2], *layer = open_loaded(c, LAYER, &d);
+  Engine *first = open_first(c, &d, FUSION_AUTO), *members[2], *layer = open_loaded(c, LAYER, &d);
   Outcome outcomes[2], alone;
   members[0] = open_member(first, 0.01f);
   train_members(c, members, 1, 0, &alone);

@@ -18,6 +18,11 @@ struct BiasRelu {
   Dropout dropout;
   float scale;     /* of what is not dropped */
   BatchView batch; /* dropout goes by its positions */
+  __device__ void take(const Networks &networks) {
+    d_b = of_network(d_b, networks);
+    d_y = of_network(d_y, networks);
+    batch = of_network(batch);
+  }
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
@@ -58,6 +63,10 @@ struct BiasRelu {
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, BiasRelu y, int rows) {
+  const Networks &networks = y.batch.networks;
+  x.take(networks);
+  w.take(networks);
+  y.take(networks);
   tile_of_block<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
@@ -71,11 +80,13 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
      nothing. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
-    return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {
-      using Shape = decltype(shape);
-      return launch_pdl(forward_kernel<Shape, Input, Floats>, tile_grid<Shape>(rows, y.out),
-                        Shape::THREADS, stream, x, w, y, rows);
-    });
+    return with_best_tile<decltype(large), (Input::TERMS > 1)>(
+        rows, y.out, in, y.batch.networks, [&](auto shape) {
+          using Shape = decltype(shape);
+          return launch_pdl(forward_kernel<Shape, Input, Floats>,
+                            for_networks(tile_grid<Shape>(rows, y.out), y.batch.networks),
+                            Shape::THREADS, stream, x, w, y, rows);
+        });
   };
   return input.d_x ? launch(NarrowTile(), Floats{input.d_x, rows, in, false})
                    : launch(PixelTile(), Pixels<ALONG>{input.batch, in, false, 0, 0});
@@ -87,7 +98,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
                            int out, int relu, Dropout dropout, int terms, cudaStream_t stream) {
   const int rows = input.batch.rows;
   REQUIRE(given(d_w, d_b, d_y) && in >= 1 && valid_tiling(rows, out) && valid_terms(terms) &&
-          valid_dropout(dropout) &&
+          valid_dropout(dropout) && valid_networks(input.batch.networks) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, dropout_scale(dropout), input.batch};
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */

@@ -432,9 +432,13 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
 }
 
 /* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
-   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it. */
+   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it.
+   Several networks together have tiles enough even if they are alone in a launch: their bits must
+   not depend on company. */
 template <class Large, bool PAIRS, class Launch>
-cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
+cudaError_t with_best_tile(int m, int n, int depth, const Networks &networks,
+                           const Launch &launch) {
+  if (networks.count > 0) return launch(NarrowTile{});
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
   if (is_medium<QuadTile>(m, n, depth)) return launch(QuadTile{});
   if constexpr (PAIRS)

@@ -103,6 +103,7 @@ constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
 constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
+static_assert(UPDATE_ROWS == 2 * MIN_SPLIT_ROWS - 1, "fewer rows are not shared");
 
 /* Adds the splits of a tile in their order, in the last block of it that is done: the same bits,
    whichever that is. Each thread adds 4 neighbouring weights. */
@@ -153,11 +154,14 @@ __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, 
 template <int TERMS, bool VECTOR>
 __device__ void update_layer(const Share &share, const BatchView &batch,
                              const MomentumUpdate &update, int block, unsigned char *shared) {
+  using Floats = Matrix<ACROSS, VECTOR, TERMS>;
   const LayerUpdate &layer = share.layer;
-  const Matrix<ACROSS, VECTOR, TERMS> dz = {layer.d_dz, batch.rows, layer.out, false};
+  Floats dz = {layer.d_dz, batch.rows, layer.out, false};
+  Floats x = {layer.d_x, batch.rows, layer.in, true};
+  dz.take(batch.networks);
+  x.take(batch.networks);
   if (layer.d_x)
-    update_tile(dz, Matrix<ACROSS, VECTOR, TERMS>{layer.d_x, batch.rows, layer.in, true}, update,
-                share, block, batch.rows, shared);
+    update_tile(dz, x, update, share, block, batch.rows, shared);
   else
     update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
                 shared);
@@ -170,9 +174,10 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
    Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
-    update_kernel(__grid_constant__ const Shares shares, BatchView batch, UpdateRule rule) {
+    update_kernel(__grid_constant__ const Shares shares, BatchView batch) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
+  batch = of_network(batch);
   if (rows_of_all_ranks(batch) == 0) {
     pdl_wait(); /* or the kernel after next would not wait for the one before */
     return;
@@ -182,12 +187,16 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
   const Share &share = shares.share[n];
   const LayerUpdate &layer = share.layer;
   const bool stores = layer.d_gw;
-  const MomentumUpdate update = {{stores ? layer.d_gw : layer.d_w, stores ? layer.d_gb : layer.d_b,
-                                  layer.d_vw, layer.d_vb, stores},
-                                 rule,
+  const Networks &networks = batch.networks;
+  const StepState *state = batch.d_state;
+  const MomentumUpdate update = {{of_network(stores ? layer.d_gw : layer.d_w, networks),
+                                  of_network(stores ? layer.d_gb : layer.d_b, networks),
+                                  of_network(layer.d_vw, networks),
+                                  of_network(layer.d_vb, networks), stores},
+                                 {state->rule.momentum, state->rule.weight_decay},
                                  layer.out,
                                  layer.in,
-                                 batch.d_state->learning_rate};
+                                 state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
     update_layer<TERMS, true>(share, batch, update, block, shared);
@@ -218,8 +227,8 @@ size_t update_work_bytes(void) {
   return (size_t)MAX_UPDATES * MAX_SPLIT_TILES * (TILE_FLOATS * sizeof(float) + sizeof(unsigned));
 }
 
-cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *layers, int count,
-                           int terms, void *d_work, cudaStream_t stream) {
+cudaError_t launch_updates(BatchView batch, const LayerUpdate *layers, int count, int terms,
+                           void *d_work, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && layers && count >= 1 && count <= MAX_UPDATES && d_work &&
           valid_terms(terms));
   Shares shares = {};
@@ -230,12 +239,13 @@ cudaError_t launch_updates(BatchView batch, UpdateRule rule, const LayerUpdate *
       reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_SPLIT_TILES * TILE_FLOATS);
   for (int n = 0; n < count; n++) {
     Share &share = shares.share[n];
-    REQUIRE(share_out(layers[n], batch.rows, share));
+    REQUIRE(share_out(layers[n], batch.rows, share) &&
+            (share.splits == 1 || batch.networks.count == 0));
     share.first_block = blocks;
     share.d_partial = d_partial + (size_t)n * MAX_SPLIT_TILES * TILE_FLOATS;
     share.d_done = d_done + n * MAX_SPLIT_TILES;
     blocks += share.tiles * share.splits;
   }
-  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>, blocks, Shape::THREADS,
-                    stream, shares, batch, rule);
+  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>,
+                    for_networks(blocks, batch.networks), Shape::THREADS, stream, shares, batch);
 }

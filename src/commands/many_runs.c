@@ -56,7 +56,7 @@ static bool open_members(ManyRuns *r, Team *team, int runs, Error *error) {
   Trainer *first = team->trainer[0];
   Engine *engine = first->engine;
   const int most = r->several && first->resident && engine->call->members
-                       ? min_int(min_int(engine->call->members(engine), MOST_MEMBERS), runs)
+                       ? engine->call->members(engine, min_int(MOST_MEMBERS, runs))
                        : 0;
   bool same = true;
   Options o;

@@ -101,12 +101,12 @@ typedef struct {
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
-  /* Returns how many members this engine can have that train at once, each a network of its own; 0:
-     none. NULL: 0. */
-  int (*members)(Engine *engine);
-  /* Opens one: an engine for the rows of this one, which stays open longer and gets no others. Each
-     member belongs to a thread. Their calls of train wait for each other, so a member may be
-     waited for from now on until it leaves. */
+  /* Makes ready for up to `wanted` members that train at once, each a network of its own. Returns
+     how many it can have; 0: none. NULL: 0. */
+  int (*members)(Engine *engine, int wanted);
+  /* Opens one of them: an engine for the rows of this one, which stays open longer and gets no
+     others. Each member belongs to a thread. Their calls of train wait for each other, so a member
+     may be waited for from now on until it leaves. */
   Engine *(*member)(Engine *engine, Error *error);
   /* A member leaves, or comes again and serves the calling thread. NULL: nobody waits. */
   bool (*attend)(Engine *engine, bool attends, Error *error);

@@ -57,7 +57,7 @@ static cudaError_t call_layer(const ExercisePlaced *d, cudaStream_t stream) {
     return launch_forward((LayerInput){a[ARRAY_X], {.rows = s->rows}}, a[ARRAY_W], a[ARRAY_B],
                           a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, stream);
   case TASK_UPDATE:
-    return launch_updates(d->batch, d->rule, &d->layer, 1, TERMS, d->d_work, stream);
+    return launch_updates(d->batch, &d->layer, 1, TERMS, d->d_work, stream);
   default:
     return launch_softmax(d->batch, a[ARRAY_Z], a[softmax ? ARRAY_P : ARRAY_DZ], s->out,
                           (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream);

@@ -25,9 +25,11 @@ static cudaError_t place_array(ExercisePlaced *d, int name) {
 
 static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
   const ExerciseShape *s = &problem->shape;
-  const StepState state = {.position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
-                           .end = (uint32_t)s->end,
-                           .learning_rate = problem->rule.rate};
+  const StepState state = {
+      .position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
+      .end = (uint32_t)s->end,
+      .learning_rate = problem->rule.rate,
+      .rule = {.momentum = problem->rule.momentum, .weight_decay = problem->rule.weight_decay}};
   void *const *a = d->d_array;
   *d = (ExercisePlaced){.problem = problem,
                         .rule = {problem->rule.momentum, problem->rule.weight_decay}};

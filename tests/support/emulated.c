@@ -2,6 +2,7 @@
 #include "engine/cuda/gpu_limits.h"
 #include "emulator/emulator.h"
 #include "engine/engine.h"
+#include "kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,4 +29,20 @@ bool gpu_limits_read(GpuLimits *limits, Error *error) {
   (void)error;
   *limits = (GpuLimits){80, 108, 163 << 10, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA};
   return true;
+}
+
+/* It has no clusters of blocks. */
+int many_clusters(void) {
+  return 0;
+}
+
+size_t many_work_bytes(uint32_t steps, int networks) {
+  (void)steps, (void)networks;
+  return 0;
+}
+
+cudaError_t launch_many(const ManyJob *job, const ManyNetwork *networks, int count, void *d_work,
+                        cudaStream_t stream) {
+  (void)job, (void)networks, (void)count, (void)d_work, (void)stream;
+  return cudaErrorNotSupported;
 }

@@ -325,7 +325,7 @@ static inline Batch make_batch(int rows, int in, int classes, int left, bool shu
   const uint32_t end = (uint32_t)rows + 50;
   assert_true(left <= rows + 30);
   Batch b = {.dataset_rows = end + FIRST_ROW + 3};
-  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate, UPDATES, 1};
+  b.state = (StepState){(uint32_t)((int)end - OFFSET - left), end, learning_rate, UPDATES, 1, {0}};
   b.filled = min_int(max_int(left, 0), rows);
   const size_t stride = round_up((size_t)in, 16);
   b.pixels = host(b.dataset_rows * stride);
@@ -345,6 +345,20 @@ static inline Batch make_batch(int rows, int in, int classes, int left, bool shu
       .rows = rows,
   };
   return b;
+}
+
+/* The batch's view in a step whose state has that rule. */
+static inline BatchView with_rule(const Batch *b, OptimizerRule rule) {
+  StepState state = b->state;
+  BatchView view = b->view;
+  state.rule = rule;
+  view.d_state = to_device(&state, sizeof state);
+  return view;
+}
+
+static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
+  return with_rule(b,
+                   (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
 /* The batch of a shape, of ten classes. A third of its rows are beyond the end; it is shuffled for

@@ -80,7 +80,7 @@ static cudaError_t run_kernel(void *context, cudaStream_t stream) {
 static bool time_step(CudaEngine *e, ShortText *names, double *us, Error *error) {
   const Network *n = &e->engine.config.network;
   const int last = n->layers - 1, rows = e->engine.config.training.batch;
-  const StepState state = {.end = (uint32_t)rows};
+  const StepState state = {.end = (uint32_t)rows, .rule = e->engine.config.training.rule};
   Kernel k = {e, batch_view(e, e->d_pixels, rows), 0};
   k.batch.d_order = e->d_order;
   bool good = cuda_done(launch_order(e->d_order, 0, (uint32_t)rows, 1, 1, e->compute), "shuffling",

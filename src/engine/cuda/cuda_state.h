@@ -88,8 +88,14 @@ typedef struct {
 /* The members of an engine share this, and one of them launches for all: engine_cuda_many.c. */
 typedef struct {
   Rendezvous meeting;
+  int count, most; /* that were opened, and may be */
+  /* by clusters */
   ManyJob job;
-  void *d_work; /* NULL: there are none yet */
+  void *d_work;
+  /* by the launches of level step */
+  CudaEngine *all;  /* whose arrays are those of member 0, and whose stream is the first engine's */
+  uint8_t *d_block; /* (most, apart) bytes of arrays; NULL: members are by clusters */
+  size_t apart;
 } Members;
 
 /* Memory, a stream or an event, and the function that gives it back. */
@@ -119,9 +125,13 @@ struct CudaEngine {
 
   CudaEngine *first; /* whose member this one is, and whose rows it reads; NULL: nobody's */
   Members members;
-  bool may_join; /* it may have members: the level was not asked for */
-  bool attends;  /* the others wait for this one */
-  int device;    /* as CUDA counts */
+  bool may_join;     /* it may have members: the level was not asked for */
+  bool attends;      /* the others wait for this one */
+  int number;        /* among the members */
+  int device;        /* as CUDA counts */
+  uint8_t *d_block;  /* its part of the members' block; NULL while its arrays are only counted */
+  size_t packed;     /* bytes of it that arrays have taken */
+  Networks networks; /* that its launches are for */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -198,14 +208,19 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if its training is by fp16 terms, which may have to be done again. */
-static inline bool has_fp16_terms(const CudaEngine *e) {
-  return e->engine.wide || e->first;
+/* Returns true if it trains by the clusters of a launch for all members. */
+static inline bool has_cluster(const CudaEngine *e) {
+  return e->first && e->engine.config.training.fusion == FUSION_EPOCH;
 }
 
-/* Returns true if it trains by a launch for all members. */
-static inline bool meets(const CudaEngine *e) {
-  return e->first && e->engine.config.training.fusion == FUSION_EPOCH;
+/* Returns true if its arrays lie in its engine's block, as those of every member do. */
+static inline bool is_packed(const CudaEngine *e) {
+  return e->first && e->engine.config.training.fusion == FUSION_STEP;
+}
+
+/* Returns true if its training is by fp16 terms, which may have to be done again. */
+static inline bool has_fp16_terms(const CudaEngine *e) {
+  return e->engine.wide || has_cluster(e);
 }
 
 /* Returns true if the last layer is one kernel forward and back. */
@@ -289,13 +304,17 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
 /* The calls of engine.h for members. */
-int cuda_members(Engine *engine);
+int cuda_members(Engine *engine, int wanted);
 Engine *cuda_member(Engine *engine, Error *error);
 bool cuda_attend(Engine *engine, bool attends, Error *error);
 /* A member's steps, queued by whoever comes last. */
 cudaError_t members_train(CudaEngine *e, const TrainRange *range);
-/* Opens the member's memory and streams: engine_cuda.c. */
-Engine *engine_cuda_open_member(CudaEngine *first, Error *error);
+cudaError_t members_steps(CudaEngine *e, StepState state);
+void members_close(CudaEngine *first);
+/* Opens a member's memory and stream: engine_cuda.c. */
+Engine *engine_cuda_open_member(CudaEngine *first, Fusion fusion, Error *error);
+/* Returns how many bytes the arrays of a packed one take. */
+size_t engine_cuda_member_bytes(CudaEngine *first);
 
 /* Queues `steps` steps on e->compute, at the engine's level of fusion. They cover positions
    state.position to state.end of e->d_order; e->d_state says the same. */

@@ -103,10 +103,15 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
   if (augment_any(range->augment)) TRY(augment(e, range));
   e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
-  if (meets(e)) return members_train(e, range);
+  if (has_cluster(e)) return members_train(e, range);
   TRY(order(e, range));
   const uint32_t updates = (uint32_t)(range->updates - range->first_step);
-  StepState state = {position, last, range->learning_rate, updates, range->dropout_key};
+  StepState state = {position,
+                     last,
+                     range->learning_rate,
+                     updates,
+                     range->dropout_key,
+                     e->engine.config.training.rule};
   for (uint64_t step = range->first_step, past; step < range->first_step + range->steps;
        step = past) {
     past = end_of_part(e, range, step);
@@ -215,7 +220,7 @@ static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error 
 
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
-  if (e->members.d_work) rendezvous_close(&e->members.meeting);
+  members_close(e);
   if (e->attends) cuda_attend(engine, false, NULL);
   e->sums.closes = true;
   if (e->compute) sums_wait(e, NULL, "", NULL);
@@ -280,7 +285,7 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_z, level->unfused ? rows * widest : 0, sizeof(float), false},
       {&e->d_largest, exercise ? rows : 0, sizeof(float), false},
       {&e->d_sum, exercise ? rows : 0, sizeof(float), false},
-      {&e->d_work, 1, update_work_bytes(), true},
+      {&e->d_work, !member, update_work_bytes(), true},
       {&e->d_gram, epoch ? steps * EPOCH_GRAM : 0, sizeof(float), false},
       {&e->d_mail, epoch, e->plan.mail_bytes, true},
       {&e->d_parameters, n->floats, sizeof(float), false},
@@ -390,9 +395,11 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   return e;
 }
 
-Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
+/* Returns what a member is before it has memory. */
+static CudaEngine *new_member(CudaEngine *first, Fusion fusion, Error *error) {
   CudaEngine *e = new_engine(&first->engine.config, error);
   if (!e) return NULL;
+  e->engine.config.training.fusion = fusion;
   memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
   memcpy(e->engine.reason, first->engine.reason, sizeof e->engine.reason);
   e->engine.memory = first->engine.memory;
@@ -400,10 +407,28 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   e->first = first;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
+  e->d_work =
+      first->d_work;       /* for how the launcher is called: a member has too few rows to use it */
   e->taken = first->taken; /* all share --device-memory */
   e->device = first->device;
+  return e;
+}
+
+size_t engine_cuda_member_bytes(CudaEngine *first) {
+  CudaEngine *e = new_member(first, FUSION_STEP, NULL);
+  const size_t bytes = e && allocate(e, NULL) ? e->packed : 0;
+  free(e);
+  return bytes;
+}
+
+Engine *engine_cuda_open_member(CudaEngine *first, Fusion fusion, Error *error) {
+  CudaEngine *e = new_member(first, fusion, error);
+  if (!e) return NULL;
+  e->number = first->members.count;
+  if (is_packed(e)) e->d_block = first->members.d_block + (size_t)e->number * first->members.apart;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;
+    first->members.count++;
     return &e->engine;
   }
   cuda_close(&e->engine);

@@ -220,11 +220,10 @@ cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
 #endif
 
 bool sums_array(CudaEngine *e, Error *error) {
-  const size_t count = e->engine.config.network.floats, bytes = count * sizeof(float);
-  return (e->sums.allocate ? cuda_array_by(e, e->sums.allocate, e->sums.release, &e->d_gradient,
-                                           count, sizeof(float), error)
-                           : cuda_array(e, &e->d_gradient, count, sizeof(float), error)) &&
-         cuda_done(cudaMemsetAsync(e->d_gradient, 0, bytes, e->compute), "clearing", error);
+  const size_t count = e->engine.config.network.floats, size = sizeof(float);
+  if (!e->sums.allocate) return cuda_zeros(e, &e->d_gradient, count, size, error);
+  return cuda_array_by(e, e->sums.allocate, e->sums.release, &e->d_gradient, count, size, error) &&
+         cuda_done(cudaMemsetAsync(e->d_gradient, 0, count * size, e->compute), "clearing", error);
 }
 
 cudaError_t sums_follow(CudaEngine *e) {

@@ -15,7 +15,8 @@ BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
                      .d_labels = e->d_labels,
                      .stride = e->stride,
                      .d_state = e->d_state,
-                     .rows = rows};
+                     .rows = rows,
+                     .networks = e->networks};
 }
 
 /* Returns where layer l's parameters begin, or for l = layers where all of them, with their
@@ -43,7 +44,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
     p.bias[l - first] = n->bias[l] - start;
     p.planes[l - first] = e->wide.planes[WIDE_W + l];
   }
-  return launch_optimizer(batch, config->training.rule, &p, stream);
+  return launch_optimizer(batch, config->training.rule.kind, &p, stream);
 }
 
 /* Updates layers first to end - 1 by their sums, while e->compute goes on: who reads those layers
@@ -147,7 +148,8 @@ static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   const uint64_t positions =
       (of->steps + (of->rest > 0)) * (uint64_t)e->engine.config.training.batch;
   cudaError_t status = steps_by_kernel(e, of->steps, of->rest);
-  if (status == cudaSuccess) status = launch_advance(e->d_state, (uint32_t)positions, e->compute);
+  if (status == cudaSuccess)
+    status = launch_advance(e->d_state, (uint32_t)positions, e->networks, e->compute);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
   if (status == cudaSuccess) status = captured;
   if (status == cudaSuccess) status = cudaGraphInstantiate(&of->graph, graph, 0);
@@ -239,6 +241,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return steps_by_epoch(e, state, steps);
   case FUSION_STEP:
+    if (e->first) return members_steps(e, state);
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
        NCCL too, may load its kernels in it, which a capture might refuse. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&

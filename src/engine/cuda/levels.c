@@ -86,7 +86,7 @@ static cudaError_t backward_none(CudaEngine *e, BatchView batch, int l) {
 static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
   const LayerUpdate at = layer_at(e, l);
   if (l == 0 || (l == last_layer(e) && has_head(e))) return cudaSuccess;
-  return launch_backward(at.d_dz, at.d_w, at.d_x, e->d_delta[l], batch.rows, at.in, at.out,
+  return launch_backward(batch, at.d_dz, at.d_w, at.d_x, e->d_delta[l], at.in, at.out,
                          dropout_after(e, l - 1, true), bf16_terms(e), e->compute);
 }
 
@@ -107,8 +107,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
-  return launch_updates(batch, update_rule(e), layers, end - first, bf16_terms(e), e->d_work,
-                        e->compute);
+  return launch_updates(batch, layers, end - first, bf16_terms(e), e->d_work, e->compute);
 }
 
 /* ---- the levels ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* Many networks at once (kernels/many/) against the float64 reference: alone, together, and in
-   parts. The emulator has no clusters of blocks. */
+/* Many networks at once against the float64 reference: alone, together, and in parts; in clusters
+   (kernels/many/), which the emulator has not, and by kernels of level layer that serve several. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -29,14 +29,14 @@ typedef struct {
   ManyJob job;
   const uint8_t *d_pixels;
   float *start[MANY]; /* parameters, then momenta */
-} Networks;
+} Team;
 
 static void needs_many(void) {
   if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
 }
 
-static Networks make_networks(const Kind *k) {
-  Networks n = {.config.training.batch = k->batch};
+static Team make_team(const Kind *k) {
+  Team n = {.config.training.batch = k->batch};
   OK(network_init(&n.config.network, k->inputs, k->hidden, 2, k->classes, &error));
   const size_t stride = round_up((size_t)k->inputs, 16), floats = n.config.network.floats;
   n.pixels = memset(host(k->rows * stride), 0, k->rows * stride);
@@ -71,13 +71,13 @@ static Networks make_networks(const Kind *k) {
 
 /* The results of a network. */
 typedef struct {
-  float *arrays, *loss; /* as Networks.start; (rows) */
-  uint8_t *correct;
+  const float *arrays, *loss; /* as Team.start; (rows) */
+  const uint8_t *correct;
   ResultSums sums;
 } Trained;
 
 /* Network i, before its training. */
-static ManyNetwork on_device(const Networks *n, int i) {
+static ManyNetwork on_device(const Team *n, int i) {
   const TrainRange *range = &n->range[i];
   const size_t floats = n->config.network.floats;
   const ResultSums none = {0};
@@ -95,7 +95,7 @@ static ManyNetwork on_device(const Networks *n, int i) {
 }
 
 /* Trains networks first to first + count - 1 together, in launches of `piece` steps. */
-static void train(const Networks *n, int first, int count, uint64_t piece, Trained *trained) {
+static void train(const Team *n, int first, int count, uint64_t piece, Trained *trained) {
   const size_t floats = n->config.network.floats;
   const uint64_t rows = n->range[first].rows, steps = n->range[first].steps,
                  batch = (uint64_t)n->job.shape.batch;
@@ -124,7 +124,7 @@ static void train(const Networks *n, int first, int count, uint64_t piece, Train
     assert_true(before[p] == start[p] || (isnan(before[p]) && start[p] == 0) || isnan(start[p]));
 }
 
-static void assert_trained(Networks *n, int i, const Trained *got) {
+static void assert_trained(Team *n, int i, const Trained *got) {
   const Network *network = &n->config.network;
   const size_t floats = network->floats;
   double *expected = host_doubles(2 * floats);
@@ -153,7 +153,7 @@ static void assert_trained(Networks *n, int i, const Trained *got) {
   assert_int_equal(got->sums.overflowed, 0);
 }
 
-static void assert_same_network(const Networks *n, int i, const Trained *a, const Trained *b) {
+static void assert_same_network(const Team *n, int i, const Trained *a, const Trained *b) {
   const uint64_t all = n->range[i].steps * (uint64_t)n->job.shape.batch,
                  rows = all < n->range[i].rows ? all : n->range[i].rows;
   assert_memory_equal(a->arrays, b->arrays, 2 * n->config.network.floats * sizeof(float));
@@ -168,7 +168,7 @@ KERNEL_TEST(test_networks) {
   foreach (kind, kinds) {
     const int count = kind == kinds ? MANY : NETWORKS;
     if (quick() && (int)kind->rows * kind->inputs > 100000) continue;
-    Networks n = make_networks(kind);
+    Team n = make_team(kind);
     Trained together[MANY], other[MANY];
     train(&n, 0, count, n.range[0].steps, together);
     for (int i = 0; i < NETWORKS; i++) assert_trained(&n, i, &together[i]);
@@ -182,6 +182,125 @@ KERNEL_TEST(test_networks) {
   }
 }
 
+/* ---- by the kernels of level layer ------------------------------------------------------------
+ */
+
+/* The arrays of a network in its block, by where they start, and the bytes of a block. */
+enum { ARRAYS, A1, A2, DZ1, DZ2, DZ3, STATE, ORDER, LOSS, CORRECT, PLACES };
+typedef struct {
+  size_t at[PLACES + 1];
+} Places;
+
+static Places places_of(const Team *n) {
+  const EpochShape s = n->job.shape;
+  const size_t rows = n->range[0].rows, batch = (size_t)s.batch, h1 = (size_t)s.hidden1,
+               h2 = (size_t)s.hidden2, f = sizeof(float);
+  const size_t bytes[PLACES] = {2 * n->config.network.floats * f,
+                                batch * h1 * f,
+                                batch * h2 * f,
+                                batch * h1 * f,
+                                batch * h2 * f,
+                                batch * (size_t)s.classes * f,
+                                sizeof(StepState),
+                                rows * sizeof(uint32_t),
+                                rows * f,
+                                rows};
+  Places p = {{0}};
+  for (int i = 0; i < PLACES; i++) p.at[i + 1] = p.at[i] + round_up(bytes[i], 16);
+  return p;
+}
+
+/* Trains networks first to first + count - 1 together, the last one in the first block. */
+static void train_by_layer(const Team *n, int first, int count, Trained *trained) {
+  const Places p = places_of(n);
+  const EpochShape s = n->job.shape;
+  const Network *network = &n->config.network;
+  const uint32_t rows = (uint32_t)n->range[0].rows, batch = (uint32_t)s.batch;
+  const Dropout none = {0};
+  uint8_t *all = memset(host((size_t)count * p.at[PLACES]), POISON, (size_t)count * p.at[PLACES]);
+  Networks networks = {.apart = p.at[PLACES], .count = count};
+  for (int i = 0; i < count; i++) {
+    uint8_t *block = all + (size_t)(count - 1 - i) * networks.apart;
+    const TrainRange *range = &n->range[first + i];
+    const uint64_t end = range->steps * batch;
+    const UpdateRule rule = n->rule[first + i];
+    networks.numbers |= (uint64_t)(count - 1 - i) << 4 * i;
+    memcpy(block, n->start[first + i], 2 * network->floats * sizeof(float));
+    *(StepState *)(block + p.at[STATE]) =
+        (StepState){.end = (uint32_t)(end < rows ? end : rows),
+                    .learning_rate = range->learning_rate,
+                    .rule = {.momentum = rule.momentum, .weight_decay = rule.weight_decay}};
+    for (uint32_t r = 0; r < rows; r++)
+      ((uint32_t *)(block + p.at[ORDER]))[r] =
+          range->shuffled ? random_permute(r, rows, range->key) : r;
+  }
+  uint8_t *d = to_device(all, (size_t)count * networks.apart);
+  float *d_w = (float *)d, *d_v = d_w + network->floats,
+        *a[] = {NULL, (float *)(d + p.at[A1]), (float *)(d + p.at[A2])};
+  float *dz[] = {(float *)(d + p.at[DZ1]), (float *)(d + p.at[DZ2]), (float *)(d + p.at[DZ3])};
+  const RowResults results = {(float *)(d + p.at[LOSS]), d + p.at[CORRECT]};
+  StepState *d_state = (StepState *)(d + p.at[STATE]);
+  BatchView view = {.d_pixels = n->d_pixels,
+                    .d_labels = n->job.d_labels,
+                    .d_order = (uint32_t *)(d + p.at[ORDER]),
+                    .stride = n->job.stride,
+                    .d_state = d_state,
+                    .rows = s.batch,
+                    .networks = networks};
+  LayerUpdate layers[3];
+  for (int l = 0; l < 3; l++)
+    layers[l] = (LayerUpdate){a[l],
+                              dz[l],
+                              d_w + network->weight[l],
+                              d_w + network->bias[l],
+                              d_v + network->weight[l],
+                              d_v + network->bias[l],
+                              network->size[l],
+                              network->size[l + 1],
+                              NULL,
+                              NULL};
+  for (uint64_t step = 0; step < n->range[0].steps; step++) {
+    for (int l = 0; l < 2; l++)
+      LAUNCH(forward, (LayerInput){a[l], view}, layers[l].d_w, layers[l].d_b, a[l + 1],
+             layers[l].in, layers[l].out, 1, none, 3);
+    LAUNCH(head, view, a[2], layers[2].d_w, layers[2].d_b, NULL, dz[2], dz[1], s.hidden2, s.classes,
+           none, results);
+    LAUNCH(backward, view, dz[1], layers[1].d_w, a[1], dz[0], s.hidden1, s.hidden2, none, 3);
+    LAUNCH(updates, view, layers, 3, 3, d_work);
+    LAUNCH(advance, d_state, batch, networks);
+  }
+  const uint8_t *after = fetch(d, (size_t)count * networks.apart);
+  for (int i = 0; i < count; i++) {
+    const uint8_t *block = after + (size_t)(count - 1 - i) * networks.apart;
+    const StepState *state = (const StepState *)(block + p.at[STATE]);
+    trained[i] = (Trained){
+        (float *)block, (float *)(block + p.at[LOSS]), block + p.at[CORRECT], {.rows = state->end}};
+    for (uint32_t r = 0; r < state->end; r++) {
+      trained[i].sums.loss += (double)trained[i].loss[r];
+      trained[i].sums.correct += trained[i].correct[r];
+    }
+  }
+}
+
+/* A network has the same bits whoever shares its launches. */
+KERNEL_TEST(test_networks_share_launches) {
+  foreach (kind, kinds) {
+    if ((quick() || ON_EMULATOR) && (int)kind->rows * kind->inputs > 10000) continue;
+    Team n = make_team(kind);
+    Trained together[NETWORKS], alone;
+    train_by_layer(&n, 0, NETWORKS, together);
+    for (int i = 0; i < NETWORKS; i++) {
+      assert_trained(&n, i, &together[i]);
+      train_by_layer(&n, i, 1, &alone);
+      assert_same_network(&n, i, &together[i], &alone);
+    }
+    finish();
+  }
+}
+
+/* ---- by clusters, at the edges ----------------------------------------------------------------
+ */
+
 /* A number that is too large for its terms is told of, wherever it is; the others' bits stay. */
 KERNEL_TEST(test_overflow) {
   static const struct {
@@ -194,7 +313,7 @@ KERNEL_TEST(test_overflow) {
                {1, true, 1024, true},     {2, false, 16400, true}, {2, true, 1e30f, false},
                {2, true, INFINITY, true}, {0, false, NAN, true}};
   needs_many();
-  Networks n = make_networks(&kinds[5]);
+  Team n = make_team(&kinds[5]);
   Trained before[NETWORKS], after[NETWORKS];
   n.range[1].learning_rate = 0;
   train(&n, 0, NETWORKS, 1, before);
@@ -215,7 +334,7 @@ KERNEL_TEST(test_overflow) {
 
 KERNEL_TEST(test_arguments_are_checked) {
   needs_many();
-  const Networks n = make_networks(&kinds[2]);
+  const Team n = make_team(&kinds[2]);
   void *d_many = poisoned(many_work_bytes(9, 1));
   ManyNetwork network = on_device(&n, 0), wrong = network;
   ManyJob job = n.job;
