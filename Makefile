@@ -75,12 +75,14 @@ MPI_FLAGS := $(if $(filter-out 0,$(MPI)),$(strip $(shell pkg-config --cflags --l
                pkg-config --cflags --libs mpich 2>/dev/null || mpicc --showme 2>/dev/null | cut -d' ' -f2-)))
 
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
-# NCCL is needed as a header alone, in this folder's include/; the Python packages bring one.
-ifneq ($(if $(MPI_FLAGS),$(KERNELS_NVCC)),)
+# NCCL is in this folder's lib/, or elsewhere when a program runs. Ranks are built with its header;
+# the Python packages bring one.
+ifneq ($(KERNELS_NVCC),)
 NCCL_HOME ?= $(shell for home in /usr/local /usr $(CUDA_HOME) \
                "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
                [ -f "$$home/include/nccl.h" ] && echo "$$home" && break; done)
-NCCL_FLAGS := $(if $(NCCL_HOME),-DHAVE_NCCL -DNCCL_FOLDER='"$(NCCL_HOME)"' -isystem $(NCCL_HOME)/include)
+NCCL_FOLDER := $(NCCL_HOME)
+NCCL_FLAGS := $(if $(NCCL_FOLDER),-DNCCL_FOLDER='"$(NCCL_FOLDER)"' $(if $(MPI_FLAGS),-DHAVE_NCCL -isystem $(NCCL_FOLDER)/include))
 endif
 
 ifneq ($(KERNELS_NVCC),)
@@ -376,7 +378,7 @@ $(BUILD)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
-$(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
+$(BUILD)/src/engine/cuda/engine_cuda_ranks.o $(BUILD)/src/base/nccl.o: C_FLAGS += $(NCCL_FLAGS)
 
 $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUILD)/flags
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \

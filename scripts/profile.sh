@@ -85,13 +85,17 @@ profile_rung() {
     --print-units base --print-kernel-base function >>"$output" 2>&1 && table "$1" "$2"; then
     return
   elif grep -q '^refused, ' "$output"; then
-    printf '%-20s %s\n' "$1" 'refused at this size'
+    printf '%-20s %s\n' "$1" "refused:$(grep -m 1 '^refused, ' "$output" | cut -d : -f 2-)"
   elif grep -q 'No kernels were profiled' "$output"; then
     printf '%-20s %s\n' "$1" 'no kernel: the copy engine did it, or nothing ran'
   else
     complain 1 "$1: $(reason)"
   fi
 }
+
+# A profiler runs one kernel at a time; those of two GPUs would wait for each other for ever.
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-0}
+CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*}
 
 [ -n "$topic" ] || complain 1 'name a topic: scripts/profile.sh softmax'
 [ -x "$lab" ] || complain 1 "$lab is not built: that needs the CUDA Toolkit's nvcc"

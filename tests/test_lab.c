@@ -280,6 +280,17 @@ TEST(test_refused_for_shared_memory) {
                       "it needs compute capability 9.0, this GPU or the code for it has 8.9");
 }
 
+TEST(test_refused_without_a_second_gpu) {
+  static const GpuLimits h100 = GPU(90, 132, 227);
+  const LabCall call = {.size = lab_reduce.sizes[0], .gpu = &h100};
+  const LabRung *two = lab_reduce.rungs;
+  int count = 0;
+  while (strcmp(two->name, "two-gpus") != 0) two++;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2)
+    assert_string_equal(lab_refusal(two, &call).text,
+                        "it needs two GPUs, one of which reads the other's memory");
+}
+
 /* The figures of the occupancy calculator for compute capability 9.0. */
 TEST(test_limits) {
   const struct cudaDeviceProp hopper = {.maxThreadsPerMultiProcessor = 2048,

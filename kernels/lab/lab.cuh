@@ -1,6 +1,8 @@
 /* The device's side of every topic of the lab, on top of lab.h. */
 #pragma once
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <type_traits>
 
@@ -197,6 +199,13 @@ template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
 template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   size_t bytes = 0;
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
+}
+
+/* Sets a pointer to the function of a library that dlopen has opened; false: it has none of that
+   name. */
+template <class Function> bool lab_symbol(void *library, Function &function, const char *name) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
 }
 
 /* LabRung.predicted: VALUE / PER, whatever the size. */

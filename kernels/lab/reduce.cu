@@ -5,12 +5,14 @@
    bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
    Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with five ways to add
    up a block, run level after level until one value is left; the last one reads everything in one
-   launch.
+   launch. Then two GPUs take half of the values each.
 
    The column counts wavefronts of shared memory, which docs/lab/reduce.md explains. */
+#include "base/nccl.h"
 #include "lab/cublas.cuh"
 
 #include <cmath>
+#include <utility>
 
 #include <cub/device/device_reduce.cuh>
 
@@ -18,7 +20,8 @@ namespace {
 
 enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
-/* An operation makes one value of two; y is NULL where a dot product's elements are multiplied already. */
+/* An operation makes one value of two; y is NULL where a dot product's elements are multiplied
+ * already. */
 template <int PROBLEM> struct Operation {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool IS_DOT = PROBLEM == DOT;
@@ -253,8 +256,8 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 }
 
 unsigned one_pass_blocks(const LabCall *call) {
-  return lab_resident_grid(call, 4 * TILE,
-                           lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS));
+  const int resident = lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
+  return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* half of a value is none */
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
@@ -286,6 +289,148 @@ cudaError_t launch_cublas_dot(const LabCall *call) {
     return cublasSdot(handle, (int)call->size.dim[0], (const float *)call->d_in[0], 1,
                       (const float *)call->d_in[1], 1, (float *)call->d_out);
   });
+}
+
+/* ---- two GPUs -----------------------------------------------------------------------------------
+   Each sums one half, and NCCL adds the two sums. The values lie on one GPU, so that half of them
+   take the link first: 2 n bytes at 450 GB/s each way of an H100's NVLink, where its memory gives
+   all 4 n at seven times that rate. */
+
+/* Prototypes as in nccl.h, version 2; communicators are pointers, enumerations int. */
+struct Nccl {
+  int (*open_all)(void **comms, int count, const int *devices);
+  int (*start_group)(), (*end_group)();
+  int (*reduce)(const void *d_in, void *d_out, size_t count, int type, int operation, int root,
+                void *comm, cudaStream_t stream);
+  bool works;
+};
+
+/* Opened at the first call, for the rest of the process. */
+const Nccl &nccl() {
+  static const Nccl opened = [] {
+    Nccl n = {};
+    void *library = nccl_open();
+    n.works = library && lab_symbol(library, n.open_all, "ncclCommInitAll") &&
+              lab_symbol(library, n.start_group, "ncclGroupStart") &&
+              lab_symbol(library, n.end_group, "ncclGroupEnd") &&
+              lab_symbol(library, n.reduce, "ncclReduce");
+    return n;
+  }();
+  return opened;
+}
+
+/* Returns a GPU that reads this one's memory, -1 if there is none. */
+int find_second() {
+  int here, count, reads;
+  if (cudaGetDevice(&here) == cudaSuccess && cudaGetDeviceCount(&count) == cudaSuccess)
+    for (int gpu = 0; gpu < count; gpu++)
+      if (gpu != here && cudaDeviceCanAccessPeer(&reads, gpu, here) == cudaSuccess && reads)
+        return gpu;
+  cudaGetLastError(); /* told now: the next launch must not report it again */
+  return -1;
+}
+
+const char *refuse_two_gpus(const LabCall *) {
+  if (find_second() < 0) return "it needs two GPUs, one of which reads the other's memory";
+  return nccl().works ? nullptr : "it needs NCCL, and there is no libnccl.so.2";
+}
+
+/* Makes another GPU the current one, until the end of a block. */
+struct OnGpu {
+  int before;
+  explicit OnGpu(int gpu) {
+    cudaGetDevice(&before);
+    cudaSetDevice(gpu);
+  }
+  ~OnGpu() {
+    cudaSetDevice(before);
+  }
+};
+
+/* The second GPU and what is its own. */
+struct Second {
+  int gpu;
+  cudaStream_t stream;
+  cudaEvent_t event;
+  uint32_t *d_sums; /* the sum of its half, then those of its blocks */
+  void *d_half[LAB_INPUTS];
+  size_t bytes[LAB_INPUTS]; /* that each half has room for */
+  void *comms[2];           /* of the first GPU, of the second */
+};
+Second second;
+
+cudaError_t open_second(const LabCall *call) {
+  int gpus[2];
+  TRY(cudaGetDevice(&gpus[0]));
+  gpus[1] = second.gpu = find_second();
+  const OnGpu there(second.gpu);
+  TRY(cudaStreamCreateWithFlags(&second.stream, cudaStreamNonBlocking));
+  TRY(cudaEventCreateWithFlags(&second.event, cudaEventDisableTiming));
+  TRY(cudaMalloc((void **)&second.d_sums, (1 + ONE_PASS_BLOCKS * call->gpu->multiprocessors) * 4));
+  TRY(cudaDeviceEnablePeerAccess(gpus[0], 0));
+  return nccl().open_all(second.comms, 2, gpus) == 0 ? cudaSuccess : cudaErrorNotSupported;
+}
+
+/* Copies its half of an input to the second GPU, the current one. With `copies` false only where
+   there was no room yet: then what lies there is from the first copy. */
+cudaError_t copy_half(const LabCall *call, const LabCall *half, int input, bool copies) {
+  const size_t bytes = 4 * (size_t)half->size.dim[0], first = 4 * (size_t)call->size.dim[0] - bytes;
+  if (bytes > second.bytes[input]) {
+    cudaFree(std::exchange(second.d_half[input], nullptr));
+    second.bytes[input] = 0;
+    TRY(cudaMalloc(&second.d_half[input], bytes));
+    second.bytes[input] = bytes;
+    copies = true;
+  }
+  if (!copies || bytes == 0) return cudaSuccess;
+  return cudaMemcpyAsync(second.d_half[input], (const char *)call->d_in[input] + first, bytes,
+                         cudaMemcpyDefault, half->stream);
+}
+
+/* NCCL's kernels wait for each other, so that both are queued before either is waited for. */
+cudaError_t add_two(const LabCall *call, const LabCall *half) {
+  enum { UINT32 = 3, FLOAT = 7, SUM = 0, LARGEST = 2, SMALLEST = 3 };
+  const int type = call->problem == INT32 ? UINT32 : FLOAT;
+  const int operation = call->problem == MINIMUM   ? SMALLEST
+                        : call->problem == MAXIMUM ? LARGEST
+                                                   : SUM;
+  const LabCall *const calls[] = {call, half};
+  int failed = nccl().start_group();
+  for (int i = 0; i < 2 && !failed; i++)
+    failed = nccl().reduce(calls[i]->d_out, calls[i]->d_out, 1, type, operation, 0, second.comms[i],
+                           calls[i]->stream);
+  const int ended = nccl().end_group(); /* even so, or the next group would not end */
+  return failed || ended ? cudaErrorUnknown : cudaSuccess;
+}
+
+/* one-pass on both halves at once: the first GPU's is the longer one if they differ. The second
+   GPU's stream starts after what call->stream has queued, which ends after it. */
+cudaError_t launch_two_gpus(const LabCall *call, bool copies) {
+  static const cudaError_t opened = open_second(call); /* for the rest of the process */
+  TRY(opened);
+  LabCall mine = *call, half = lab_helper(call);
+  half.size.dim[0] = call->size.dim[0] / 2;
+  mine.size.dim[0] = call->size.dim[0] - half.size.dim[0];
+  half.d_out = second.d_sums;
+  half.d_work = second.d_sums + 1;
+  half.stream = second.stream;
+  half.event = second.event;
+  TRY(lab_after(call, half.stream, call->stream));
+  {
+    const OnGpu there(second.gpu);
+    for (int i = 0; i < LAB_INPUTS && call->d_in[i]; i++) {
+      TRY(copy_half(call, &half, i, copies));
+      half.d_in[i] = second.d_half[i];
+    }
+    TRY(launch_one_pass(&half));
+  }
+  TRY(launch_one_pass(&mine));
+  TRY(add_two(call, &half));
+  return lab_after(&half, call->stream, half.stream);
+}
+
+size_t work_of_one_pass(const LabCall *call) {
+  return (size_t)one_pass_blocks(call) * 4;
 }
 
 template <int PROBLEM> constexpr LabProblem problem(const char *name) {
@@ -324,12 +469,21 @@ const LabRung rungs[] = {
     {"one-pass",
      "As many blocks as fit stride through all of the input with 16-byte loads, and the "
      "last one adds their sums",
-     launch_one_pass, wavefronts_of_one_pass,
-     .work = [](const LabCall *call) { return (size_t)one_pass_blocks(call) * 4; }},
+     launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
     {"cub", "cub::DeviceReduce::Reduce", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .problems = ~(1u << DOT), .work = lab_cub_work<run_cub>},
     {"cublas-dot", "cublasSdot", launch_cublas_dot, .kind = LAB_LIBRARY, .problems = 1 << DOT,
-     .refuse = lab_refuse_32_bits}};
+     .refuse = lab_refuse_32_bits},
+    {"two-gpus",
+     "Half of the values move to a second GPU, each GPU runs one-pass, ncclReduce adds the two "
+     "results: the way takes longer than reading them all",
+     [](const LabCall *call) { return launch_two_gpus(call, true); }, .kind = LAB_LIBRARY,
+     .refuse = refuse_two_gpus, .work = work_of_one_pass},
+    {"two-gpus-resident",
+     "The same without the copy, as if the second half lay there already: two GPUs pay where the "
+     "data are",
+     [](const LabCall *call) { return launch_two_gpus(call, false); }, .kind = LAB_PART,
+     .refuse = refuse_two_gpus, .work = work_of_one_pass}};
 
 } // namespace
 

@@ -5,7 +5,6 @@
    Gimelshein 2018). */
 #include "lab/lab.cuh"
 
-#include <dlfcn.h>
 #include <float.h>
 #include <math.h>
 
@@ -342,14 +341,11 @@ const Cudnn &cudnn() {
     if (!library) return c;
     int (*create)(void **);
     int (*create_tensor)(void **);
-    const auto find = [&](auto &function, const char *name) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-      return function != nullptr;
-    };
-    c.works = find(create, "cudnnCreate") && find(create_tensor, "cudnnCreateTensorDescriptor") &&
-              find(c.set_stream, "cudnnSetStream") &&
-              find(c.set_tensor, "cudnnSetTensor4dDescriptor") &&
-              find(c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
+    c.works = lab_symbol(library, create, "cudnnCreate") &&
+              lab_symbol(library, create_tensor, "cudnnCreateTensorDescriptor") &&
+              lab_symbol(library, c.set_stream, "cudnnSetStream") &&
+              lab_symbol(library, c.set_tensor, "cudnnSetTensor4dDescriptor") &&
+              lab_symbol(library, c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
               create_tensor(&c.tensor) == 0;
     return c;
   }();

@@ -77,8 +77,9 @@ else
     printed 0 ' WRONG$'
   done <<'END'
 vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +- +32.0  right$
-reduce --problem int32 --size 25600|^3  sequential .* 4545 +1.00 +5.68  right$
-reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
+reduce --problem int32 --size 25600|^ 3  sequential .* 4545 +1.00 +5.68  right$
+reduce --problem minimum --size 77|^refused, two-gpus: a library has no sources
+reduce --problem dot --size 25601|^ 6  one-pass +0.20 +1.00 .* right$
 vector --problem exponentiate --size 3001|^7  word +0.0240 .* right$
 softmax --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00  right$
 matmul --problem float32 --size 64x64x32|^10  async-copies .* right$

@@ -245,6 +245,8 @@ profile 1 <<<"echo '==ERROR== ERR_NVGPUCTRPERM: no permission'; exit 1"
 says 'profile: shifted: this user may not read the counters of the GPU'
 profile 0 <<<"echo '==WARNING== No kernels were profiled.'"
 says 'shifted              no kernel'
+profile 0 <<<'echo "refused, shifted: it needs two GPUs."; exit 1'
+says 'shifted              refused: it needs two GPUs.'
 LAB=/no/such/lab does 1 profile.sh copies
 says '/no/such/lab is not built'
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/nccl.h"
 
 static const double CLOSE_SECONDS = 5;  /* for others, where this rank gives up */
 static const double NAME_SECONDS = 0.5; /* for the launcher to notice that a rank has ended */
@@ -75,7 +76,6 @@ static struct {
                                        int flags);
 } nccl;
 
-/* Loads NCCL_HOME's library, the system's, or that of the folder that the build found. */
 static bool load_nccl(Error *error) {
   enum { NEEDED = 6 };
   const struct {
@@ -92,13 +92,8 @@ static bool load_nccl(Error *error) {
       {"ncclMemFree", &nccl.mem_free},
       {"ncclCommWindowRegister", &nccl.comm_window_register},
   };
-  char path[1024];
-  const char *home = getenv("NCCL_HOME");
   if (nccl.all_reduce) return true;
-  snprintf(path, sizeof path, "%s/lib/libnccl.so.2", home ? home : "");
-  void *library = home ? dlopen(path, RTLD_NOW) : NULL;
-  if (!library) library = dlopen("libnccl.so.2", RTLD_NOW);
-  if (!library) library = dlopen(NCCL_FOLDER "/lib/libnccl.so.2", RTLD_NOW);
+  void *library = nccl_open();
   if (!library)
     return error_set(error, "ranks on GPUs need NCCL, but there is no libnccl.so.2: set NCCL_HOME "
                             "to the folder above its lib/, or use --device cpu");
