@@ -20,8 +20,7 @@ namespace {
 
 enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
-/* An operation makes one value of two; y is NULL where a dot product's elements are multiplied
- * already. */
+/* An operation makes one value of two; y is NULL where the products of a dot product are made. */
 template <int PROBLEM> struct Operation {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool IS_DOT = PROBLEM == DOT;
@@ -260,6 +259,10 @@ unsigned one_pass_blocks(const LabCall *call) {
   return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* half of a value is none */
 }
 
+size_t work_of_one_pass(const LabCall *call) {
+  return (size_t)one_pass_blocks(call) * 4;
+}
+
 cudaError_t launch_one_pass(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
     return lab_launch(call, one_pass<Operation<problem>>, one_pass_blocks(call), ONE_PASS_THREADS,
@@ -296,28 +299,20 @@ cudaError_t launch_cublas_dot(const LabCall *call) {
    take the link first: 2 n bytes at 450 GB/s each way of an H100's NVLink, where its memory gives
    all 4 n at seven times that rate. */
 
-/* Prototypes as in nccl.h, version 2; communicators are pointers, enumerations int. */
-struct Nccl {
+/* The second GPU and NCCL, which are opened at the first call, for the rest of the process.
+   Prototypes are as in nccl.h, version 2; communicators are pointers, enumerations int. */
+struct Second {
+  int gpu;
+  cudaStream_t stream;
+  cudaEvent_t event;
+  char *d_room;   /* its half of the inputs, its sum, the sums of its blocks */
+  size_t bytes;   /* of d_room */
+  void *comms[2]; /* of the first GPU, of the second */
   int (*open_all)(void **comms, int count, const int *devices);
   int (*start_group)(), (*end_group)();
   int (*reduce)(const void *d_in, void *d_out, size_t count, int type, int operation, int root,
                 void *comm, cudaStream_t stream);
-  bool works;
-};
-
-/* Opened at the first call, for the rest of the process. */
-const Nccl &nccl() {
-  static const Nccl opened = [] {
-    Nccl n = {};
-    void *library = nccl_open();
-    n.works = library && lab_symbol(library, n.open_all, "ncclCommInitAll") &&
-              lab_symbol(library, n.start_group, "ncclGroupStart") &&
-              lab_symbol(library, n.end_group, "ncclGroupEnd") &&
-              lab_symbol(library, n.reduce, "ncclReduce");
-    return n;
-  }();
-  return opened;
-}
+} second;
 
 /* Returns a GPU that reads this one's memory, -1 if there is none. */
 int find_second() {
@@ -332,105 +327,82 @@ int find_second() {
 
 const char *refuse_two_gpus(const LabCall *) {
   if (find_second() < 0) return "it needs two GPUs, one of which reads the other's memory";
-  return nccl().works ? nullptr : "it needs NCCL, and there is no libnccl.so.2";
+  return nccl_open() ? nullptr : "it needs NCCL, and there is no libnccl.so.2";
 }
 
-/* Makes another GPU the current one, until the end of a block. */
-struct OnGpu {
-  int before;
-  explicit OnGpu(int gpu) {
-    cudaGetDevice(&before);
-    cudaSetDevice(gpu);
-  }
-  ~OnGpu() {
-    cudaSetDevice(before);
-  }
-};
-
-/* The second GPU and what is its own. */
-struct Second {
-  int gpu;
-  cudaStream_t stream;
-  cudaEvent_t event;
-  uint32_t *d_sums; /* the sum of its half, then those of its blocks */
-  void *d_half[LAB_INPUTS];
-  size_t bytes[LAB_INPUTS]; /* that each half has room for */
-  void *comms[2];           /* of the first GPU, of the second */
-};
-Second second;
-
-cudaError_t open_second(const LabCall *call) {
-  int gpus[2];
-  TRY(cudaGetDevice(&gpus[0]));
-  gpus[1] = second.gpu = find_second();
-  const OnGpu there(second.gpu);
-  TRY(cudaStreamCreateWithFlags(&second.stream, cudaStreamNonBlocking));
-  TRY(cudaEventCreateWithFlags(&second.event, cudaEventDisableTiming));
-  TRY(cudaMalloc((void **)&second.d_sums, (1 + ONE_PASS_BLOCKS * call->gpu->multiprocessors) * 4));
-  TRY(cudaDeviceEnablePeerAccess(gpus[0], 0));
-  return nccl().open_all(second.comms, 2, gpus) == 0 ? cudaSuccess : cudaErrorNotSupported;
+cudaError_t open_second(int first) {
+  Second &s = second;
+  const int gpus[] = {first, s.gpu = find_second()};
+  void *library = nccl_open();
+  TRY(cudaSetDevice(s.gpu));
+  TRY(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking));
+  TRY(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
+  TRY(cudaDeviceEnablePeerAccess(first, 0));
+  const bool good = lab_symbol(library, s.open_all, "ncclCommInitAll") &&
+                    lab_symbol(library, s.start_group, "ncclGroupStart") &&
+                    lab_symbol(library, s.end_group, "ncclGroupEnd") &&
+                    lab_symbol(library, s.reduce, "ncclReduce") &&
+                    s.open_all(s.comms, 2, gpus) == 0;
+  return good ? cudaSuccess : cudaErrorNotSupported;
 }
 
-/* Copies its half of an input to the second GPU, the current one. With `copies` false only where
-   there was no room yet: then what lies there is from the first copy. */
-cudaError_t copy_half(const LabCall *call, const LabCall *half, int input, bool copies) {
-  const size_t bytes = 4 * (size_t)half->size.dim[0], first = 4 * (size_t)call->size.dim[0] - bytes;
-  if (bytes > second.bytes[input]) {
-    cudaFree(std::exchange(second.d_half[input], nullptr));
-    second.bytes[input] = 0;
-    TRY(cudaMalloc(&second.d_half[input], bytes));
-    second.bytes[input] = bytes;
-    copies = true;
-  }
-  if (!copies || bytes == 0) return cudaSuccess;
-  return cudaMemcpyAsync(second.d_half[input], (const char *)call->d_in[input] + first, bytes,
-                         cudaMemcpyDefault, half->stream);
-}
-
-/* NCCL's kernels wait for each other, so that both are queued before either is waited for. */
-cudaError_t add_two(const LabCall *call, const LabCall *half) {
+/* Queues the sum of both results, on both streams as one group: NCCL's kernels wait for each other.
+ */
+cudaError_t add_two(const LabCall *mine, const LabCall *half) {
   enum { UINT32 = 3, FLOAT = 7, SUM = 0, LARGEST = 2, SMALLEST = 3 };
-  const int type = call->problem == INT32 ? UINT32 : FLOAT;
-  const int operation = call->problem == MINIMUM   ? SMALLEST
-                        : call->problem == MAXIMUM ? LARGEST
-                                                   : SUM;
-  const LabCall *const calls[] = {call, half};
-  int failed = nccl().start_group();
+  static const int operations[PROBLEMS] = {SUM, SUM, SUM, SMALLEST, LARGEST};
+  const LabCall *const calls[] = {mine, half};
+  int failed = second.start_group();
   for (int i = 0; i < 2 && !failed; i++)
-    failed = nccl().reduce(calls[i]->d_out, calls[i]->d_out, 1, type, operation, 0, second.comms[i],
-                           calls[i]->stream);
-  const int ended = nccl().end_group(); /* even so, or the next group would not end */
-  return failed || ended ? cudaErrorUnknown : cudaSuccess;
+    failed =
+        second.reduce(calls[i]->d_out, calls[i]->d_out, 1, mine->problem == INT32 ? UINT32 : FLOAT,
+                      operations[mine->problem], 0, second.comms[i], calls[i]->stream);
+  return second.end_group() == 0 && !failed ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* one-pass on both halves at once: the first GPU's is the longer one if they differ. The second
-   GPU's stream starts after what call->stream has queued, which ends after it. */
-cudaError_t launch_two_gpus(const LabCall *call, bool copies) {
-  static const cudaError_t opened = open_second(call); /* for the rest of the process */
+/* one-pass on both halves at once. The second GPU's stream starts after all that call->stream has
+   queued, which ends after it. Without `copies` the half is that of the last copy; new room gets
+   one. */
+cudaError_t run_on_two(const LabCall *call, bool copies, int first) {
+  static const cudaError_t opened = open_second(first);
   TRY(opened);
   LabCall mine = *call, half = lab_helper(call);
-  half.size.dim[0] = call->size.dim[0] / 2;
-  mine.size.dim[0] = call->size.dim[0] - half.size.dim[0];
-  half.d_out = second.d_sums;
-  half.d_work = second.d_sums + 1;
+  half.size.dim[0] /= 2;
+  mine.size.dim[0] -= half.size.dim[0];
   half.stream = second.stream;
   half.event = second.event;
-  TRY(lab_after(call, half.stream, call->stream));
-  {
-    const OnGpu there(second.gpu);
-    for (int i = 0; i < LAB_INPUTS && call->d_in[i]; i++) {
-      TRY(copy_half(call, &half, i, copies));
-      half.d_in[i] = second.d_half[i];
-    }
-    TRY(launch_one_pass(&half));
+  const size_t bytes = 4 * (size_t)half.size.dim[0], each = round_up(bytes, sizeof(float4)),
+               all = 2 * each + 4 + work_of_one_pass(call);
+  TRY(cudaSetDevice(second.gpu));
+  if (all > second.bytes) {
+    second.bytes = 0;
+    TRY(cudaFree(std::exchange(second.d_room, nullptr)));
+    TRY(cudaMalloc((void **)&second.d_room, all));
+    second.bytes = all;
+    copies = true;
   }
+  half.d_out = second.d_room + 2 * each;
+  half.d_work = second.d_room + 2 * each + 4;
+  TRY(lab_after(call, half.stream, call->stream));
+  for (int i = 0; i < 2 && call->d_in[i]; i++) {
+    void *d_half = second.d_room + i * each;
+    const char *d_from = (const char *)call->d_in[i] + 4 * mine.size.dim[0];
+    half.d_in[i] = d_half;
+    if (copies && bytes)
+      TRY(cudaMemcpyAsync(d_half, d_from, bytes, cudaMemcpyDefault, half.stream));
+  }
+  TRY(launch_one_pass(&half));
+  TRY(cudaSetDevice(first));
   TRY(launch_one_pass(&mine));
-  TRY(add_two(call, &half));
+  TRY(add_two(&mine, &half));
   return lab_after(&half, call->stream, half.stream);
 }
 
-size_t work_of_one_pass(const LabCall *call) {
-  return (size_t)one_pass_blocks(call) * 4;
+template <bool COPIES> cudaError_t launch_two_gpus(const LabCall *call) {
+  int first;
+  TRY(cudaGetDevice(&first));
+  const cudaError_t status = run_on_two(call, COPIES, first), back = cudaSetDevice(first);
+  return status == cudaSuccess ? back : status;
 }
 
 template <int PROBLEM> constexpr LabProblem problem(const char *name) {
@@ -477,13 +449,13 @@ const LabRung rungs[] = {
     {"two-gpus",
      "Half of the values move to a second GPU, each GPU runs one-pass, ncclReduce adds the two "
      "results: the way takes longer than reading them all",
-     [](const LabCall *call) { return launch_two_gpus(call, true); }, .kind = LAB_LIBRARY,
-     .refuse = refuse_two_gpus, .work = work_of_one_pass},
+     launch_two_gpus<true>, .kind = LAB_LIBRARY, .refuse = refuse_two_gpus,
+     .work = work_of_one_pass},
     {"two-gpus-resident",
      "The same without the copy, as if the second half lay there already: two GPUs pay where the "
      "data are",
-     [](const LabCall *call) { return launch_two_gpus(call, false); }, .kind = LAB_PART,
-     .refuse = refuse_two_gpus, .work = work_of_one_pass}};
+     launch_two_gpus<false>, .kind = LAB_PART, .refuse = refuse_two_gpus,
+     .work = work_of_one_pass}};
 
 } // namespace
 
