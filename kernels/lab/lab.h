@@ -2,8 +2,8 @@
    before.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never allocates, prints or times: the harness (src/lab/run.c) does that for all
-   topics alike. Device pointers start d_, host pointers h_. */
+   for each rung. It never prints or times, nor allocates on this GPU: the harness (src/lab/cuda/run.c)
+   does that for all topics alike. Device pointers start d_, host pointers h_. */
 #pragma once
 
 #include <stdbool.h>
