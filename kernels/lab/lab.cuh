@@ -201,11 +201,13 @@ template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
-/* Sets a pointer to the function of a library that dlopen has opened; false: it has none of that
-   name. */
-template <class Function> bool lab_symbol(void *library, Function &function, const char *name) {
+/* Sets pointers to functions, each after its name, of a library that dlopen has opened. False: it
+   lacks one of them. */
+template <class Function, class... More>
+bool lab_load(void *library, const char *name, Function &function, More &...more) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
+  if constexpr (sizeof...(more) > 0) return function && lab_load(library, more...);
+  return function;
 }
 
 /* LabRung.predicted: VALUE / PER, whatever the size. */

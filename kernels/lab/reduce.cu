@@ -333,17 +333,13 @@ const char *refuse_two_gpus(const LabCall *) {
 cudaError_t open_second(int first) {
   Second &s = second;
   const int gpus[] = {first, s.gpu = find_second()};
-  void *library = nccl_open();
   TRY(cudaSetDevice(s.gpu));
   TRY(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking));
   TRY(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
   TRY(cudaDeviceEnablePeerAccess(first, 0));
-  const bool good = lab_symbol(library, s.open_all, "ncclCommInitAll") &&
-                    lab_symbol(library, s.start_group, "ncclGroupStart") &&
-                    lab_symbol(library, s.end_group, "ncclGroupEnd") &&
-                    lab_symbol(library, s.reduce, "ncclReduce") &&
-                    s.open_all(s.comms, 2, gpus) == 0;
-  return good ? cudaSuccess : cudaErrorNotSupported;
+  const bool good = lab_load(nccl_open(), "ncclGroupStart", s.start_group, "ncclGroupEnd",
+                             s.end_group, "ncclCommInitAll", s.open_all, "ncclReduce", s.reduce);
+  return good && s.open_all(s.comms, 2, gpus) == 0 ? cudaSuccess : cudaErrorNotSupported;
 }
 
 /* Queues the sum of both results, on both streams as one group: NCCL's kernels wait for each other.
@@ -351,13 +347,14 @@ cudaError_t open_second(int first) {
 cudaError_t add_two(const LabCall *mine, const LabCall *half) {
   enum { UINT32 = 3, FLOAT = 7, SUM = 0, LARGEST = 2, SMALLEST = 3 };
   static const int operations[PROBLEMS] = {SUM, SUM, SUM, SMALLEST, LARGEST};
-  const LabCall *const calls[] = {mine, half};
+  const auto reduce = [=](const LabCall *call, void *comm) {
+    return second.reduce(call->d_out, call->d_out, 1, call->problem == INT32 ? UINT32 : FLOAT,
+                         operations[call->problem], 0, comm, call->stream);
+  };
   int failed = second.start_group();
-  for (int i = 0; i < 2 && !failed; i++)
-    failed =
-        second.reduce(calls[i]->d_out, calls[i]->d_out, 1, mine->problem == INT32 ? UINT32 : FLOAT,
-                      operations[mine->problem], 0, second.comms[i], calls[i]->stream);
-  return second.end_group() == 0 && !failed ? cudaSuccess : cudaErrorUnknown;
+  failed |= reduce(mine, second.comms[0]);
+  failed |= reduce(half, second.comms[1]);
+  return (failed | second.end_group()) == 0 ? cudaSuccess : cudaErrorUnknown;
 }
 
 /* one-pass on both halves at once. The second GPU's stream starts after all that call->stream has

@@ -341,12 +341,10 @@ const Cudnn &cudnn() {
     if (!library) return c;
     int (*create)(void **);
     int (*create_tensor)(void **);
-    c.works = lab_symbol(library, create, "cudnnCreate") &&
-              lab_symbol(library, create_tensor, "cudnnCreateTensorDescriptor") &&
-              lab_symbol(library, c.set_stream, "cudnnSetStream") &&
-              lab_symbol(library, c.set_tensor, "cudnnSetTensor4dDescriptor") &&
-              lab_symbol(library, c.forward, "cudnnSoftmaxForward") && create(&c.handle) == 0 &&
-              create_tensor(&c.tensor) == 0;
+    c.works = lab_load(library, "cudnnCreate", create, "cudnnCreateTensorDescriptor", create_tensor,
+                       "cudnnSetStream", c.set_stream, "cudnnSetTensor4dDescriptor", c.set_tensor,
+                       "cudnnSoftmaxForward", c.forward) &&
+              create(&c.handle) == 0 && create_tensor(&c.tensor) == 0;
     return c;
   }();
   return opened;

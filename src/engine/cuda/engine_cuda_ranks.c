@@ -57,7 +57,6 @@ static cudaError_t follow(cudaStream_t stream, cudaStream_t other, cudaEvent_t e
 
 #ifdef HAVE_NCCL
 
-#include <dlfcn.h>
 #include <nccl.h>
 
 /* ---- NCCL ----------------------------------------------------------------------------------- */
