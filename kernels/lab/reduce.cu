@@ -20,7 +20,7 @@ namespace {
 
 enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
-/* An operation makes one value of two; y is NULL where the products of a dot product are made. */
+/* An operation makes one value of two; y is NULL once the products of a dot product are made. */
 template <int PROBLEM> struct Operation {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool IS_DOT = PROBLEM == DOT;
@@ -342,8 +342,7 @@ cudaError_t open_second(int first) {
   return good && s.open_all(s.comms, 2, gpus) == 0 ? cudaSuccess : cudaErrorNotSupported;
 }
 
-/* Queues the sum of both results, on both streams as one group: NCCL's kernels wait for each other.
- */
+/* Queues the sum of both results as one group: the two kernels of NCCL wait for each other. */
 cudaError_t add_two(const LabCall *mine, const LabCall *half) {
   enum { UINT32 = 3, FLOAT = 7, SUM = 0, LARGEST = 2, SMALLEST = 3 };
   static const int operations[PROBLEMS] = {SUM, SUM, SUM, SMALLEST, LARGEST};
