@@ -20,12 +20,6 @@
 
 #include "base/random.h"
 
-#ifdef __CUDACC__
-#define AUGMENT_FUNCTION static inline __host__ __device__
-#else
-#define AUGMENT_FUNCTION static inline
-#endif
-
 /* Kinds of distortion, and what their strengths count. Lengths are pixels of a picture of 28 x 28,
    for others in proportion. */
 enum {
@@ -77,7 +71,7 @@ typedef struct {
 } AugmentSpline;
 
 /* The side of a picture of `inputs` pixels; 0: it is not square. */
-AUGMENT_FUNCTION int augment_side(int inputs) {
+HOST_DEVICE int augment_side(int inputs) {
   int side = 0;
   while (side * side < inputs) side++;
   return side * side == inputs ? side : 0;
@@ -85,14 +79,14 @@ AUGMENT_FUNCTION int augment_side(int inputs) {
 
 /* ---- strengths ---------------------------------------------------------------------------- */
 
-AUGMENT_FUNCTION int augment_same(AugmentStrengths a, AugmentStrengths b) {
+HOST_DEVICE int augment_same(AugmentStrengths a, AugmentStrengths b) {
   int same = 1;
   for (int k = 0; k < AUGMENT_KINDS; k++) same &= a.most[k] == b.most[k];
   return same;
 }
 
 /* Returns true if anything is augmented. */
-AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
+HOST_DEVICE int augment_any(AugmentStrengths strengths) {
   const AugmentStrengths none = {{0}};
   return !augment_same(strengths, none);
 }
@@ -100,12 +94,12 @@ AUGMENT_FUNCTION int augment_any(AugmentStrengths strengths) {
 /* ---- random numbers: counters 0 and 1 for the map, 2 + point for a control point ---------- */
 
 /* Returns a number uniform in -most .. most. */
-AUGMENT_FUNCTION float augment_between(float most, uint32_t word) {
+HOST_DEVICE float augment_between(float most, uint32_t word) {
   return most * (2.0f * random_unit(word) - 1.0f);
 }
 
-AUGMENT_FUNCTION AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uint32_t row,
-                                        int side) {
+HOST_DEVICE AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uint32_t row,
+                                   int side) {
   const RandomWords moved = random_words(key, row, 0), turned = random_words(key, row, 1);
   const float radian = 3.14159265f / 180.0f; /* degrees of it */
   const float shift = strengths.most[AUGMENT_SHIFT] / 28.0f * (float)side;
@@ -125,8 +119,8 @@ AUGMENT_FUNCTION AugmentMap augment_map(AugmentStrengths strengths, uint64_t key
 }
 
 /* Control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
-AUGMENT_FUNCTION AugmentPoint augment_control(AugmentStrengths strengths, uint64_t key,
-                                              uint32_t row, int side, int point) {
+HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t key, uint32_t row,
+                                         int side, int point) {
   AugmentPoint control = {0.0f, 0.0f};
   if (strengths.most[AUGMENT_ELASTIC] != 0.0f) {
     const RandomWords w = random_words(key, row, 2 + (uint64_t)point);
@@ -141,7 +135,7 @@ AUGMENT_FUNCTION AugmentPoint augment_control(AugmentStrengths strengths, uint64
 
 /* Returns the weights of the four points
    around the middle of pixel `at` of a side. */
-AUGMENT_FUNCTION AugmentSpline augment_spline(int at, int side) {
+HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
   const float t = place - (float)first, u = 1.0f - t;
@@ -153,8 +147,8 @@ AUGMENT_FUNCTION AugmentSpline augment_spline(int at, int side) {
 }
 
 /* Returns the weighted sum of four of `points`, which lie `step` apart. */
-AUGMENT_FUNCTION AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
-                                            int step) {
+HOST_DEVICE AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
+                                       int step) {
   AugmentPoint sum = {0.0f, 0.0f};
   for (int i = 0; i < 4; i++) {
     const AugmentPoint point = points[(spline->first + i) * step];
@@ -164,20 +158,20 @@ AUGMENT_FUNCTION AugmentPoint augment_blend(const AugmentSpline *spline, const A
   return sum;
 }
 
-AUGMENT_FUNCTION float augment_read(const uint8_t *pixels, int side, int x, int y) {
+HOST_DEVICE float augment_read(const uint8_t *pixels, int side, int x, int y) {
   return x >= 0 && x < side && y >= 0 && y < side ? (float)pixels[y * side + x] : 0.0f;
 }
 
 /* Returns floorf(value) as an int.
    floorf itself is slow without SSE 4.1. */
-AUGMENT_FUNCTION int augment_floor(float value) {
+HOST_DEVICE int augment_floor(float value) {
   const int towards_0 = (int)value;
   return towards_0 - ((float)towards_0 > value);
 }
 
 /* Returns pixel (x, y) of the copy of pixels (side, side). */
-AUGMENT_FUNCTION uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
-                                       const uint8_t *pixels, int side, int x, int y) {
+HOST_DEVICE uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
+                                  const uint8_t *pixels, int side, int x, int y) {
   const float centre = 0.5f * (float)(side - 1);
   const float right = (float)x - centre - map->shift.x, down = (float)y - centre - map->shift.y;
   const float from_x = centre + (map->xx * right + map->xy * down) + displaced.x;
@@ -194,9 +188,9 @@ AUGMENT_FUNCTION uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displ
 /* ---- a whole picture ------------------------------------------------------------------------ */
 
 /* Sets copy (side, side) from pixels (side, side), which it must not overlap. */
-AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
-                                      const AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS],
-                                      const uint8_t *pixels, uint8_t *copy, int side) {
+HOST_DEVICE void augment_picture(const AugmentMap *map,
+                                 const AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS],
+                                 const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
@@ -210,8 +204,8 @@ AUGMENT_FUNCTION void augment_picture(const AugmentMap *map,
 }
 
 /* Sets the copy from the distortion that (key, row) draws. */
-AUGMENT_FUNCTION void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
-                                  const uint8_t *pixels, uint8_t *copy, int side) {
+HOST_DEVICE void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
+                             const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];
   const AugmentMap map = augment_map(strengths, key, row, side);
   for (int p = 0; p < AUGMENT_POINTS * AUGMENT_POINTS; p++)

@@ -14,11 +14,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define OPTIMIZER_FUNCTION static inline __host__ __device__
-#else
-#define OPTIMIZER_FUNCTION static inline
-#endif
+#include "base/host_device.h"
 
 typedef enum { OPTIMIZER_SGD, OPTIMIZER_NESTEROV, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } Optimizer;
 
@@ -29,7 +25,7 @@ typedef struct {
 } OptimizerRule;
 
 /* Returns true if the rule keeps a second moment, v above, beside m or the momentum. */
-OPTIMIZER_FUNCTION int optimizer_has_second(Optimizer kind) {
+HOST_DEVICE int optimizer_has_second(Optimizer kind) {
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
 }
 
@@ -42,7 +38,7 @@ typedef struct {
 
 /* Returns the numbers of the update that `updates` came before. 1 - beta^t is -expm1(t log(beta)):
    1 - powf(beta, t) would lose its digits while beta^t is near 1. */
-OPTIMIZER_FUNCTION OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
+HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
   const float t = (float)updates + 1.0f;
@@ -53,8 +49,8 @@ OPTIMIZER_FUNCTION OptimizerStep optimizer_step(OptimizerRule rule, float rate, 
 
 /* Changes *w, *m (the momentum, or the first moment) and, for adam and adamw, *v (the second
    moment). decay: the rule's weight decay, or 0 for a bias. */
-OPTIMIZER_FUNCTION void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay,
-                                        float g, float *w, float *m, float *v) {
+HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
+                                 float *w, float *m, float *v) {
   if (rule.kind != OPTIMIZER_ADAMW) g += decay * *w;
   if (!optimizer_has_second(rule.kind)) {
     *m = rule.momentum * *m + g;
@@ -70,7 +66,7 @@ OPTIMIZER_FUNCTION void optimizer_value(OptimizerRule rule, OptimizerStep step, 
 /* Returns how much of itself an exponential moving average keeps after update `updates` + 1: decay,
    but less at first, (1 + t) / (10 + t) in update t, so that the random start is soon forgotten (as
    TensorFlow's ExponentialMovingAverage does it with num_updates). */
-OPTIMIZER_FUNCTION float optimizer_average_keeps(float decay, uint32_t updates) {
+HOST_DEVICE float optimizer_average_keeps(float decay, uint32_t updates) {
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
   return decay < at_first ? decay : at_first;
 }

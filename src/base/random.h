@@ -9,18 +9,14 @@
 
 #include <stdint.h>
 
-#ifdef __CUDACC__
-#define RANDOM_FUNCTION static inline __host__ __device__
-#else
-#define RANDOM_FUNCTION static inline
-#endif
+#include "base/host_device.h"
 
 typedef struct {
   uint32_t word[4];
 } RandomWords;
 
 /* Returns 128 random bits for counter `counter` of stream `stream` under `seed`. */
-RANDOM_FUNCTION RandomWords random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
+HOST_DEVICE RandomWords random_words(uint64_t seed, uint64_t stream, uint64_t counter) {
   RandomWords w = {
       {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
   uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
@@ -37,32 +33,32 @@ RANDOM_FUNCTION RandomWords random_words(uint64_t seed, uint64_t stream, uint64_
 }
 
 /* Returns a number uniform in [0, 1): the upper 24 bits of a word, exact in float32. */
-RANDOM_FUNCTION float random_unit(uint32_t word) {
+HOST_DEVICE float random_unit(uint32_t word) {
   return (float)(word >> 8) * 0x1p-24f;
 }
 
 /* Returns the words that decide dropout for neurons 4 group to 4 group + 3 of a hidden layer, for
    the row at a position of the epoch's order. The answer is the same on the host and the device,
    whichever thread has the neuron and however rows are divided into steps. */
-RANDOM_FUNCTION RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
-                                           uint32_t group) {
+HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
+                                       uint32_t group) {
   return random_words(key, 0x64726f7000000000u /* "drop" */ | layer,
                       (uint64_t)position << 32 | group);
 }
 
 /* Returns true if the neuron with this word is dropped, when a share of all neurons is. */
-RANDOM_FUNCTION int random_drops(uint32_t word, float share) {
+HOST_DEVICE int random_drops(uint32_t word, float share) {
   return random_unit(word) < share;
 }
 
 /* Returns the key of epoch `epoch`'s order under `seed`. */
-RANDOM_FUNCTION uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
+HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
   const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);
   return (uint64_t)w.word[1] << 32 | w.word[0];
 }
 
 /* Returns where i goes in the permutation of 0 .. n-1 named by `key`. Needs i < n, n > 0. */
-RANDOM_FUNCTION uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
+HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
   int half = 1; /* bits in each half: 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
