@@ -7,7 +7,6 @@
 
 #include "base/sizes.h"
 #include "bench/trace.h"
-#include "measure/table.h"
 #include "plot/page.h"
 
 static const Colour LAUNCH = 0x8250df, KERNEL = 0x0969da, EARLY = 0xb6d4f8, WORK = 0x1a7f37,

@@ -5,16 +5,11 @@
    nothing to each other until all are trained. The committee's answer is the class with the highest
    mean probability (Hansen and Salamon, "Neural network ensembles", 1990). */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/stats.h"
 #include "commands/commands.h"
 #include "plot/figures.h"
-#include "train/train_log.h"
-#include "train/trainer.h"
 
 typedef struct {
   const Options *options;

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "commands/commands.h"
-#include "data/source.h"
 
 enum { MOST_MEMBERS = 64 };
 

@@ -2,7 +2,6 @@
 #include "emulator/core.h"
 
 #include <cxxabi.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>

@@ -6,7 +6,6 @@
 
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/ceilings.h"
-#include "measure/table.h"
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 

@@ -8,7 +8,6 @@
 #include "engine/cuda/gpu_limits.h"
 #include "engine/loader.h"
 #include "measure/cuda/ceilings.h"
-#include "measure/table.h"
 
 enum { CLASSES = 10 };
 

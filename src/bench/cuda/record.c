@@ -1,12 +1,10 @@
 /* Records a trace: each level trains a few ranges of steps while CUPTI looks on, and the epoch
    kernel, which is one kernel to CUPTI, runs with stamps. */
-#include <string.h>
 
 #include "bench/bench.h"
 #include "bench/cuda/recording.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
-#include "measure/table.h"
 
 enum { BATCH = 64, RANGE = 64, LONG_RANGE = 512, SAMPLES = 5 };
 
