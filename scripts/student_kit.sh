@@ -14,7 +14,7 @@ files=(
   src/mlp_exercise.c src/emulator
   src/exercise/{exercise.h,exercise.mk,run.h}
   src/exercise/reference.{c,h}
-  src/exercise/{apart,counters,emulated,gpu,grade,judge,problem,report,run,score}.c
+  src/exercise/{apart,counters,emulated,gpu,judge,problem,report,run,score}.c
   src/base/{augment.h,clock.h,host_device.h,optimizer.h,random.h,sizes.h} src/base/{error,interrupt,nearest,output,stats,stream,text}.{c,h}
   src/cli/option_{kinds,table}.{c,h}
   src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/{lr_schedule,network}.h

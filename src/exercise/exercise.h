@@ -180,7 +180,7 @@ void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *cal
 /* Runs each function once on its measured shape, for a profiler to look at. */
 bool exercise_once(const ExerciseBackend *backend, Error *error);
 
-/* ---- what is said of it (counters.c, report.c, grade.c) ---------------------------------- */
+/* ---- what is said of it (counters.c, report.c) ---------------------------------- */
 
 /* Adds what Nsight Compute wrote of exercise_once() as CSV: bytes by kernel. NULL, or why they are
    not known: one clause. */
@@ -200,15 +200,6 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
 /* counters: what exercise_counters said, or why it was not asked. */
 ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
                            const ExerciseScore scores[TASKS], const char *counters);
-
-/* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
-   it is right, and earns nothing. */
-enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
-typedef struct {
-  double right, fused, fast, all;
-} ExercisePoints;
-ExercisePoints exercise_points(const ExerciseBackend *backend, ExerciseTask task,
-                               const ExerciseScore *score);
 
 typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
 /* Writes the points and why: as Gradescope's results.json, or as plain JSON. docs/teaching. */

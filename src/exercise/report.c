@@ -1,8 +1,11 @@
-/* The scorecard, and the points. */
+/* The scorecard, and the points for programs that collect them. */
 #include "exercise/exercise.h"
 
+#include <errno.h>
 #include <math.h>
+#include <string.h>
 
+#include "base/sizes.h"
 #include "measure/table.h"
 
 const char *const exercise_names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
@@ -57,9 +60,8 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
                  {"seconds_unfused", c->seconds[1]},
                  {"seconds_ours", c->seconds[2]},
                  {"share_of_ours", s->right ? share_of(backend, task, s) : NAN}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    json_object_set_new(line, numbers[i].key,
-                        isfinite(numbers[i].value) ? json_real(numbers[i].value) : json_null());
+  foreach (row, numbers)
+    json_object_set_new(line, row->key, isfinite(row->value) ? json_real(row->value) : json_null());
   return line;
 }
 
@@ -96,7 +98,7 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
     json_object_set_new(lines[task], "is_fused", json_string(s->fused ? "yes" : "no"));
   }
   const unsigned which = !b->on_gpu ? COUNTED : compared ? TIMED | COMPARED : TIMED;
-  table_print(&(Table){.file = file, .which = which}, columns, sizeof columns / sizeof *columns,
+  table_print(&(Table){.file = file, .which = which}, columns, LENGTH(columns),
               &(Lines){(const json_t **)lines, TASKS});
   for (int task = 0; task < TASKS; task++) json_decref(lines[task]);
 }
@@ -138,10 +140,22 @@ ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-ExercisePoints exercise_points(const ExerciseBackend *backend, ExerciseTask task,
-                               const ExerciseScore *score) {
+/* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
+   it is right, and earns nothing. */
+enum {
+  POINTS_RIGHT = 10,
+  POINTS_FUSED = 10,
+  POINTS_FAST = 5,
+  POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST
+};
+typedef struct {
+  double right, fused, fast, all;
+} Points;
+
+static Points points_of(const ExerciseBackend *backend, ExerciseTask task,
+                        const ExerciseScore *score) {
   static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
-  ExercisePoints p = {0};
+  Points p = {0};
   if (!score->right || score->call.launches >= handed_out[task]) return p;
   const double share = share_of(backend, task, score);
   p.right = POINTS_RIGHT;
@@ -149,4 +163,54 @@ ExercisePoints exercise_points(const ExerciseBackend *backend, ExerciseTask task
   if (score->fused && isfinite(share)) p.fast = POINTS_FAST * share;
   p.all = p.right + p.fused + p.fast;
   return p;
+}
+
+static double rounded(double points) {
+  return round(points * 100) / 100;
+}
+
+/* A function, for Gradescope. */
+static json_t *test_of(ExerciseTask task, const ExerciseScore *s, Points p) {
+  const ShortText text =
+      !s->right ? text_format("wrong: %s", s->wrong)
+      : p.right == 0
+          ? text_format("right, and as it is handed out: 0 points")
+          : text_format("right: %g of %d; fused: %g of %d; fast: %g of %d", p.right, POINTS_RIGHT,
+                        p.fused, POINTS_FUSED, rounded(p.fast), POINTS_FAST);
+  return json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task], "score",
+                   rounded(p.all), "max_score", POINTS_MOST, "status",
+                   s->right && s->fused ? "passed" : "failed", "output", text.text);
+}
+
+/* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
+bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
+                    uint64_t seed, const ExerciseScore scores[TASKS], Error *error) {
+  const bool is_plain = form == GRADE_PLAIN;
+  json_t *list = json_array();
+  double points = 0;
+  for (int t = 0; t < TASKS; t++) {
+    const ExerciseTask task = (ExerciseTask)t;
+    const Points p = points_of(backend, task, &scores[task]);
+    json_t *one =
+        is_plain ? exercise_line(backend, task, &scores[task]) : test_of(task, &scores[task], p);
+    if (is_plain)
+      json_object_set_new(one, "points",
+                          json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused,
+                                    "fast", rounded(p.fast), "all", rounded(p.all)));
+    json_array_append_new(list, one);
+    points += rounded(p.all);
+  }
+  /* JSON's integers end at 2^53. */
+  const ShortText text = text_format("%s%s%llu", is_plain ? "" : backend->device,
+                                     is_plain ? "" : ", --seed ", (unsigned long long)seed);
+  json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed",
+                                     text.text, "points", rounded(points), "max_points",
+                                     TASKS * POINTS_MOST, "functions", list)
+                         : json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(points), "output",
+                                     text.text, "visibility", "visible", "tests", list);
+  if (!all) return error_set(error, "no memory for %s", path);
+  const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
+  const int reason = errno;
+  json_decref(all);
+  return written || error_set(error, "cannot write %s: %s", path, strerror(reason));
 }
