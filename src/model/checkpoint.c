@@ -31,6 +31,7 @@ const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS] = {
     FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
     FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
+    FIELD(options, FIELD_TEXT, false),       FIELD(names, FIELD_TEXT, true),
 };
 
 /* The text before the names of an array's tensors. Parameters may have another prefix, that of
@@ -80,6 +81,7 @@ static bool all_finite(const Checkpoint *checkpoint, const Tensor *tensor, Error
 
 static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *field) {
   const void *value = (const char *)checkpoint + field->offset;
+  if (field->kind == FIELD_TEXT) return json_string(*(const char *const *)value);
   if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
     return json_string(text_format("%.17g", *(const double *)value).text);
   const uint64_t whole =
@@ -108,11 +110,9 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
   json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = 0;
   foreach (f, checkpoint_fields)
-    if (checkpoint->resident || f->offset != offsetof(Checkpoint, resident))
+    if ((checkpoint->resident || f->offset != offsetof(Checkpoint, resident)) &&
+        (checkpoint->names || f->offset != offsetof(Checkpoint, names)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
-  failed |= json_object_set_new(metadata, "options", json_string(checkpoint->options));
-  if (checkpoint->names)
-    failed |= json_object_set_new(metadata, "names", json_string(checkpoint->names));
   if (!failed) return metadata;
   json_decref(metadata);
   return NULL;
@@ -451,6 +451,7 @@ static bool check_cover(Header *header, Error *error) {
 static bool parse_field(Checkpoint *checkpoint, const CheckpointField *field, const char *text) {
   void *value = (char *)checkpoint + field->offset;
   char *end;
+  if (field->kind == FIELD_TEXT) return (*(char **)value = strdup(text));
   if (field->kind == FIELD_REAL) {
     *(double *)value = strtod(text, &end);
     return end != text && !*end;
@@ -477,25 +478,23 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   json_t *metadata = json_object_get(header->root, "__metadata__");
   if (metadata && !is_map_of_strings(metadata))
     return error_set(error, "its __metadata__ must be a map of strings");
-  const char *format = "", *version = "unknown", *options = NULL, *names = NULL;
-  json_unpack(metadata, "{s?s, s?s, s?s, s?s}", "format", &format, "version", &version, "options",
-              &options, "names", &names);
-  const bool ours = strcmp(format, FORMAT) == 0;
+  const char *format = "", *version = "unknown";
+  json_unpack(metadata, "{s?s, s?s}", "format", &format, "version", &version);
   checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
-  if (ours && strcmp(version, VERSION) != 0)
+  if (strcmp(format, FORMAT) != 0)
+    return (checkpoint->options = strdup("")) || error_set(error, "no memory for its options");
+  if (strcmp(version, VERSION) != 0)
     return error_set(error, "it is of another version of mlp-train: format %.32s, not %s", version,
                      VERSION);
   foreach (f, checkpoint_fields) {
     const char *text = json_string_value(json_object_get(metadata, f->name));
-    if (!ours || (!text && f->may_be_left)) continue;
+    if (!text && f->may_be_left) continue;
     if (!text || !parse_field(checkpoint, f, text))
-      return error_set(error, "its metadata has no valid %s", f->name);
+      return error_set(error,
+                       text && f->kind == FIELD_TEXT ? "no memory for its %s"
+                                                     : "its metadata has no valid %s",
+                       f->name);
   }
-  if (ours && !options) return error_set(error, "its metadata has no valid options");
-  checkpoint->options = strdup(ours ? options : "");
-  if (!checkpoint->options) return error_set(error, "no memory for its options");
-  if (ours && names && !(checkpoint->names = strdup(names)))
-    return error_set(error, "no memory for its names");
   return !checkpoint->names ||
          class_names_settle(checkpoint->names, network_classes(&checkpoint->network), "its names",
                             error);

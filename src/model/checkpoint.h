@@ -46,15 +46,15 @@ typedef struct {
   char *names;            /* of the classes, see class_names.h, NULL: none; owned */
 } Checkpoint;
 
-/* A number in __metadata__, kept as text. */
+/* A number in __metadata__, kept as text, or a text. */
 typedef struct {
   const char *name;
-  enum { FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* int, uint64_t, double */
-  size_t offset;                                    /* in Checkpoint */
-  bool may_be_left;                                 /* out: then it is 0 */
+  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
+  size_t offset;                                                /* in Checkpoint */
+  bool may_be_left;                                             /* out: then it is 0 */
 } CheckpointField;
 
-enum { CHECKPOINT_FIELDS = 10 };
+enum { CHECKPOINT_FIELDS = 12 };
 extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
 
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */
