@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sizes.h"
+
 void *apart_memory(size_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? NULL : memory;
@@ -31,7 +33,6 @@ static const struct {
               {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"}, {SIGALRM, "SIGALRM"}};
 
 enum {
-  CAUSED = sizeof caused / sizeof *caused,
   MOST_SAID = 4096, /* bytes that a process may print */
   PATIENCE = 10     /* how much longer than it may work it may take, for a machine may be busy */
 };
@@ -45,7 +46,7 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
   dup2(fileno(said), STDOUT_FILENO);
   dup2(fileno(said), STDERR_FILENO);
-  for (int i = 0; i < CAUSED; i++) signal(caused[i].number, SIG_DFL);
+  foreach (c, caused) signal(c->number, SIG_DFL);
   alarm(PATIENCE * seconds);
   signal(SIGXFSZ, SIG_IGN);
 #ifdef __linux__
@@ -71,8 +72,8 @@ static void print_said(FILE *said) {
 static void describe(int status, bool done, double limit, char end[APART_TEXT]) {
   const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   const char *name = "a signal";
-  for (int i = 0; i < CAUSED; i++)
-    if (caused[i].number == by) name = caused[i].name;
+  foreach (c, caused)
+    if (c->number == by) name = c->name;
   *end = '\0';
   if (by == SIGXCPU || by == SIGALRM)
     snprintf(end, APART_TEXT, "it had not returned after %.3g s", limit);

@@ -71,8 +71,8 @@ static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
   char path[1100];
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    if (!text_beside_program(path, sizeof path, places[i]) || access(path, F_OK) != 0) continue;
+  foreach (place, places) {
+    if (!text_beside_program(path, sizeof path, *place) || access(path, F_OK) != 0) continue;
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (!library) error_set(error, "cannot load MPI: %s", dlerror());
     return library;

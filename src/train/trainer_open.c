@@ -197,16 +197,12 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
 
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
-  if (config->training.batch < ranks_count(config->ranks)) {
-    error_set(error, "--batch %d leaves some of %d ranks without a row: choose a larger one",
-              config->training.batch, ranks_count(config->ranks));
-    return NULL;
-  }
+  if (config->training.batch < ranks_count(config->ranks))
+    return error_null(error,
+                      "--batch %d leaves some of %d ranks without a row: choose a larger one",
+                      config->training.batch, ranks_count(config->ranks));
   Trainer *t = calloc(1, sizeof *t);
-  if (!t) {
-    error_set(error, "out of memory");
-    return NULL;
-  }
+  if (!t) return error_null(error, "out of memory");
   t->config = *config;
   t->judged_by = config->validation || config->hold_out > 0 ? JUDGED_BY_VALIDATION
                  : config->test                             ? JUDGED_BY_TEST
@@ -268,10 +264,7 @@ bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) 
 
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error) {
   Trainer *t = malloc(sizeof *t);
-  if (!t) {
-    error_set(error, "out of memory");
-    return NULL;
-  }
+  if (!t) return error_null(error, "out of memory");
   *t = *first;
   t->train = t->test = NULL;
   t->own.bits = NULL;
