@@ -59,10 +59,10 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   exercise_score(backend, a->seed, scores);
   const char *why_not = "`make exercise` does it";
   if (a->counters) why_not = exercise_counters(a->counters, scores);
-  *sum = exercise_print(stdout, backend, scores, why_not);
+  *sum = exercise_print(stdout, scores, why_not);
   for (int form = GRADE_GRADESCOPE; form <= GRADE_PLAIN; form++)
     if (a->grades[form] &&
-        !exercise_grade(a->grades[form], (ExerciseGrade)form, backend, a->seed, scores, error))
+        !exercise_grade(a->grades[form], (ExerciseGrade)form, a->seed, scores, error))
       return false;
   return true;
 }

@@ -109,19 +109,20 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
 /* What is handed out is right, and fast where a function has little to do: it earns nothing. */
 TEST(points_are_for_what_was_fused) {
   const ExerciseBackend gpu = {.on_gpu = true}, counted = {0};
-  ExerciseScore s = {.right = true, .call = {.launches = 3, .seconds = {1, 9, 2}}};
-  assert_true(exercise_points(&gpu, TASK_FORWARD, &s).all == 0);
+  ExerciseScore s = {TASK_FORWARD, &gpu, .right = true,
+                     .call = {.launches = 3, .seconds = {1, 9, 2}}};
+  assert_true(exercise_points(&s).all == 0);
   s.call.launches = 2;
-  assert_true(exercise_points(&gpu, TASK_FORWARD, &s).all == POINTS_RIGHT);
+  assert_true(exercise_points(&s).all == POINTS_RIGHT);
   s.call.launches = 1, s.fused = true;
-  assert_true(exercise_points(&gpu, TASK_FORWARD, &s).all ==
-              POINTS_RIGHT + POINTS_FUSED + POINTS_FAST);
+  assert_true(exercise_points(&s).all == POINTS_RIGHT + POINTS_FUSED + POINTS_FAST);
   s.call.seconds[0] = 4;
-  assert_true(exercise_points(&gpu, TASK_FORWARD, &s).fast == 0.5 * POINTS_FAST);
+  assert_true(exercise_points(&s).fast == 0.5 * POINTS_FAST);
   s.call.counts.sectors = 2 * 384000;
-  assert_true(exercise_points(&counted, TASK_SOFTMAX, &s).fast == 0.5 * POINTS_FAST);
+  s.task = TASK_SOFTMAX, s.backend = &counted;
+  assert_true(exercise_points(&s).fast == 0.5 * POINTS_FAST);
   s.right = false;
-  assert_true(exercise_points(&gpu, TASK_FORWARD, &s).all == 0);
+  assert_true(exercise_points(&s).all == 0);
 }
 
 /* Rows 2, in 3, out 5, by hand. */

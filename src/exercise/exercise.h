@@ -4,7 +4,6 @@
    worked out afterwards, elsewhere. */
 #pragma once
 
-#include <jansson.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -161,6 +160,8 @@ void apart_release(void *memory, size_t bytes);
 
 /* The findings about a function. */
 typedef struct {
+  ExerciseTask task;
+  const ExerciseBackend *backend;
   bool right, fused;
   bool follows_p;                 /* a wrong loss that is right for what the softmax left */
   char wrong[768];                /* why not right */
@@ -193,15 +194,18 @@ typedef struct {
 /* The shape that bytes and times are of. */
 ExerciseShape exercise_measured_shape(const ExerciseBackend *backend, ExerciseTask task);
 
-/* "1 forward", by task, in tables and for autograders. */
-extern const char *const exercise_names[TASKS];
-/* All that is known of a function, as an object: the row of a table, a part of a grade. */
-json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s);
 /* counters: what exercise_counters said, or why it was not asked. */
-ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
-                           const ExerciseScore scores[TASKS], const char *counters);
+ExerciseSum exercise_print(FILE *file, const ExerciseScore scores[TASKS], const char *counters);
+
+/* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
+   it is right, and earns nothing. */
+enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
+typedef struct {
+  double right, fused, fast, all;
+} ExercisePoints;
+ExercisePoints exercise_points(const ExerciseScore *score);
 
 typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
 /* Writes the points and why: as Gradescope's results.json, or as plain JSON. docs/teaching. */
-bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
-                    uint64_t seed, const ExerciseScore scores[TASKS], Error *error);
+bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
+                    const ExerciseScore scores[TASKS], Error *error);

@@ -8,7 +8,8 @@
 #include "base/sizes.h"
 #include "measure/table.h"
 
-const char *const exercise_names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
+/* By task, in tables and for autograders. */
+static const char *const names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
 
 enum { INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 
@@ -26,23 +27,25 @@ ExerciseShape exercise_measured_shape(const ExerciseBackend *backend, ExerciseTa
 
 /* A function's speed as a share of our fused version's, at most 1: by time on a GPU, by sectors and
    turns of the banks on the emulator. NAN: not known. */
-static double share_of(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
+static double share_of(const ExerciseScore *s) {
   /* Sectors and turns of the banks of docs/teaching/answers/exercise.cu, which a test counts. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 2987480};
   const ExerciseCall *call = &s->call;
-  return fmin(backend->on_gpu ? call->seconds[2] / call->seconds[0]
-                              : ours[task] / (double)(call->counts.sectors + call->counts.turns),
+  return fmin(s->backend->on_gpu
+                  ? call->seconds[2] / call->seconds[0]
+                  : ours[s->task] / (double)(call->counts.sectors + call->counts.turns),
               1);
 }
 
-json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const ExerciseScore *s) {
-  const ExerciseShape shape = exercise_measured_shape(backend, task);
+/* All that is known of a function, as an object: the row of a table, a part of a grade. */
+static json_t *line_of(const ExerciseScore *s) {
+  const ExerciseShape shape = exercise_measured_shape(s->backend, s->task);
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;
-  json_t *line = json_pack("{s:s, s:b, s:b, s:s, s:i, s:f, s:f}", "function", exercise_names[task],
+  json_t *line = json_pack("{s:s, s:b, s:b, s:s, s:i, s:f, s:f}", "function", names[s->task],
                            "right", s->right, "fused", s->fused, "wrong", s->wrong, "kernels",
-                           c->launches, "least_bytes", exercise_least_bytes(task, shape),
-                           "unfused_bytes", exercise_unfused_bytes(task, shape));
+                           c->launches, "least_bytes", exercise_least_bytes(s->task, shape),
+                           "unfused_bytes", exercise_unfused_bytes(s->task, shape));
   const struct {
     const char *key;
     double value;
@@ -59,7 +62,7 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
                  {"seconds", c->seconds[0]},
                  {"seconds_unfused", c->seconds[1]},
                  {"seconds_ours", c->seconds[2]},
-                 {"share_of_ours", s->right ? share_of(backend, task, s) : NAN}};
+                 {"share_of_ours", s->right ? share_of(s) : NAN}};
   foreach (row, numbers)
     json_object_set_new(line, row->key, isfinite(row->value) ? json_real(row->value) : json_null());
   return line;
@@ -67,7 +70,8 @@ json_t *exercise_line(const ExerciseBackend *backend, ExerciseTask task, const E
 
 enum { COUNTED = 1, TIMED = 2, COMPARED = 4 }; /* on the emulator; on a GPU; beside others there */
 
-static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScore scores[TASKS]) {
+static void print_table(FILE *file, const ExerciseScore scores[TASKS]) {
+  const ExerciseBackend *b = scores->backend;
   const bool compared = b->rival[0];
   const ShortText rival = text_format("%s ms", compared ? b->rival[0] : ""),
                   ours = text_format("%% of %s", compared ? b->rival[1] : "ours");
@@ -93,7 +97,7 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
   json_t *lines[TASKS];
   for (int task = 0; task < TASKS; task++) {
     const ExerciseScore *s = &scores[task];
-    lines[task] = exercise_line(b, (ExerciseTask)task, s);
+    lines[task] = line_of(s);
     json_object_set_new(lines[task], "result", json_string(s->right ? "right" : "wrong"));
     json_object_set_new(lines[task], "is_fused", json_string(s->fused ? "yes" : "no"));
   }
@@ -103,14 +107,14 @@ static void print_table(FILE *file, const ExerciseBackend *b, const ExerciseScor
   for (int task = 0; task < TASKS; task++) json_decref(lines[task]);
 }
 
-ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
-                           const ExerciseScore scores[TASKS], const char *counters) {
+ExerciseSum exercise_print(FILE *file, const ExerciseScore scores[TASKS], const char *counters) {
+  const ExerciseBackend *backend = scores->backend;
   ExerciseSum sum = {0, 0};
   const int *rows = backend->rows;
   fprintf(file,
           "%s; measured on %d rows, 784 to 300 in 1 and 4, %d rows of 1000 classes in 2 and 3\n\n",
           backend->device, rows[TASK_FORWARD], rows[TASK_LOSS]);
-  print_table(file, backend, scores);
+  print_table(file, scores);
   const char *before = "\n"; /* one blank line before all that is said in a line */
   for (int task = 0; task < TASKS; task++) {
     const ExerciseScore *s = &scores[task];
@@ -140,59 +144,47 @@ ExerciseSum exercise_print(FILE *file, const ExerciseBackend *backend,
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-/* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
-   it is right, and earns nothing. */
-enum {
-  POINTS_RIGHT = 10,
-  POINTS_FUSED = 10,
-  POINTS_FAST = 5,
-  POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST
-};
-typedef struct {
-  double right, fused, fast, all;
-} Points;
-
-static Points points_of(const ExerciseBackend *backend, ExerciseTask task,
-                        const ExerciseScore *score) {
+ExercisePoints exercise_points(const ExerciseScore *s) {
   static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
-  Points p = {0};
-  if (!score->right || score->call.launches >= handed_out[task]) return p;
-  const double share = share_of(backend, task, score);
+  ExercisePoints p = {0};
+  if (!s->right || s->call.launches >= handed_out[s->task]) return p;
+  const double share = share_of(s);
   p.right = POINTS_RIGHT;
-  if (score->fused) p.fused = POINTS_FUSED;
-  if (score->fused && isfinite(share)) p.fast = POINTS_FAST * share;
+  if (s->fused) p.fused = POINTS_FUSED;
+  if (s->fused && isfinite(share)) p.fast = POINTS_FAST * share;
   p.all = p.right + p.fused + p.fast;
   return p;
 }
+
+enum { POINTS_MOST = POINTS_RIGHT + POINTS_FUSED + POINTS_FAST };
 
 static double rounded(double points) {
   return round(points * 100) / 100;
 }
 
 /* A function, for Gradescope. */
-static json_t *test_of(ExerciseTask task, const ExerciseScore *s, Points p) {
+static json_t *test_of(const ExerciseScore *s, ExercisePoints p) {
   const ShortText text =
       !s->right ? text_format("wrong: %s", s->wrong)
       : p.right == 0
           ? text_format("right, and as it is handed out: 0 points")
           : text_format("right: %g of %d; fused: %g of %d; fast: %g of %d", p.right, POINTS_RIGHT,
                         p.fused, POINTS_FUSED, rounded(p.fast), POINTS_FAST);
-  return json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", exercise_names[task], "score",
-                   rounded(p.all), "max_score", POINTS_MOST, "status",
-                   s->right && s->fused ? "passed" : "failed", "output", text.text);
+  return json_pack("{s:s, s:f, s:i, s:s, s:s}", "name", names[s->task], "score", rounded(p.all),
+                   "max_score", POINTS_MOST, "status", s->right && s->fused ? "passed" : "failed",
+                   "output", text.text);
 }
 
 /* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
-bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend *backend,
-                    uint64_t seed, const ExerciseScore scores[TASKS], Error *error) {
+bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
+                    const ExerciseScore scores[TASKS], Error *error) {
+  const char *device = scores->backend->device;
   const bool is_plain = form == GRADE_PLAIN;
   json_t *list = json_array();
   double points = 0;
-  for (int t = 0; t < TASKS; t++) {
-    const ExerciseTask task = (ExerciseTask)t;
-    const Points p = points_of(backend, task, &scores[task]);
-    json_t *one =
-        is_plain ? exercise_line(backend, task, &scores[task]) : test_of(task, &scores[task], p);
+  for (const ExerciseScore *s = scores; s < scores + TASKS; s++) {
+    const ExercisePoints p = exercise_points(s);
+    json_t *one = is_plain ? line_of(s) : test_of(s, p);
     if (is_plain)
       json_object_set_new(one, "points",
                           json_pack("{s:f, s:f, s:f, s:f}", "right", p.right, "fused", p.fused,
@@ -201,9 +193,9 @@ bool exercise_grade(const char *path, ExerciseGrade form, const ExerciseBackend 
     points += rounded(p.all);
   }
   /* JSON's integers end at 2^53. */
-  const ShortText text = text_format("%s%s%llu", is_plain ? "" : backend->device,
+  const ShortText text = text_format("%s%s%llu", is_plain ? "" : device,
                                      is_plain ? "" : ", --seed ", (unsigned long long)seed);
-  json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", backend->device, "seed",
+  json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", device, "seed",
                                      text.text, "points", rounded(points), "max_points",
                                      TASKS * POINTS_MOST, "functions", list)
                          : json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(points), "output",

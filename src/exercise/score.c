@@ -64,7 +64,7 @@ static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64
     p.problems[i] = problem_of(backend, task, seed, i);
     if (p.calls) p.calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
   }
-  *score = (ExerciseScore){.dram_bytes = NAN, .cache_bytes = NAN};
+  *score = (ExerciseScore){task, backend, .dram_bytes = NAN, .cache_bytes = NAN};
   if (p.calls && apart_run(call_all, &p, backend->limit, end, &error))
     judge_all(&p, end, score);
   else
