@@ -139,11 +139,6 @@ static void print_row(FILE *file, const OptionRow *row) {
   text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 
-/* Prints a field and a tab. */
-static void print_field(FILE *file, const char *text) {
-  fprintf(file, "%s\t", text ? text : "");
-}
-
 /* Prints the program and its version; the lines above the options; those below them; then a line
    for each option. A form feed on a line of its own ends the first two texts, tabs end fields. */
 static void print_table(FILE *file, const OptionTable *table) {
@@ -151,16 +146,13 @@ static void print_table(FILE *file, const OptionTable *table) {
           table->notes);
   foreach_row (row, table) {
     const char letter[] = {row->letter, '\0'};
-    print_field(file, row->group);
-    print_field(file, row->name);
-    print_field(file, letter);
-    print_field(file, row->argument);
-    fprintf(file, "%d\t", row->initial != NULL);
-    print_field(file, row->initial);
-    fprintf(file, "%.10g\t%.10g\t%s\t%d\t", row->low, row->high, option_choices(row, " ").text,
-            row->file);
-    print_field(file, row->endings);
-    fprintf(file, "%s\n", row->help);
+    const char *group = row->group ? row->group : "",
+               *argument = row->argument ? row->argument : "",
+               *initial = row->initial ? row->initial : "",
+               *endings = row->endings ? row->endings : "";
+    fprintf(file, "%s\t%s\t%s\t%s\t%d\t%s\t%.10g\t%.10g\t%s\t%d\t%s\t%s\n", group, row->name,
+            letter, argument, row->initial != NULL, initial, row->low, row->high,
+            option_choices(row, " ").text, row->file, endings, row->help);
   }
 }
 
