@@ -93,20 +93,14 @@ bool file_target_find(FileTarget *target, const char *path) {
 }
 
 bool file_target_may_write(const FileTarget *target) {
-  switch (target->kind) {
-  case TARGET_NEW:
-    return true;
-  case TARGET_FOLDER:
-    errno = EISDIR;
-    return false;
-  case TARGET_STREAM: {
+  if (target->kind == TARGET_STREAM) {
     const int flags = fcntl(target->stream, F_GETFL);
     errno = EBADF;
     return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
   }
-  default:
-    return faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS) == 0;
-  }
+  errno = EISDIR;
+  return target->kind == TARGET_NEW || (target->kind != TARGET_FOLDER &&
+                                        faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS) == 0);
 }
 
 FILE *file_target_open_in_place(const FileTarget *target) {

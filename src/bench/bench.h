@@ -7,9 +7,6 @@
 
 /* ---- reports (report.c) ---------------------------------------------------------------- */
 
-/* Functions of src/bench/cuda. A program that was built without CUDA lacks them: NULL. */
-#define BENCH_CUDA __attribute__((weak))
-
 /* Adds the lines of a file, which must be mlp-bench's, scripts/compare_peers.py's or
    scripts/scaling.sh's. */
 bool bench_read(Record *record, const char *path, Error *error);
@@ -97,9 +94,10 @@ typedef struct {
   int batches[BENCH_BATCHES], batch_count;
 } BenchPlan;
 
-/* Measures all that mlp-bench does and adds its lines. cuda/levels.c */
-bool bench_measure(Record *record, const BenchPlan *plan, const char *command,
-                   Error *error) BENCH_CUDA;
+/* Measures all that mlp-bench does and adds its lines. NULL: the program was built without CUDA.
+   cuda/levels.c */
+__attribute__((weak)) bool bench_measure(Record *record, const BenchPlan *plan, const char *command,
+                                         Error *error);
 
 /* A whole run of the trainer in a process of its own, from a process that has not touched the GPU
    yet, as --fusion auto, batch 64. cuda/run.c */
