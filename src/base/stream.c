@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/sizes.h"
 
 bool stream_wait(int file, short event, const atomic_bool *abandoned) {
   struct pollfd wait = {.fd = file, .events = event};
@@ -40,10 +41,9 @@ static ssize_t read_some(void *cookie, char *bytes, size_t size) {
 static ssize_t write_all(void *cookie, const char *bytes, size_t size) {
   size_t written = 0;
   while (written < size) {
-    const size_t left = size - written;
     if (!stream_wait(descriptor_of(cookie), POLLOUT, NULL)) return 0;
     const ssize_t count =
-        write(descriptor_of(cookie), bytes + written, left < PIPE_BUF ? left : PIPE_BUF);
+        write(descriptor_of(cookie), bytes + written, min_size(size - written, PIPE_BUF));
     if (count >= 0)
       written += (size_t)count;
     else if (errno != EAGAIN && errno != EINTR)

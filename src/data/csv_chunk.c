@@ -179,7 +179,7 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   }
   enum { SHOWN = 24 };
   char shown[SHOWN + 1];
-  const size_t count = length < SHOWN ? length : SHOWN;
+  const size_t count = min_size(length, SHOWN);
   memcpy(shown, text, count);
   shown[count] = '\0';
   for (size_t i = 0; i < count; i++)

@@ -157,10 +157,8 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
    twice and half of it once more; blocks of a JPEG reach over the edge; a PNG's parts are joined in
    an array that grows by doubling. */
 static size_t memory_for(const Grey *grey, int length) {
-  const size_t memory = LEAST_MEMORY +
-                        24 * ((size_t)grey->width + 64) * ((size_t)grey->height + 64) +
-                        2 * (size_t)length;
-  return memory < IMAGE_MAX_MEMORY ? memory : IMAGE_MAX_MEMORY;
+  const size_t pixels = ((size_t)grey->width + 64) * ((size_t)grey->height + 64);
+  return min_size(LEAST_MEMORY + 24 * pixels + 2 * (size_t)length, IMAGE_MAX_MEMORY);
 }
 
 /* ---- formats that are not read ------------------------------------------------------------- */
@@ -316,9 +314,9 @@ static int upright(int orientation, int x, int y, int width, int height) {
 
 /* Shrinks what was decoded, at least to one level, and turns it. False: no memory. */
 static bool settle(const Grey *grey, int orientation, Image *image) {
-  const int longer = grey->width > grey->height ? grey->width : grey->height;
-  const int shorter = grey->width + grey->height - longer, wanted = (longer - 1) / IMAGE_MOST + 1;
-  const int shrunk = wanted < shorter ? wanted : shorter;
+  const int longer = max_int(grey->width, grey->height),
+            shorter = min_int(grey->width, grey->height);
+  const int shrunk = min_int((longer - 1) / IMAGE_MOST + 1, shorter);
   const int width = grey->width / shrunk, height = grey->height / shrunk;
   const bool across = orientation >= 5;
   *image = (Image){.width = across ? height : width,

@@ -163,10 +163,10 @@ bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Erro
   if (!set->bits)
     return error_set(error, "no memory for the numbers of %" PRIu64 " rows", epoch->rows);
   for (uint64_t first = 0; first < epoch->rows; first += epoch->window) {
-    const uint64_t left = epoch->rows - first, rows = left < epoch->window ? left : epoch->window;
+    const uint64_t rows = min_size(epoch->rows - first, epoch->window);
     const uint64_t key = random_order_key(epoch->order_key, first / epoch->window);
     for (uint64_t step = 0; step < rows; step += epoch->batch) {
-      const uint64_t of_step = rows - step < epoch->batch ? rows - step : epoch->batch;
+      const uint64_t of_step = min_size(rows - step, epoch->batch);
       const uint64_t end = step + part_start(of_step, part + 1, parts);
       for (uint64_t p = step + part_start(of_step, part, parts); p < end; p++)
         row_set_add(set, first + random_permute((uint32_t)p, (uint32_t)rows, key));
@@ -197,10 +197,8 @@ static bool feed(Epoch *e, bool judges, LoaderUse *use, Error *error) {
   /* In file order only augmentation makes a difference between one window and many. */
   const uint64_t most =
       t->joined && !augment_any(t->config.training.augment) ? *rows : t->staging_rows;
-  for (uint64_t row = 0; use && t->resident && row < *rows; row += most) {
-    const uint64_t left = *rows - row;
-    if (!use(e, row, left < most ? left : most, error)) return cut_short(e);
-  }
+  for (uint64_t row = 0; use && t->resident && row < *rows; row += most)
+    if (!use(e, row, min_size(*rows - row, most), error)) return cut_short(e);
   if (t->resident && *rows > 0) return true;
   if (!*reader && !judges && !choose_rows(e, error)) return false;
   if (!*reader) *reader = open_again(t, judges, error);

@@ -62,7 +62,7 @@ bool bench_fill(Engine *engine, const BenchRows *rows, Error *error) {
   const uint64_t all = engine->config.dataset_rows, most = engine->config.staging_rows;
   int index = 0;
   for (uint64_t first = 0; first < all; first += most, index = 1 - index) {
-    const uint64_t count = all - first < most ? all - first : most;
+    const uint64_t count = min_size(all - first, most);
     StagingBuffer to;
     if (!engine->call->staging(engine, index, &to, error)) return false;
     for (uint64_t r = 0; r < count; r++) place_row(rows, first + r, to, r);
