@@ -273,10 +273,9 @@ static void say(const Sweep *s, Report *report) {
     for (int i = 0; i < s->count; i++)
       text_append(values, sizeof values, " --%s %s", s->searched[i].row->name, t->value[i].text);
     if (n == 0) strcpy(best, values);
-    if (t->accuracy < 0)
-      report_result(report, "%5d  diverged  %6d %s", n + 1, t->epochs, values);
-    else
-      report_result(report, "%5d  %7.2f%%  %6d %s", n + 1, 100 * t->accuracy, t->epochs, values);
+    const ShortText accuracy =
+        text_format(t->accuracy < 0 ? "diverged" : "%7.2f%%", 100 * t->accuracy);
+    report_result(report, "%5d  %s  %6d %s", n + 1, accuracy.text, t->epochs, values);
   }
   for (int i = 0; i < s->count; i++) {
     const OptionRow *row = s->searched[i].row;

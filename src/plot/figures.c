@@ -290,15 +290,13 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
                            .near = TOP + side,
                            .far = TOP + side,
                            .low = low,
-                           .high = high},
-             truth = {.label = "truth",
-                      .upright = true,
-                      .from = TOP,
-                      .to = TOP + side,
-                      .near = LEFT,
-                      .far = LEFT,
-                      .low = low,
-                      .high = high};
+                           .high = high};
+  Axis truth = prediction;
+  truth.label = "truth";
+  truth.upright = true;
+  truth.from = TOP;
+  truth.to = TOP + side;
+  truth.near = truth.far = LEFT;
   const Key keys[] = {{shade(true, 1), "right"},
                       {shade(false, 1), "wrong: all"},
                       {shade(false, 0.1), "10%"},
