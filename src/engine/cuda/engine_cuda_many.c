@@ -17,12 +17,12 @@
 
 _Static_assert((int)MANY_MOST <= (int)RENDEZVOUS_MOST, "all members of a launch can meet");
 
-/* Parameters times rows of a step from which on a network fills a GPU alone. */
+/* Parameters times rows of a step from which on a network fills a GPU alone. On an H100, ms per
+   network and epoch, 16 at once instead of one: 17.6 instead of 29.0 at 8.5e7, that is
+   784-1000-500-10 at 64 rows. */
 static const double FILLS_FROM = 1e8;
 
-/* Returns true if members have a cluster each: they take what level epoch takes, but for some
- * sizes.
- */
+/* Returns true if members have a cluster each, as most networks of level epoch may. */
 static bool by_clusters(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->may_join &&
          many_takes(e->plan.shape) && e->engine.config.dataset_rows < 1 << 28 &&
