@@ -5,8 +5,9 @@
    There are two ways. On Hopper a network of level epoch has a cluster of blocks (kernels/many/).
    Elsewhere, and where level epoch does not take the network, the members share the launches of
    level step: their arrays lie in one block of memory, all in the same places, so that a kernel
-   finds those of its network by blockIdx.z (Networks in kernels.h). Each has the bits of level
-   step. */
+   finds those of its network by blockIdx.z (Networks in kernels.h).
+
+   A network's bits are the same whoever trains beside it, but not those of its level alone. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
