@@ -371,7 +371,7 @@ static inline Batch short_batch(Shape s, uint64_t seed) {
 static inline double *batch_input(const Batch *b, int in) {
   double *x = host_doubles(area(b->view.rows, in));
   for (int r = 0; r < b->view.rows; r++)
-    reference_scale(b->pixels + batch_row(b, r) * b->view.stride, b->view.stride, 1, in,
+    reference_scale((PixelScale){0}, b->pixels + batch_row(b, r) * b->view.stride, in,
                     x + area(r, in));
   return x;
 }

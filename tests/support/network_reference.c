@@ -9,9 +9,9 @@
 
 /* ---- one layer ------------------------------------------------------------------------- */
 
-void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x) {
-  for (int r = 0; r < rows; r++)
-    for (int i = 0; i < in; i++) x[cell(r, in, i)] = pixels[(size_t)r * stride + (size_t)i] / 255.0;
+void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x) {
+  const double max = scale.max > 0 ? scale.max : 255, std = scale.std > 0 ? scale.std : 1;
+  for (int i = 0; i < in; i++) x[i] = (pixels[i] / max - scale.mean) / std;
 }
 
 void reference_relu(double *y, size_t count) {
@@ -151,13 +151,6 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* x (in) = the pixels of a row, as config scales them. */
-static void scale_row(const EngineConfig *config, const uint8_t *pixels, double *x) {
-  const PixelScale *p = &config->training.pixels;
-  const double max = p->max > 0 ? p->max : 255, std = p->std > 0 ? p->std : 1;
-  for (int i = 0; i < config->network.size[0]; i++) x[i] = (pixels[i] / max - p->mean) / std;
-}
-
 /* One step on the rows at positions [first, first + rows) of the range's window, and the `update`th
    of the run. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
@@ -177,7 +170,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
     const uint64_t row =
         range->first_row +
         (range->shuffled ? random_permute(position, (uint32_t)range->rows, range->key) : position);
-    scale_row(config, pixels + row * stride, x + (size_t)r * in);
+    reference_scale(config->training.pixels, pixels + row * stride, (int)in, x + (size_t)r * in);
     label[r] = labels[row];
   }
   const Step step = {config->training, range->dropout_key, (uint32_t)first};
@@ -218,7 +211,7 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
   const Network *network = &config->network;
   double *x = reference_zeros((size_t)network->size[0], sizeof(double));
   for (uint64_t r = first_row; r < first_row + rows; r++) {
-    scale_row(config, pixels + r * stride, x);
+    reference_scale(config->training.pixels, pixels + r * stride, network->size[0], x);
     reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
   }
   free(x);

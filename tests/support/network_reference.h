@@ -7,8 +7,8 @@
 
 /* ---- one layer ------------------------------------------------------------------------- */
 
-/* x (rows, in) = pixel / 255. */
-void reference_scale(const uint8_t *pixels, size_t stride, int rows, int in, double *x);
+/* x (in) = the pixels of a row, scaled; of a scale of zeros, pixel / 255. */
+void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
 /* y = max(y, 0), in place. */
 void reference_relu(double *y, size_t count);
