@@ -111,7 +111,6 @@ static bool has_default(const OptionRow *row) {
 }
 
 TEST(help_has_every_option) {
-  assert_in_range(process_longest_line(help), 60, 80);
   replace(help, "\n                          ", " "); /* where a line is broken */
   foreach_row (row, &options_table) {
     const char *shown = has_default(row) ? text_printf(" [%s]", row->initial) : "";

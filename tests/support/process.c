@@ -42,13 +42,3 @@ Ended process_do(int (*work)(void *context, Error *why), void *context) {
   ended.kilobytes = usage.ru_maxrss;
   return ended;
 }
-
-size_t process_longest_line(const char *text) {
-  size_t longest = 0;
-  while (*text) {
-    const size_t length = strcspn(text, "\n");
-    if (length > longest) longest = length;
-    text += length + (text[length] == '\n');
-  }
-  return longest;
-}

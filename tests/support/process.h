@@ -21,6 +21,3 @@ typedef struct {
 } Ended;
 
 Ended process_do(int (*work)(void *context, Error *why), void *context);
-
-/* Characters of the longest line of a text. */
-size_t process_longest_line(const char *text);
