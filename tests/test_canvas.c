@@ -201,7 +201,7 @@ static void assert_saved(const char *path) {
 }
 
 /* Also pixels that compress badly. tests/scenarios/run_files.sh has a disk that is full. */
-TEST_WITH(saving, folder_enter, folder_close) {
+IN_FOLDER(saving) {
   static const int sides[][2] = {{1, 1}, {1, 900}, {900, 1}, {61, 17}, {400, 300}};
   foreach (side, sides) {
     open_canvas((*side)[0], (*side)[1]);

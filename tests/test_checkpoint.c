@@ -87,14 +87,15 @@ static int checkpoint_files_close(void **state) {
   return folder_close(state);
 }
 
-#define IN_FOLDER(name) TEST_WITH(name, checkpoint_files_open, checkpoint_files_close)
+#define SAVING(name) TEST_WITH(name, checkpoint_files_open, checkpoint_files_close)
 
 static void save_sample(void) {
   must_save(&sample);
   saved = read_content(model);
 }
 
-/* Saving the sample fails: the sentence is "cannot", that verb (save or write), the path and `message`. */
+/* Saving the sample fails: the sentence is "cannot", that verb (save or write), the path and
+ * `message`. */
 static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   error.text[0] = '\0';
   assert_false(checkpoint_save(&sample, path, &error));
@@ -133,7 +134,7 @@ static void round_trip(const Checkpoint *checkpoint) {
   checkpoint_free(&loaded);
 }
 
-IN_FOLDER(every_field_comes_back) {
+SAVING(every_field_comes_back) {
   round_trip(&sample);
   sample.parameters[0] = -0.0f;
   sample.parameters[1] = FLT_TRUE_MIN;
@@ -155,7 +156,7 @@ IN_FOLDER(every_field_comes_back) {
   assert_files(1);
 }
 
-IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
+SAVING(networks_of_one_and_of_many_layers_come_back) {
   const int hidden[] = {33, 1, 300, 64, 2, 31, 65};
   for (int count = 0; count <= 7; count += 7) {
     Checkpoint checkpoint = {.options = strdup("")};
@@ -167,7 +168,7 @@ IN_FOLDER(networks_of_one_and_of_many_layers_come_back) {
   }
 }
 
-IN_FOLDER(file_is_as_the_format_says) {
+SAVING(file_is_as_the_format_says) {
   const Network *n = &sample.network;
   uint8_t data[4 * 148]; /* the lowest byte first, as here */
   size_t at = 0;
@@ -201,7 +202,7 @@ IN_FOLDER(file_is_as_the_format_says) {
 }
 
 /* A file of another program knows nothing of its training. */
-IN_FOLDER(others_have_no_past) {
+SAVING(others_have_no_past) {
   enum { HEADER = 122 };
   static const char bytes[8 + HEADER + 16] =
       "\172\0\0\0\0\0\0\0"
@@ -220,7 +221,7 @@ IN_FOLDER(others_have_no_past) {
 /* ---- saving in the file system ------------------------------------------------------------- */
 
 /* The file is on the disk before it takes its place, and then the folder is. */
-IN_FOLDER(save_reaches_the_disk) {
+SAVING(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
   disk.path = model;
   disk.interrupts = 3;
@@ -243,7 +244,7 @@ IN_FOLDER(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
 }
 
-IN_FOLDER(what_cannot_be_saved_is_said) {
+SAVING(what_cannot_be_saved_is_said) {
   float *value = checkpoint_array(&sample, CHECKPOINT_MOMENTUM) + sample.network.bias[1] + 2;
   *value = NAN;
   assert_refuses_to_save("save", model,
@@ -259,7 +260,7 @@ IN_FOLDER(what_cannot_be_saved_is_said) {
 }
 
 /* However much of a file is missing, what is left is refused, and nothing is allocated. */
-IN_FOLDER(truncated_files_are_refused) {
+SAVING(truncated_files_are_refused) {
   save_sample();
   for (size_t size = saved.size; size-- > 0;) {
     Checkpoint checkpoint;
@@ -273,7 +274,7 @@ IN_FOLDER(truncated_files_are_refused) {
 }
 
 /* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
-IN_FOLDER(damaged_headers_do_no_harm) {
+SAVING(damaged_headers_do_no_harm) {
   save_sample();
   const size_t data = 4 * 148;
   int refused = 0, count = 0;

@@ -9,8 +9,6 @@
 #define STRAY_QUOTE "a stray quote"
 #define OPEN_QUOTE "a quoted field that does not end on its line"
 
-TESTS_WITH(folder_enter, folder_close);
-
 /* Texts, and the rows that each of them gives. */
 TEST(test_accepted) {
   static const struct {

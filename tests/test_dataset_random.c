@@ -154,8 +154,6 @@ static void compare_with_reference(const char *text, size_t length, int threads)
   if (got.rows > 0) assert_read_rows(&expected);
 }
 
-TESTS_WITH(folder_enter, folder_close);
-
 TEST(test_random_characters) {
   static const char alphabet[] = "0123456789123,,,,,,,,,,\"\"\n\n\n\n\r \tax-.\0";
   random_state = 8;

@@ -76,8 +76,6 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-TESTS_WITH(folder_enter, folder_close);
-
 enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
 
 static int wait_for_rows(void *unused, Error *why) {
@@ -246,20 +244,6 @@ TEST(test_progress_and_bound) {
   assert_true(last == 1);
   assert_in_range(steps, 4, 100);
   dataset_close(reader);
-}
-
-TEST(test_close_early) {
-  draw_csv(4, 20000, 60);
-  foreach (each, thread_counts) {
-    for (size_t rows = 0; rows <= 10000; rows += 5000) {
-      DatasetReader *reader = open_reader(*each, rows / 2);
-      wanted.rows = 0;
-      assert_true(read_on(reader, &wanted, rows));
-      assert_int_equal(wanted.rows, rows);
-      dataset_close(reader);
-    }
-  }
-  dataset_close(NULL);
 }
 
 /* Rows of unknown number are counted: all of them, or until there are too many, or as far as

@@ -143,7 +143,7 @@ TEST(bytes_are_counted_by_operand) {
 }
 
 /* Nsight Compute's output has commas in the names of kernels and in thousands. */
-TEST_WITH(counters_are_joined, folder_enter, folder_close) {
+IN_FOLDER(counters_are_joined) {
 #define HEAD                                                                                       \
   "==PROF== Connected\n\"ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\","   \
   "\"Metric Value\"\n"

@@ -145,8 +145,6 @@ static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
   dataset_close(reader);
 }
 
-TESTS_WITH(folder_enter, folder_close);
-
 /* Up to, just and beyond one buffer of 8 and two, and many; also if the device does not copy a
    buffer before the next one is uploaded: one is filled while the other is copied. In a ring two
    buffers take turns. */

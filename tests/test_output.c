@@ -13,9 +13,6 @@
 
 enum { NOBODY = 65534 };
 
-/* Each test has the working folder for itself. */
-#define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
-
 static void assert_has(const char *path, const char *text) {
   assert_string_equal(folder_read(path), text);
 }

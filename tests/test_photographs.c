@@ -491,25 +491,6 @@ TEST(pages_of_every_ground) {
   }
 }
 
-/* Boxes hold the ink of the plain picture and little else. */
-TEST(boxes_are_around_the_ink) {
-  if (rows) skip();
-  for (uint64_t number = 0; number < 4; number++) {
-    const Image image = {WIDTH, HEIGHT, drawn.level, 1, WIDTH, HEIGHT};
-    Photograph found;
-    draw(DIGITS, GROUND_PLAIN, number, 1, 0);
-    OK(photograph_find(&image, "it", SIDE, &found, &error));
-    assert_int_equal(found.count, 1);
-    const PhotographBox box = found.box[0];
-    const Extent ink = extent_of(&(Grey){WIDTH, HEIGHT, drawn.level}, 0, 120);
-    assert_in_range(ink.left - box.left, 0, 20);
-    assert_in_range(ink.top - box.top, 0, 20);
-    assert_in_range(box.left + box.width - ink.right, 0, 20);
-    assert_in_range(box.top + box.height - ink.bottom, 0, 20);
-    photograph_free(&found);
-  }
-}
-
 /* ---- parts and neighbours ----------------------------------------------------------------- */
 
 typedef struct {

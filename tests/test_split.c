@@ -71,7 +71,7 @@ TEST(a_seed_is_a_choice) {
 }
 
 /* The reader delivers both parts of the file, whatever the threads and the blocks. */
-TEST_WITH(the_reader_delivers_both_parts, folder_enter, folder_close) {
+TEST(the_reader_delivers_both_parts) {
   enum { FILE_ROWS = 3000, INPUTS = 30 };
   draw_csv(3, FILE_ROWS, INPUTS);
   reading = (DatasetConfig){.classes = 256, .hold_out = 0.3, .seed = 5};
@@ -122,7 +122,7 @@ TEST(ranks_have_rows_of_their_own) {
 }
 
 /* Row r is "r % 10, r % 251". */
-TEST_WITH(rows_of_others_are_not_parsed, folder_enter, folder_close) {
+TEST(rows_of_others_are_not_parsed) {
   enum { MANY = 200000, WRONG = 150001 }; /* some chunks of text */
   RowSet set = {MANY, calloc(MANY / 8 + 1, 1)};
   FILE *file = folder_create(path);

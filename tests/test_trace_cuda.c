@@ -133,7 +133,7 @@ static void stamp(void) {
   }
 }
 
-TEST_WITH(stamps_become_stages, folder_enter, folder_close) {
+IN_FOLDER(stamps_become_stages) {
   const char *path = "stages.json";
   forget();
   trace_add_level(&trace, "epoch", STEPS, 3, 3);
@@ -191,7 +191,7 @@ TEST(arrows_come_from_the_last_sender) {
 
 /* Launches and kernels of each level, and stages that take as long as the kernel. Other programs
    may slow down one of the two runs that are compared, so there are three tries. */
-TEST_WITH(a_gpu_is_recorded, folder_enter, folder_close) {
+IN_FOLDER(a_gpu_is_recorded) {
   enum { TRIES = 3 };
   char *output, *path = "trace.json";
   int arrows;

@@ -99,8 +99,6 @@ static int write_log(const char *name) {
   return read_lines();
 }
 
-#define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
-
 /* The values of a line of JSON are those of a line of CSV. */
 static void assert_json(const char *line, const char *values) {
   char expected[1024] = "{\"kind\": \"epoch\"";
@@ -160,23 +158,6 @@ IN_FOLDER(test_replaces) {
   assert_int_equal(read_lines(), 4);
   end(log);
   assert_true(train_log_close(NULL, &error));
-}
-
-/* A header is held whole, whatever is in it. */
-IN_FOLDER(test_long_header) {
-  enum { LENGTH = 600 };
-  static char text[LENGTH + 1];
-  memset(text, '\1', LENGTH);
-  const TrainLogField long_fields[] = {{"a", text, false}, {"b", text, false}};
-  folder_write("long.jsonl", "old\n");
-  TrainLog *log = open_log("long.jsonl", false);
-  header(log, long_fields, 2);
-  header(log, long_fields, 2);
-  epoch(log, &first);
-  end(log);
-  assert_int_equal(read_lines(), 3);
-  assert_true(strlen(lines[0]) > 2 * 6 * LENGTH);
-  assert_string_equal(lines[1], lines[0]);
 }
 
 IN_FOLDER(test_refused) {

@@ -9,6 +9,8 @@
 
 static const char path[] = "x.csv";
 
+TESTS_WITH(folder_enter, folder_close);
+
 static inline void write_file(const char *text, size_t length) {
   remove(path); /* a new file is never waited for; a truncated one may be written back first */
   folder_write_bytes(path, text, length);

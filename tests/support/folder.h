@@ -24,6 +24,9 @@ static inline FIXTURE(folder_close) {
   return system(text_printf("rm -rf '%s'", folder));
 }
 
+/* A test that has a folder for itself. */
+#define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
+
 /* The path of a file in the folder before, which is the checkout's. */
 static inline char *folder_before(const char *name) {
   return text_printf("%s/%s", folder_was, name);
