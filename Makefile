@@ -393,7 +393,7 @@ $(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in src/cli/manual.awk
 
 # cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
 # compiled in half of the time.
-TEST_FLAGS = $(CFLAGS:-O3=-O1) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
+TEST_FLAGS = $(CFLAGS:-O3=-O1) -DSANITIZED=$(if $(filter 0,$(SANITIZE)),0,1) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) \
 	  -c $(if $(filter $<,$(CUDA_ALONE)),tests/support/without_cuda.c,$<) -o $@

@@ -1,26 +1,16 @@
 /* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
 #include "support/pictures.h"
 
-typedef struct {
-  int label;
-  uint8_t pixels[PIXELS];
-} Digit;
-
-static Digit draw(uint64_t seed, DigitsSeries series, uint64_t row) {
-  Digit digit;
-  digit.label = digits_draw(seed, series, row, digit.pixels);
-  return digit;
-}
-
 /* Labels are equally likely. Ink lies within 20 x 20 pixels and its centre of mass in pixel 14, as
    in MNIST. */
 TEST(test_labels_size_and_place) {
   int count[10] = {0};
   for (uint64_t row = 0; row < 10000; row++) {
-    Digit digit = draw(4, DIGITS_TRAIN, row);
-    assert_in_range(digit.label, 0, 9);
-    count[digit.label]++;
-    const Grey picture_of = {SIDE, SIDE, digit.pixels};
+    uint8_t pixels[PIXELS];
+    const int label = digits_draw(4, DIGITS_TRAIN, row, pixels);
+    assert_in_range(label, 0, 9);
+    count[label]++;
+    const Grey picture_of = {SIDE, SIDE, pixels};
     const Extent ink = extent_of(&picture_of, 1, 255), dark = extent_of(&picture_of, 200, 255);
     const int width = ink.right - ink.left, height = ink.bottom - ink.top;
     assert_in_range(width > height ? width : height, DIGITS_BOX - 3, DIGITS_BOX);
@@ -38,22 +28,23 @@ TEST(test_labels_size_and_place) {
 TEST(test_task_is_honest) {
   enum { TRAIN = 4000, TEST = 1000 };
   static double mean[10][PIXELS];
+  uint8_t pixels[PIXELS];
   int count[10] = {0}, right = 0;
   for (uint64_t row = 0; row < TRAIN; row++) {
-    const Digit digit = draw(5, DIGITS_TRAIN, row);
-    count[digit.label]++;
-    for (int i = 0; i < PIXELS; i++) mean[digit.label][i] += digit.pixels[i];
+    const int label = digits_draw(5, DIGITS_TRAIN, row, pixels);
+    count[label]++;
+    for (int i = 0; i < PIXELS; i++) mean[label][i] += pixels[i];
   }
   for (int label = 0; label < 10; label++)
     for (int i = 0; i < PIXELS; i++) mean[label][i] /= count[label];
   for (uint64_t row = 0; row < TEST; row++) {
-    const Digit digit = draw(5, DIGITS_TEST, row);
+    const int truth = digits_draw(5, DIGITS_TEST, row, pixels);
     double distance[10] = {0}, least = 1e300;
     for (int label = 0; label < 10; label++) {
-      for (int i = 0; i < PIXELS; i++) distance[label] += pow(digit.pixels[i] - mean[label][i], 2);
+      for (int i = 0; i < PIXELS; i++) distance[label] += pow(pixels[i] - mean[label][i], 2);
       least = fmin(least, distance[label]);
     }
-    right += distance[digit.label] == least;
+    right += distance[truth] == least;
   }
   assert_in_range(right, TEST * 70 / 100, TEST * 92 / 100);
 }

@@ -189,20 +189,12 @@ TEST(test_every_rung) {
     for (int p = 0; p < rest.problem_count; p++)
       for (int i = 0; i < SIZES; i += quick() ? SIZES / 5 : 1) /* quick: from all over */
         check_size(&rest, p, size_to_test(*t, i), (uint64_t)i + 1, right);
+    /* Blocks that stay for more than one tile: more tiles than any GPU has multiprocessors. */
+    for (int p = 0; p < rest.problem_count && *t == &lab_matmul && !quick(); p++)
+      check_size(&rest, p, (LabSize){{2049, 4361, 72}}, 1, right);
     for (int i = 0; i < rest.rung_count; i++)
       if (right[i] == 0) check_refused(*t, &rungs[i]);
   }
-}
-
-/* Kernels whose blocks stay for more than one tile: more tiles than any GPU has multiprocessors, at
-   the edges of C tiles that hang over. */
-TEST(test_matmul_of_many_tiles) {
-  LabRung rungs[64];
-  int right[64] = {0};
-  needs_gpu();
-  const LabTopic rest = without_mistakes(&lab_matmul, rungs);
-  for (int p = 0; p < lab_matmul.problem_count && !quick(); p++)
-    check_size(&rest, p, (LabSize){{2049, 4361, 72}}, 1, right);
 }
 
 /* The largest error of a rung of matmul at one size, in units in the last place; -1 where the GPU

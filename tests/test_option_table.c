@@ -60,35 +60,21 @@ TEST(configs_explain_each_key) {
 
 static char *help, *page, *completion;
 
-static char *made(const char *from) {
+static char *made(const char *command) {
   char *text;
-  const char *filled = from ? text_printf("| awk -f src/cli/manual.awk - %s", from) : "";
-  const char *table = from ? "MLP_TABLE=1" : "";
-  assert_int_equal(
-      process_run(text_printf("%s " PROGRAM_FOLDER "/mlp-train --help %s", table, filled), &text),
-      0);
+  assert_int_equal(process_run(command, &text), 0);
   return text;
 }
 
-static void replace(char *text, const char *old, const char *with) {
-  char *end = text;
-  for (const char *c = text; *c; c++)
-    if (strncmp(c, old, strlen(old)) == 0) {
-      memcpy(end, with, strlen(with)); /* no longer than old */
-      end += strlen(with);
-      c += strlen(old) - 1;
-    } else {
-      *end++ = *c;
-    }
-  *end = '\0';
-}
+#define HELP PROGRAM_FOLDER "/mlp-train --help"
+#define FILLED(template) "MLP_TABLE=1 " HELP "| awk -f src/cli/manual.awk - src/cli/" template
 
 static FIXTURE(make_all) {
-  help = made(NULL);
-  page = made("src/cli/mlp-train.1.in");
-  completion = made("src/cli/mlp.bash.in");
+  help = made(HELP "| sed -z 's/\\n \\{26\\}/ /g'"); /* where a line is broken */
+  page = made(FILLED("mlp-train.1.in"));
   assert_null(strstr(page, "--")); /* roff has \- for what a reader can copy */
-  replace(page, "\\-", "-");
+  page = made(FILLED("mlp-train.1.in") "| sed 's/\\\\-/-/g'");
+  completion = made(FILLED("mlp.bash.in"));
   return 0;
 }
 
@@ -111,7 +97,6 @@ static bool has_default(const OptionRow *row) {
 }
 
 TEST(help_has_every_option) {
-  replace(help, "\n                          ", " "); /* where a line is broken */
   foreach_row (row, &options_table) {
     const char *shown = has_default(row) ? text_printf(" [%s]", row->initial) : "";
     const char *entry = cut(strstr(help, "\nnetwork:\n"), text_printf(" --%s ", row->name), "\n");
@@ -137,9 +122,8 @@ TEST(page_has_every_option) {
 }
 
 TEST(completion_has_every_option) {
-  char *names = cut(completion, "_mlp_words '--", "'\n");
-  replace(names, "'", " ");
-  replace(names, "\n", " ");
+  const char *words = made(FILLED("mlp.bash.in") "| tr \"'\\n\" '  '");
+  const char *names = cut(words, "_mlp_words  --", ";;");
   foreach_row (row, &options_table) {
     assert_in(names, text_printf(" --%s ", row->name));
     if (!row->argument) continue;
@@ -185,10 +169,8 @@ TEST(rates_follow_the_schedule) {
                {SCHEDULE_STEP, 3, 1, 0.5 * 0.75 * 0.5, 1e-15},
                {SCHEDULE_LINEAR, 3, 1, 0.5 * 0.9 * 0.5, 1e-15},
                {SCHEDULE_CONSTANT, 3, 0, 0.125, 1e-15},
-               {SCHEDULE_CONSTANT, 3, 1, 0.25, 1e-15},
                {SCHEDULE_CONSTANT, 3, 2, 0.375, 1e-15},
-               {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15},
-               {SCHEDULE_CONSTANT, 3, 4, 0.5, 1e-15}};
+               {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15}};
   foreach (r, rates) {
     const LrSchedule schedule = {r->kind, 0.5f, 0.75f, r->warmup};
     assert_close(lr_schedule_rate(&schedule, 10, r->epoch), r->rate, r->error);

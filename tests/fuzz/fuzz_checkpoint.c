@@ -1,5 +1,5 @@
 /* The safetensors reader: the input is a file. A network that was loaded must be sound, and be the
-   same after it was saved and loaded; saved once more it must be the same bytes. */
+   same bytes when it is saved, loaded and saved once more. */
 #include <math.h>
 #include <string.h>
 
@@ -37,23 +37,6 @@ static void require_sound(const Checkpoint *c) {
   }
 }
 
-static bool are_equal(double a, double b) {
-  return isnan(a) ? isnan(b) : a == b;
-}
-
-static void require_same(const Checkpoint *a, const Checkpoint *b) {
-  const size_t bytes = (size_t)a->count * a->network.floats * sizeof(float);
-  REQUIRE(memcmp(&a->network, &b->network, sizeof a->network) == 0);
-  REQUIRE(a->count == b->count && memcmp(a->kind, b->kind, sizeof a->kind) == 0);
-  REQUIRE(memcmp(a->parameters, b->parameters, bytes) == 0);
-  REQUIRE(a->updates == b->updates);
-  REQUIRE(a->epoch == b->epoch && a->step == b->step && a->best_epoch == b->best_epoch);
-  REQUIRE(a->correct == b->correct && a->rows == b->rows && are_equal(a->loss, b->loss));
-  REQUIRE(are_equal(a->test_accuracy, b->test_accuracy));
-  REQUIRE(are_equal(a->best_accuracy, b->best_accuracy));
-  REQUIRE(strcmp(a->options, b->options) == 0);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!*first) {
     REQUIRE(mkdtemp(folder));
@@ -72,7 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   require_sound(&loaded);
   REQUIRE(checkpoint_save(&loaded, first, &error));
   REQUIRE(checkpoint_load(&again, first, &error));
-  require_same(&loaded, &again);
   REQUIRE(checkpoint_save(&again, second, &error));
   FILE *a = fopen(first, "rb"), *b = fopen(second, "rb");
   REQUIRE(a && b);

@@ -80,18 +80,6 @@ void test_fails(bool done, const char *call, Error *why, const char *said, int l
 /* Skips the running test, and prints why. */
 void skip_because(const char *reason);
 
-/* A sanitizer has an allocator of its own, and a shadow larger than any limit of memory. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
-
 /* Sets a variable of the environment; NULL: it is not there. */
 void set_variable(const char *name, const char *value);
 
