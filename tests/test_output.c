@@ -176,18 +176,6 @@ IN_FOLDER(many_at_a_time) {
   }
 }
 
-IN_FOLDER(a_probe_leaves_no_trace) {
-  assert_true(atomic_file_probe("a", &error));
-  assert_files(0);
-  folder_write("a", "old");
-  const struct stat before = status_of("a");
-  assert_int_equal(symlink("new", "link"), 0);
-  assert_true(atomic_file_probe("a", &error) && atomic_file_probe("link", &error));
-  assert_true(before.st_ino == status_of("a").st_ino);
-  assert_has("a", "old");
-  assert_files(2);
-}
-
 static int print_around(void *unused, Error *why) {
   (void)unused, (void)why;
   const int file = open("a", O_WRONLY | O_CREAT, 0600);

@@ -1,14 +1,7 @@
-/* What ranks say to each other: this program, started by mpirun, is the ranks. Skipped where there
-   is no mpirun, or no MPI to build with. tests/scenarios/ranks.sh has whole runs. */
-#define _GNU_SOURCE
-#include <libgen.h>
-
+/* What ranks say to each other: this program, started as `test_ranks worker` by mpirun, is the
+   ranks. tests/scenarios/ranks.sh does so, and has whole runs. */
 #include "ranks/ranks.h"
-#include "support/process.h"
-
-enum { MOST_RANKS = 4 };
-
-#define WORKER "worker"
+#include "support/test.h"
 
 #define CHECK(call)                                                                                \
   if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
@@ -48,29 +41,6 @@ static int work_as_rank(void) {
   return 0;
 }
 
-static const char *why_not(const char *folder) {
-  char *output;
-#ifdef __SANITIZE_THREAD__
-  return "ThreadSanitizer does not know what MPI does";
-#endif
-  if (process_run("command -v mpirun", &output) != 0) return "there is no mpirun";
-  if (access(text_printf("%s/libmlp-ranks.so", folder), F_OK) != 0)
-    return "this was built without MPI";
-  return NULL;
-}
-
-TEST(ranks_say_the_same) {
-  char *own = keep(realpath("/proc/self/exe", NULL)), *output;
-  const char *reason = why_not(dirname(keep(strdup(own)))); /* where the library is built, too */
-  if (reason) skip_because(reason);
-  for (int ranks = 2; ranks <= MOST_RANKS; ranks++) {
-    const int status =
-        process_run(text_printf("tests/support/mpirun.sh %d '%s' " WORKER, ranks, own), &output);
-    assert_string_equal(output, "");
-    assert_int_equal(status, 0);
-  }
-}
-
 TEST(no_ranks_say_the_same) {
   double sum = 3;
   const int mine = 4;
@@ -85,6 +55,6 @@ TEST(no_ranks_say_the_same) {
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1 && strcmp(argv[1], WORKER) == 0) return work_as_rank();
+  if (argc > 1 && strcmp(argv[1], "worker") == 0) return work_as_rank();
   return tests_run();
 }

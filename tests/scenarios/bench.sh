@@ -35,9 +35,6 @@ refuses 1 'none.json holds no measurement' --from none.json
 case_ 'a recorded trace is drawn'
 prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
 is_png it.png
-cp "$results/trace-h200.json.gz" trace
-refuses 2 'are the same file' --from trace --timeline trace
-said "Try '$MLP --help'."
 
 case_ 'files that cannot be are named'
 for file in '--from no/file' '--timeline it.png --from no/file'; do

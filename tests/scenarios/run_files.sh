@@ -94,12 +94,12 @@ mkdir folder.csv
 refusals 1 $T --epochs 2 <<'END'
 cannot write the log folder.csv: Is a directory|--log folder.csv
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
-none/x.png: its folder does not exist|--plot none/x.png
+none/x.png: its folder does not exist|--plot none/x.png --save dangling
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
 cannot write .: it is not a regular file|--save .
 cannot write fifo: it is not a regular file|--save fifo
 END
-absent run.jsonl net.tmp.*
+absent run.jsonl new.st *.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
 
 case_ 'an old log outlives a run that fails'

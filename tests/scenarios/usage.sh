@@ -25,7 +25,6 @@ mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
 mlp-lab|no problem 'nonsense'; it has |reduce --problem nonsense --from lab-h100.json
 mlp-lab|--plot cannot be combined with --check|softmax --check --plot x.png --from lab-h100.json
 mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
-mlp-lab|same file|all --markdown lab-h100.json --from lab-h100.json
 mlp-bench|unknown option '--nonsense'|--nonsense
 mlp-bench|--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0
 mlp-bench|--batches must be whole numbers from 1 to 65536, not ''|--batches 64,
