@@ -86,9 +86,7 @@ TEST(test_floor) {
 }
 
 static char *tables(bool markdown) {
-  FILE *file = text_open();
-  bench_print(&record, file, markdown);
-  return text_close(file);
+  return PRINTED(file, bench_print(&record, file, markdown));
 }
 
 /* Slowest first within a batch; a tf32 epoch is compared with ours at tf32 and at fp32, an fp32

@@ -70,10 +70,9 @@ TEST(reports_say_what_was_measured) {
   OK(lab_read(&record, "r.json", &error));
   assert_string_equal(folder_read("r.json"), folder_read(folder_before("tests/support/lab.json")));
   for (int markdown = 0; markdown < 2; markdown++) {
-    FILE *file = text_open();
-    lab_print_machine(&record, file, markdown);
-    lab_print(&record, "shown", "exact", file, markdown);
-    assert_string_equal(text_close(file), folder_read(folder_before(wanted[markdown])));
+    const char *text = PRINTED(file, (lab_print_machine(&record, file, markdown),
+                                      lab_print(&record, "shown", "exact", file, markdown)));
+    assert_string_equal(text, folder_read(folder_before(wanted[markdown])));
   }
   OK(record_close(&record, true, &error));
 }

@@ -107,9 +107,8 @@ TEST(limit_of_the_process) {
   assert_int_equal(process_do(limit_memory, NULL).status, 0);
 }
 
-enum {
-  ORDINARY = 54321
-}; /* an ordinary one, who has no process but the child: root has no limit */
+/* An ordinary user, who has no process but the child: root has no limit. */
+enum { ORDINARY = 54321 };
 
 /* Starts a team of so many threads, in a child. */
 typedef bool Start(int count, Error *why);
@@ -154,8 +153,9 @@ static int start(void *allowed, Error *why) {
   return !a->team(a->count, why);
 }
 
-/* A limit that is just enough is tried many times: threads that end must not count any more. One thread
-   needs no other. The sentence is the engine's, not one of OpenMP's, which would end the process.
+/* A limit that is just enough is tried many times: threads that end must not count any more. One
+   thread needs no other. The sentence is the engine's, not one of OpenMP's, which would end the
+   process.
  */
 TEST(limit_of_threads) {
   Allowed cases[] = {{start_team, 5, 5}, {open_engine, 5, 5}, {start_team, 5, 4},

@@ -72,9 +72,7 @@ TEST(test_extreme_logits) {
 }
 
 static const char *print(const Metrics *scores) {
-  FILE *file = text_open();
-  metrics_print(scores, file);
-  return text_close(file);
+  return PRINTED(file, metrics_print(scores, file));
 }
 
 /* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
@@ -115,9 +113,8 @@ TEST(test_named_classes) {
   add(&scores, 0, 1, 2);
   scores.names = "T-shirt\nBag\na \"b\"";
   assert_in(print(&scores), " 0.00%  T-shirt\n    1    .    .    . ");
-  FILE *file = text_open();
-  metrics_print_json(&scores, file);
-  assert_in(text_close(file), "\"a \\\"b\\\"\"], \"counts\": [[0, 2, 0], ");
+  assert_in(PRINTED(file, metrics_print_json(&scores, file)),
+            "\"a \\\"b\\\"\"], \"counts\": [[0, 2, 0], ");
   metrics_close(&scores);
   scores = open_scores(17);
   add(&scores, 0, 1, 2);

@@ -46,9 +46,7 @@ static const char *other_value(const OptionRow *row) {
 }
 
 static char *printed_config(const Options *of, bool whole) {
-  FILE *memory = text_open();
-  options_print_config(memory, of, whole);
-  return text_close(memory);
+  return PRINTED(file, options_print_config(file, of, whole));
 }
 
 /* And a file that has all of them is read again as it was printed. */

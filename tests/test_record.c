@@ -41,17 +41,6 @@ TEST(lines_come_back) {
   OK(record_close(&record, true, &error));
 }
 
-/* As Python's json writes: spaces, null, escapes. */
-TEST(other_writers_are_read) {
-  read_text("\n{'case': 'epoch', 'peer': 'JAX \\u0041\\/', 'batch': 64, "
-            "'launches': null, 'chosen': true, 'ms': 1.5e2}\r\n");
-  const json_t *line = record_first(&record, "epoch");
-  assert_string_equal(text_of(line, "peer"), "JAX A/");
-  assert_true(number_of(line, "batch") == 64 && number_of(line, "ms") == 150);
-  assert_true(number_of(line, "chosen") == 1 && isnan(number_of(line, "launches")));
-  OK(record_close(&record, true, &error));
-}
-
 /* A record that is written again is the same file. */
 TEST(records_are_kept) {
   static const char *const records[] = {"docs/results/fusion-h200.json",

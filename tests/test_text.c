@@ -35,9 +35,7 @@ TEST(test_texts) {
     assert_int_equal(length, strlen(target));
     assert_int_equal(text_printable(NULL, 0, text), length);
     json_error_t cause;
-    FILE *file = text_open();
-    json_text(text, file);
-    const char *json = text_close(file);
+    const char *json = PRINTED(file, json_text(text, file));
     json_t *known = json_string(text), *value = json_loads(json, JSON_DECODE_ANY, &cause);
     if (!value) fail_msg("%s: %s", json, cause.text);
     assert_int_equal(text_is_utf8(text), known != NULL);

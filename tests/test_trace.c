@@ -136,9 +136,7 @@ TEST(costs_are_printed) {
   TRACE trace = made_up();
   snprintf(trace.missing, sizeof trace.missing, "epoch (it is too old)");
   trace.backwards = 2;
-  FILE *file = text_open();
-  trace_print(&trace, file);
-  const char *text = text_close(file);
+  const char *text = PRINTED(file, trace_print(&trace, file));
   static const char *const says[] = {
       "GPU 1, driver 580.1", "Not recorded: epoch (it is too old).", "2 arrows",
       "none            14.0       15.0    +7.1%         3          3\n",

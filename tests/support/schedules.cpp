@@ -5,6 +5,7 @@
 #include <cstring>
 #include <queue>
 
+#include "base/random.h"
 #include "emulator/core.h"
 
 DrawnLaunch drawn_launch;
@@ -80,8 +81,8 @@ struct Drawn {
   std::vector<Slot> slots;
   std::vector<size_t> queues[2]; /* warps that can go on; slow ones */
   std::priority_queue<Late> late;
-  uint64_t time, random;
-  uint64_t moves; /* packets that arrived, rounds of barriers */
+  uint64_t time, drawn; /* drawn: numbers, so far */
+  uint64_t moves;       /* packets that arrived, rounds of barriers */
 };
 
 static Drawn *launch;
@@ -104,16 +105,14 @@ static Barrier &barrier_of(const Lane &l, int id) {
   return launch->barriers[BARRIERS * l.block->number + (size_t)id];
 }
 
-/* ---- the seed's numbers (splitmix64; Steele, Lea, Flood, 2014) ------------------------------- */
+/* ---- the seed's numbers ---------------------------------------------------------------------- */
 
-static uint64_t mixed(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
+static uint32_t word(uint64_t stream, uint64_t counter) {
+  return random_words(drawn_launch.seed, stream, counter).word[0];
 }
 
 static uint32_t draw(uint32_t below) {
-  return (uint32_t)(mixed(launch->random += 0x9e3779b97f4a7c15) >> 32) % below;
+  return word(UINT64_MAX, launch->drawn++) % below;
 }
 
 static Schedule draw_schedule() {
@@ -137,7 +136,7 @@ static bool is_slow(size_t warp, bool by_mail) {
   const uint64_t who = s.slow == Schedule::WARPS    ? warp
                        : s.slow == Schedule::BLOCKS ? warp / of_block
                                                     : warp % of_block;
-  return mixed(mixed(drawn_launch.seed + (when << 32)) + who) % s.one_in == 0;
+  return word(when, who) % s.one_in == 0;
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------ */
@@ -317,7 +316,6 @@ static bool run_drawn(const Call &call) {
     return false;
   Drawn state = {};
   launch = &state;
-  state.random = mixed(drawn_launch.seed);
   state.schedule = draw_schedule();
   state.warps_of_block = threads / WARP;
   state.blocks.resize(call.grid.x);

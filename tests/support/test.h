@@ -97,6 +97,14 @@ void free_kept(void);
 FILE *text_open(void);
 char *text_close(FILE *file);
 
+/* What a call prints to `file`, as text. */
+#define PRINTED(file, call)                                                                        \
+  ({                                                                                               \
+    FILE *file = text_open();                                                                      \
+    call;                                                                                          \
+    text_close(file);                                                                              \
+  })
+
 __attribute__((format(printf, 1, 2))) char *text_printf(const char *format, ...);
 
 /* Closes a file, all of which was written. */
