@@ -108,7 +108,7 @@ TEST(tables_are_printed) {
                                        "| b      |  0.010 | 0.02 |           |\n"
                                        "| long name |  10.5% |   21 |           |\n"
                                        "| c      | 100.0% |  200 | d         |\n"};
-  read_text("{'case':'row','name':'a','last':'b','batch':1}\n"
+  read_text("{'case':'row','name':'a','x':null,'last':'b','batch':true}\n"
             "{'case':'row','name':'b','x':0.01,'batch':1}\n"
             "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
             "{'case':'row','reason':'it was not run'}\n"
