@@ -16,6 +16,7 @@ data/mnist_train.csv and data/mnist_test.csv.
 import argparse
 import collections
 import concurrent.futures
+import functools
 import importlib.metadata
 import importlib.util
 import itertools
@@ -77,7 +78,6 @@ def initial_parameters(hidden):
 # ---- lines ----------------------------------------------------------------------------------
 
 COMMON = {"gpu": "", "sources": ""}  # what every line has, where it is known
-
 
 Case = collections.namedtuple("Case", "peer batch precision hidden", defaults=(None, None, HIDDEN))
 
@@ -175,10 +175,8 @@ def run_torch(deadline, batches):
                 loss_of(x[rows], y[rows]).backward()
                 optimiser.step()
 
-        def train():
-            steps(all_steps)
-
         all_steps = range(0, len(x), case.batch)
+        train = functools.partial(steps, all_steps)
         if case.peer != EAGER:
             # The few steps before the capture compile what is to be compiled, for full and short
             # batches, and allocate the momentum.

@@ -49,11 +49,8 @@ record() {
 # run SECONDS COMMAND...: returns the exit status; the output goes to $step, too. What runs beside
 # others does not ignore Ctrl-C, as the shell would have it: there are tests of that.
 run() {
-  local limit=$1
-  shift
-  echo "gpu_check: $*"
-  timeout --foreground --kill-after=10 "$limit" env --default-signal=INT,QUIT "$@" 2>&1 | tee "$step"
-  return "${PIPESTATUS[0]}"
+  echo "gpu_check: ${*:2}"
+  timeout --foreground --kill-after=10 "$1" env --default-signal=INT,QUIT "${@:2}" 2>&1 | tee "$step"
 }
 
 # beside CHECK ARGUMENT...: starts a check beside others, at most JOBS at once. `wait` waits for all.
@@ -176,15 +173,14 @@ check_bits() {
 
 # check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is that of the defaults.
 check_seeds() {
-  local name=$1 seed all='' mean
-  shift
+  local seed all='' mean
   for seed in 1 2 3 4 5; do
-    run 300 ./mlp-train --quiet --seed "$seed" "$@" || break
+    run 300 ./mlp-train --quiet --seed "$seed" "${@:2}" || break
     all+=" $(last_accuracy)"
   done
   mean=$(awk '{ printf "%.3f", NF == 5 ? ($1 + $2 + $3 + $4 + $5) / 5 : 0 }' <<<"$all")
   at_least "$mean" 98.2
-  record $? "mnist $name, seeds 1 to 5: test-acc$all, mean $mean%"
+  record $? "mnist $1, seeds 1 to 5: test-acc$all, mean $mean%"
 }
 
 # The best that we know: docs/accuracy.md.
@@ -237,11 +233,8 @@ $(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"
 
 # check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
 check_limited() {
-  local kilobytes=$1 processors=$2
-  shift 2
-  run 300 env TEST_QUICK=1 MLP_TEST_SHARED="$kilobytes" MLP_TEST_PROCESSORS="$processors" \
-    scripts/run_tests.sh "$@"
-  record $? "as with $kilobytes KB and $processors multiprocessors: CUDA tests: $(counts '')"
+  run 300 env TEST_QUICK=1 MLP_TEST_SHARED="$1" MLP_TEST_PROCESSORS="$2" scripts/run_tests.sh "${@:3}"
+  record $? "as with $1 KB and $2 multiprocessors: CUDA tests: $(counts '')"
 }
 
 check_older() {
@@ -268,15 +261,13 @@ check_older() {
 # check_fault NAME PROGRAM OPTION...: --device cuda fails with one sentence and exit code 1, and
 # --device auto trains on the CPU.
 check_fault() {
-  local name=$1 program=$2 data=(--epochs 1 --train data/mnist_test.csv --test data/mnist_test.csv)
-  local status=0 sentence
-  shift 2
-  run 120 "$program" --device cuda "${data[@]}" "$@" || status=$?
+  local status=0 sentence data=(--epochs 1 --train data/mnist_test.csv --test data/mnist_test.csv)
+  run 120 "$2" --device cuda "${data[@]}" "${@:3}" || status=$?
   sentence=$(grep '^mlp-train: ' "$step")
   [ "$status" = 1 ] && [ "$(wc -l <"$step")" = 1 ]
-  record $? "fault $name: ${sentence#mlp-train: }"
-  run 120 "$program" --device auto "${data[@]}" "$@" && grep -q '^device   CPU, .* (.*)$' "$step"
-  record $? "fault $name, auto: $(grep '^device ' "$step")"
+  record $? "fault $1: ${sentence#mlp-train: }"
+  run 120 "$2" --device auto "${data[@]}" "${@:3}" && grep -q '^device   CPU, .* (.*)$' "$step"
+  record $? "fault $1, auto: $(grep '^device ' "$step")"
 }
 
 check_faults() {
@@ -385,4 +376,3 @@ nvidia-smi -L >/dev/null 2>&1 || complain 1 'no GPU is visible to nvidia-smi, so
 command -v "$nvcc" >/dev/null || complain 1 'the CUDA Toolkit (nvcc) was not found'
 rm -rf "$work" && mkdir -p "$work"
 main 2>&1 | tee -i "$log"
-exit "${PIPESTATUS[0]}"

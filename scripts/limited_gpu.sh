@@ -35,8 +35,7 @@ measure() {
     "$(column test-acc <<<"$said" | tail -n 1)%"
 }
 
-said=$("$program" --device cuda --epochs 1)
-sed -n '/^device/p' <<<"$said"
+"$program" --device cuda --epochs 1 | sed -n '/^device/p'
 echo
 echo "| multiprocessors | KB | step, ms | epoch, ms | \`auto\` takes | test accuracy |"
 echo '| ---: | ---: | ---: | ---: | --- | ---: |'

@@ -15,17 +15,6 @@ set -euo pipefail
 lab=${LAB:-./mlp-lab}
 topic=${1-} reports=${REPORTS:-build/profiles}
 
-# Why ncu read nothing, from its output.
-reason() {
-  if grep -q ERR_NVGPUCTRPERM "$output"; then
-    echo 'this user may not read the counters of the GPU (ERR_NVGPUCTRPERM): ask for' \
-      'the permission, or run it as root'
-  else
-    echo "ncu read nothing: $(grep -m 1 -E '==(ERROR|WARNING)==|mlp-lab: ' "$output" ||
-      echo 'it gives no reason')"
-  fi
-}
-
 # table RUNG METRIC: from ncu's CSV (a line of names, one of units, one per kernel, every field in
 # quotes) makes the lines of the rung, "-" for a counter that is missing. Fails if there is no kernel.
 # What the longest kernel counted goes to $output.RUNG, a name and a number on each line.
@@ -88,8 +77,12 @@ profile_rung() {
     printf '%-20s %s\n' "$1" "refused:$(grep -m 1 '^refused, ' "$output" | cut -d : -f 2-)"
   elif grep -q 'No kernels were profiled' "$output"; then
     printf '%-20s %s\n' "$1" 'no kernel: the copy engine did it, or nothing ran'
+  elif grep -q ERR_NVGPUCTRPERM "$output"; then
+    complain 1 "$1: this user may not read the counters of the GPU (ERR_NVGPUCTRPERM): ask for the \
+permission, or run it as root"
   else
-    complain 1 "$1: $(reason)"
+    complain 1 "$1: ncu read nothing: $(grep -m 1 -E '==(ERROR|WARNING)==|mlp-lab: ' "$output" ||
+      echo 'it gives no reason')"
   fi
 }
 

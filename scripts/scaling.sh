@@ -32,10 +32,8 @@ else
   machine="$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1), $most cores"
   name=cpu
 fi
-default_ranks=
-for ((n = 1; n <= most; n *= 2)); do default_ranks+=" $n"; done
-read -ra ranks <<<"${RANKS:-$default_ranks}"
-
+read -ra ranks <<<"${RANKS-}"
+[ ${#ranks[@]} != 0 ] || for ((n = 1; n <= most; n *= 2)); do ranks+=("$n"); done
 threads=$((most / ranks[-1] > 1 ? most / ranks[-1] : 1))
 command -v mpirun >/dev/null || complain 1 'there is no mpirun: make setup MPI=1, then make'
 scripts/download_mnist.sh

@@ -12,9 +12,7 @@
 set -euo pipefail
 export LC_ALL=C
 
-kind=$1 source=$2 sealed=$3
-shift 3
-compiler=("$@")
+kind=$1 source=$2 sealed=$3 compiler=("${@:4}")
 read -ra CXX_NAME <<<"${CXX:-g++}"
 top=$(cd "$(dirname "$0")/.." && pwd)
 STATIC_BYTES=16384

@@ -42,10 +42,8 @@ missing_packages() {
   has_header jansson.h || echo libjansson-dev
   has_header zlib.h || echo zlib1g-dev
   has_header cmocka.h || echo libcmocka-dev
-  if [ "${MPI-}" = 1 ]; then
-    has mpicc || echo libopenmpi-dev
-    has mpirun || echo openmpi-bin
-  fi
+  [ "${MPI-}" != 1 ] || has mpicc || echo libopenmpi-dev
+  [ "${MPI-}" != 1 ] || has mpirun || echo openmpi-bin
 }
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
@@ -58,10 +56,7 @@ install() {
   as_root env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq >/dev/null
 }
 
-if [ "${1-}" = --nvcc ]; then
-  find_nvcc
-  exit
-fi
+[ "${1-}" != --nvcc ] || { find_nvcc; exit; }
 
 nvcc=${NVCC-$(find_nvcc)}
 read -ra compiler <<<"${CC:-gcc}"

@@ -13,7 +13,6 @@
 # least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
 set -euo pipefail
 export CUDA_CACHE_DISABLE=1
-# shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
 seeds=${SEEDS:-30} program=${PROGRAM:-./mlp-train}
@@ -25,16 +24,15 @@ trap 'rm -f "$said" "$log"' EXIT
 
 # measure CONFIG: the test accuracy of each seed in percent, one a line. Sets `train` and `process`, in ms.
 measure() {
-  local start=$EPOCHREALTIME found
+  local start=$EPOCHREALTIME
   "$program" --config "$1" --seed 1 --seeds "$seeds" --log "$log" >"$said" ||
     complain 1 "$program --config $1 --seed 1 --seeds $seeds failed"
   process=$(awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { print 1000 * (end - start) }')
   train=$(grep -o '"train_seconds": *[0-9.e-]*' "$log" | awk -v at_once="$(word at once <"$said")" '
     { sum += $2 }
     END { print 1000 * sum / (at_once ? at_once : 1) }')
-  accuracies=$(sed -n 's/^network .* test-acc \([0-9.]*\)%.*/\1/p' "$said")
-  found=$(grep -c . <<<"$accuracies") || found=0
-  [ "$found" = "$seeds" ] || complain 1 "$program printed $found test accuracies of $seeds"
+  mapfile -t accuracies < <(sed -n 's/^network .* test-acc \([0-9.]*\)%.*/\1/p' "$said")
+  [ ${#accuracies[@]} = "$seeds" ] || complain 1 "$program printed ${#accuracies[@]} test accuracies of $seeds"
 }
 
 # summarize NAME GOAL: of such lines on standard input.
@@ -76,6 +74,6 @@ for config; do
     sed -n 's/^device  */device  /p' "$said"
     echo "                 seeds  test-acc   s.d.      t        p  train ms process ms"
   fi
-  summarize "$name" "$goal" <<<"$accuracies" || status=1
+  printf '%s\n' "${accuracies[@]}" | summarize "$name" "$goal" || status=1
 done
 exit $status
