@@ -36,17 +36,11 @@ TEST(test_times) {
   assert_true(c.median == 7 && c.low == 7 && c.high == 7);
 }
 
-static Network made_of(int inputs, int hidden1, int hidden2, int classes) {
-  const int hidden[] = {hidden1, hidden2};
-  Network network;
-  assert_true(network_init(&network, inputs, hidden, 2, classes, &error));
-  return network;
-}
-
 /* A step of 64 rows of MNIST's network is 72 MFLOP: 2 P B forward, 2 P B for the gradients of the
    weights, 2 (P - 784 300) B for those of the hidden values. */
 TEST(test_flops) {
-  const Network network = made_of(784, 300, 100, 10);
+  Network network;
+  OK(network_init(&network, 784, (const int[]){300, 100}, 2, 10, &error));
   const double p = 784 * 300 + 300 * 100 + 100 * 10;
   assert_near(bench_flops_per_row(&network), 4 * p + 2 * (p - 784 * 300));
   assert_near(64 * bench_flops_per_row(&network), 72115200);
@@ -54,7 +48,8 @@ TEST(test_flops) {
 
 /* 5-4-3-2 at batch 7, counted by hand, kernel by kernel: floats read and written. */
 TEST(test_bytes) {
-  const Network n = made_of(5, 4, 3, 2);
+  Network n;
+  OK(network_init(&n, 5, (const int[]){4, 3}, 2, 2, &error));
   const double x = 35, h1 = 28, h2 = 21, z = 14; /* values of 7 rows */
   const double w1 = 20, w2 = 12, w3 = 6, b1 = 4, b2 = 3, b3 = 2, values = 47;
   const double forward = (x + w1 + h1) + (h1 + w2 + h2) + (h2 + w3 + z);
@@ -76,7 +71,8 @@ TEST(test_bytes) {
 }
 
 TEST(test_floor) {
-  const Network network = made_of(784, 300, 100, 10);
+  Network network;
+  OK(network_init(&network, 784, (const int[]){300, 100}, 2, 10, &error));
   const BenchRates fast_memory = {1e12, 1e30, 1e-6}, fast_arithmetic = {1e30, 1e9, 1e-6};
   const double steps = 938; /* of 64 rows, the last one short */
   assert_near(bench_floor_seconds(&fast_memory, &network, 64, 60000),

@@ -144,8 +144,7 @@ TEST(test_many_things) {
     uint32_t random = 1;
     EACH_PIXEL(x, y, WIDE, WIDE) {
       random = random * 1664525 + 1013904223;
-      const int from_middle =
-          abs(x - WIDE / 2) > abs(y - WIDE / 2) ? abs(x - WIDE / 2) : abs(y - WIDE / 2);
+      const int from_middle = max_int(abs(x - WIDE / 2), abs(y - WIDE / 2));
       const unsigned cell = (unsigned)(y / 8 * WIDE + x / 8) * 2654435761u >> 20;
       const bool ink = kind == 0   ? x % 8 == (int)(cell % 7) && y % 8 == (int)(cell / 7 % 7)
                        : kind == 1 ? x % 7 == 0 || y % 9 == 0

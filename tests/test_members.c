@@ -1,6 +1,5 @@
 /* Members of a CUDA engine: networks that train at once on its rows, each as it would alone. */
 #include "support/engine_tests.h"
-#include "support/test.h"
 
 enum { MEMBERS = 3, LAYER = 1 };
 

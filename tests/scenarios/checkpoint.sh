@@ -96,7 +96,6 @@ must be whole|<0.weight 4294967296,4294967296 0,0><B>
 must be whole|<0.weight 2147483648,2147483648 0,0><B>
 integer|<0.weight 18446744073709551618,3 0,24><B>
 the number of inputs must be 1 to 4096, not 4097|<0.weight 2,4097 0,32776><0.bias 2 32776,32784>
-the number of classes must be 2 to 1024, not 1|<0.weight 1,1 0,4><0.bias 1 4,8>
 tensor 0.bias has 4 bytes, its shape wants 8|<W><0.bias 2 24,28>
 must be two ascending whole|<0.weight 2,3 -8,16><B>
 must be two ascending whole|<0.weight 2,3 24,0><B>

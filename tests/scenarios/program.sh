@@ -111,8 +111,6 @@ case_ 'a config is its options' # tests/test_options.c has each of them
 options="$T --epochs 2 --lr-schedule cosine --quiet"
 ok $options --dry-run
 mv out tiny.conf
-ok --config tiny.conf --dry-run
-same out tiny.conf
 ok --config "$TOP/configs/literature.conf" --dry-run # plain descent
 for line in 'lr = 0.03' 'momentum = 0' 'weight-decay = 0' 'lr-decay = 1'; do printed 1 "^$line$"; done
 refuses 1 'train.csv:1: the line is not a [section]' $T --config train.csv
