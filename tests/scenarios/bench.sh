@@ -1,5 +1,5 @@
 # mlp-bench on a machine without a GPU: recorded runs are shown, and files that cannot be are named.
-MLP=$PROGRAMS/mlp-bench
+export MLP=$PROGRAMS/mlp-bench
 results=$TOP/docs/results
 
 case_ 'peers that are not installed'

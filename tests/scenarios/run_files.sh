@@ -99,7 +99,7 @@ none/x.jsonl: its folder does not exist|--log none/x.jsonl
 cannot write .: it is not a regular file|--save .
 cannot write fifo: it is not a regular file|--save fifo
 END
-absent run.jsonl new.st *.tmp.*
+absent run.jsonl new.st ./*.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
 
 case_ 'an old log outlives a run that fails'
