@@ -42,7 +42,7 @@ GRAPH = "PyTorch, epoch in one CUDA graph"
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
 VMAP = "JAX, networks by vmap"
-NETWORKS = (1, 16, 64)  # that train at once, each on rows in an order of its own
+NETWORKS = (1, 16, 64, 256)  # that train at once, each on rows in an order of its own
 
 
 def learning_rate(batch):

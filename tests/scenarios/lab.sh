@@ -12,7 +12,6 @@ while read -r topics run pictures; do
   is_png "$@"
 done <<'END'
 all lab-h100 12
-matmul lab-h200-matmul 1
 END
 
 case_ 'one topic or problem is shown'
