@@ -8,9 +8,13 @@ static Engine *keep_engine(Engine *engine) {
   return *place_of(NULL) = engine;
 }
 
+static EngineConfig usual_of(const Case *c) {
+  return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
+}
+
 /* An engine with the case's rows that may have members, or a skipped test. */
-static Engine *open_first(const Case *c, const Data *d, Fusion fusion) {
-  const EngineConfig config = config_of(c, fusion, c->rows, (uint64_t)c->batch);
+static Engine *open_first(const Case *c, const Data *d, EngineConfig config, Fusion fusion) {
+  config.training.fusion = fusion;
   needs_gpu();
   Engine *first = keep_engine(engine_cuda_open(&config, &error));
   if (first->call->members(first, 2 * MEMBERS) == 0)
@@ -19,15 +23,18 @@ static Engine *open_first(const Case *c, const Data *d, Fusion fusion) {
   return first;
 }
 
-/* A member whose first weight is that. */
-static Engine *open_member(Engine *first, float weight) {
-  const Network *n = &first->config.network;
+/* Gives it parameters, of which the first weight is that. */
+static Engine *begin(Engine *engine, float weight) {
+  const Network *n = &engine->config.network;
   float *parameters = allocate(n->floats, sizeof *parameters);
-  Engine *member = keep_engine(first->call->member(first, &error));
   network_initialise(n, 1, parameters);
   parameters[n->weight[0]] = weight;
-  OK(member->call->write(member, parameters, 1, &error));
-  return member;
+  OK(engine->call->write(engine, parameters, 1, &error));
+  return engine;
+}
+
+static Engine *open_member(Engine *first, float weight) {
+  return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
 /* Trains them at once, member m at m + 1 times the case's rate, and closes them. */
@@ -51,7 +58,7 @@ static void train_members(const Case *c, Engine **member, int count, int first, 
 static void check_members(Fusion fusion) {
   const Case *c = &cases[quick() ? SHORT : MNIST];
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d, fusion), *members[MEMBERS];
+  Engine *first = open_first(c, &d, usual_of(c), fusion), *members[MEMBERS];
   Outcome together[MEMBERS], alone;
   for (int m = 0; m < MEMBERS; m++) members[m] = open_member(first, 0.01f);
   train_members(c, members, MEMBERS, 0, together);
@@ -71,11 +78,43 @@ ENGINE_TEST(test_members_that_share_launches) {
   check_members(FUSION_STEP);
 }
 
+/* Level step adds in another order. All kernels that are shared take part: the softmax of many
+   classes, a rule with a second moment, an average. An array of another network is off by 1. */
+ENGINE_TEST(test_members_are_near_to_level_step) {
+  const Case *c = &cases[MANY_CLASSES];
+  const Data d = make_data(c);
+  EngineConfig config = usual_of(c);
+  Outcome outcomes[MEMBERS];
+  Engine *members[MEMBERS], *first;
+  config.training.rule =
+      (OptimizerRule){OPTIMIZER_ADAMW, 0, 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f};
+  config.training.ema = 0.9f;
+  config.training.label_smoothing = 0.1f;
+  first = open_first(c, &d, config, FUSION_STEP);
+  for (int m = 0; m < MEMBERS; m++) members[m] = open_member(first, 0.01f);
+  train_members(c, members, MEMBERS, 0, outcomes);
+  for (int m = 0; m < MEMBERS; m++) {
+    Engine *alone = begin(open_first(c, &d, config, FUSION_STEP), 0.01f);
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+      TrainRange range = epoch_of(c, epoch);
+      range.learning_rate *= (float)(m + 1);
+      train(alone, range);
+    }
+    const Outcome o = close_with_outcome(alone);
+    const size_t floats = (1 + o.states) * o.floats;
+    const double off =
+        way_error(outcomes[m].parameters, doubles_of(o.parameters, floats), NULL, floats);
+    if (!(off < 1e-3)) fail_msg("member %d is off by %.1e", m, off);
+    assert_close(outcomes[m].sums.loss, o.sums.loss, 1e-4 * o.sums.loss);
+  }
+}
+
 /* A member that is too large for fp16 is trained by level layer, and has its bits; others' stay. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d, FUSION_AUTO), *members[2], *layer = open_loaded(c, LAYER, &d);
+  Engine *first = open_first(c, &d, usual_of(c), FUSION_AUTO), *members[2],
+         *layer = open_loaded(c, LAYER, &d);
   Outcome outcomes[2], alone;
   members[0] = open_member(first, 0.01f);
   train_members(c, members, 1, 0, &alone);
