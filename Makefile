@@ -379,7 +379,7 @@ $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
 $(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
-$(BUILD)/kernels/lab/reduce.o: NVCC_FLAGS += $(NCCL_FLAGS)
+$(BUILD)/kernels/lab/reduce.o: NVCC_FLAGS += $(filter -DNCCL_FOLDER%,$(NCCL_FLAGS))
 
 $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUILD)/flags
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
