@@ -7,8 +7,7 @@ TESTS_WITH(kernels_open, kernels_close);
 /* The ways to multiply: as a run would, and by mma.sync in tiles of each size. */
 enum { WAYS = 3 };
 
-/* Returns in how many ways a shape is tried. Most of a large one's time is the host's, to compare.
- */
+/* Returns in how many ways a shape is tried. A large one's time is mostly the host's comparing. */
 static int ways_of(Shape s) {
   return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }

@@ -217,8 +217,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     return patch;
   }
 
-  /* Computes the patch's gradient and updates it. Lane: 3 x 3 sums over some rows, then one packet.
-   */
+  /* Computes the patch's gradient, updates it. Lane: 3 x 3 sums over some rows, then a packet. */
   __device__ void update_patch(const Patch &patch, OwnWeights &weights) const {
     if (!__any_sync(FULL_WARP, patch.computes)) return;
     float g[3][3] = {};

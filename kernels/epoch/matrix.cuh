@@ -218,10 +218,8 @@ template <class Shared> struct MatrixBlock : Team {
   }
 
   /* Runs all steps of the launch, as a matrix block sees them. Buffers of pixels take turns: in
-     step t those of steps t and t + 1 are read. Where there is a third, the pixels of step t + 2,
-     fetched in step t - 1, are stored in it meanwhile; else they take the place of those of step t
-     at its end.
-   */
+     step t those of steps t and t + 1 are read. A third one, if there is one, takes those of step
+     t + 2, fetched in step t - 1, meanwhile; else they replace those of step t at its end. */
   __device__ void run() {
     const uint32_t batch = plan.shape.batch;
     const bool works = has_tile && k_step(0) < layout.steps;

@@ -88,8 +88,7 @@ template <class Shared> struct PatchTeam : UpdatingTeam {
 
   /* Computes the gradient of the warp's two packets, (neuron, hidden value): 16 x 6 sums over 64
      rows. Six products, as in fragment.cuh, in sums of their own for each size and half: short
-     chains of dependent products. Lane 4 g + t holds neurons g and g + 8, values 2 t and 2 t + 1.
-   */
+     chains of dependent products. Lane 4 g + t holds neurons g, g + 8, values 2 t, 2 t + 1. */
   __device__ void multiply_terms(float (&of)[4]) const {
     const int l = threadIdx.x % 32;
     const int value = min(l % 8, 5); /* of 8 columns the last two are nobody's */

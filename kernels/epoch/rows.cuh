@@ -33,9 +33,8 @@ struct SliceLane {
   bool exists;
 };
 
-/* A lane's part of W2 and b2: forward, neurons part, part + 8, ... of hidden values 3 packet .. 3
-   packet + 2; backward, hidden values slice, slice + 16, ... of neurons 3 packet .. 3 packet + 2.
- */
+/* A lane's part of W2, b2: forward, neurons part, part + 8, ... of hidden values 3 packet to
+   3 packet + 2; backward, hidden values slice, slice + 16, ... of such neurons. */
 struct RowWeights {
   float w2[PART][3], b2[3];
 };

@@ -9,8 +9,7 @@
 extern "C" {
 #endif
 
-/* A team's stamps stand one after the other, in the order of a step; its first is the step's start.
- */
+/* A team's stamps stand in the order of a step; its first one is the step's start. */
 typedef enum {
   STAMP_MATRIX,
   STAMP_W1_MULTIPLIED,

@@ -25,8 +25,7 @@
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
      SmallStep  the same for a small or medium tile, from registers to registers
 
-   A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart and planes PLANE apart.
- */
+   A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart, planes PLANE apart. */
 #pragma once
 
 #include "layer/operand.cuh"

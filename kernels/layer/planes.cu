@@ -139,8 +139,7 @@ cudaError_t launch_scales(const ScaledArray *arrays, int count, float bound, uin
   ScaledArrays all = {};
   REQUIRE(arrays && count >= 1 && count <= MAX_SCALED && d_largest);
   for (int i = 0; i < count; i++) all.of[i] = arrays[i];
-  const cudaError_t status = cudaMemsetAsync(d_largest, 0, count * sizeof *d_largest, stream);
-  if (status != cudaSuccess) return launched(status);
+  TRY(launched(cudaMemsetAsync(d_largest, 0, count * sizeof *d_largest, stream)));
   TRY(launch_pdl(largest_kernel, dim3(BLOCKS, count), PLANE_THREADS, stream, all, d_largest));
   return launch_pdl(scales_kernel, 1, PLANE_THREADS, stream, all, count, bound, d_largest);
 }

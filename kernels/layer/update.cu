@@ -211,10 +211,8 @@ bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   share.vector = layer.out % 4 == 0 && (layer.in % 4 == 0 || !layer.d_x);
   share.tiles_across = ceil_div(layer.in + 1, Shape::COLUMNS);
   share.tiles = ceil_div(layer.out, Shape::ROWS) * share.tiles_across;
-  int splits = WANTED_BLOCKS / share.tiles;
-  if (splits > rows / MIN_SPLIT_ROWS) splits = rows / MIN_SPLIT_ROWS;
-  if (splits > MAX_SPLITS) splits = MAX_SPLITS;
-  if (splits < 1) splits = 1;
+  const int most = min(rows / MIN_SPLIT_ROWS, MAX_SPLITS);
+  const int splits = max(min(WANTED_BLOCKS / share.tiles, most), 1);
   const int slabs = ceil_div(rows, Shape::DEPTH), each = ceil_div(slabs, splits);
   share.splits = ceil_div(slabs, each);
   share.split_rows = each * Shape::DEPTH;

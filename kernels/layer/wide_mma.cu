@@ -7,8 +7,7 @@ using namespace mma;
 namespace {
 
 /* Returns the number of stages: as many as fit where the multiprocessor has all BLOCKS of a tile's
-   shape, each of which takes 1 KB besides; fewer blocks where that would be less than two stages.
- */
+   shape, each of which takes 1 KB besides; fewer blocks where that would be below two stages. */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)

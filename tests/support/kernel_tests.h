@@ -386,8 +386,7 @@ static inline size_t plane_bytes(Planes p) {
   return (size_t)p.terms * p.plane * sizeof *p.d;
 }
 
-/* Poisoned: a value that is read, but was not written, is NaN. The values may be up to `largest`.
- */
+/* Poisoned: a value that is read but was not written is NaN. Values may be up to `largest`. */
 static inline Planes make_planes(int terms, int rows, int columns, double largest) {
   const float scale = (float)exp2(12 - ilogb(largest));
   const uint32_t overflowed = 0;
@@ -559,8 +558,7 @@ static inline int pick(uint64_t counter, int word, int low, int high) {
   return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
 }
 
-/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, 1000 more for each.
- */
+/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, then 1000 more. */
 static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape,
                               uint64_t *seed) {
   for (size_t i = 0; i < count; i++, *seed += 1000) {
