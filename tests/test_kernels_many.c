@@ -47,10 +47,8 @@ static Team make_team(const Kind *k) {
   n.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
                     .d_labels = to_device(n.labels, k->rows * sizeof *n.labels),
                     .stride = stride};
-  for (int l = 0; l < 3; l++) {
-    n.job.layout.weight[l] = n.config.network.weight[l];
-    n.job.layout.bias[l] = n.config.network.bias[l];
-  }
+  memcpy(n.job.layout.weight, n.config.network.weight, sizeof n.job.layout.weight);
+  memcpy(n.job.layout.bias, n.config.network.bias, sizeof n.job.layout.bias);
   n.d_pixels = to_device(n.pixels, k->rows * stride);
   for (int i = 0; i < MANY; i++) {
     n.range[i] = (TrainRange){.rows = k->rows,
@@ -105,9 +103,8 @@ static void train(const Team *n, int first, int count, uint64_t piece, Trained *
   void *d_many = poisoned(many_work_bytes((uint32_t)steps, count));
   for (uint64_t step = 0; step < steps; step += piece) {
     for (int i = 0; i < count; i++) {
-      const uint64_t end = (step + piece < steps ? step + piece : steps) * batch;
       networks[i].position = (uint32_t)(step * batch);
-      networks[i].end = (uint32_t)(end < rows ? end : rows);
+      networks[i].end = (uint32_t)min_size(min_size(step + piece, steps) * batch, rows);
       for (int a = 0; a < 2; a++)
         networks[i].d_before[a] =
             i == count - 1 && step == 0 ? d_before + (size_t)a * floats : NULL;
@@ -154,8 +151,8 @@ static void assert_trained(Team *n, int i, const Trained *got) {
 }
 
 static void assert_same_network(const Team *n, int i, const Trained *a, const Trained *b) {
-  const uint64_t all = n->range[i].steps * (uint64_t)n->job.shape.batch,
-                 rows = all < n->range[i].rows ? all : n->range[i].rows;
+  const uint64_t all = n->range[i].steps * (uint64_t)n->job.shape.batch;
+  const size_t rows = min_size(all, n->range[i].rows);
   assert_memory_equal(a->arrays, b->arrays, 2 * n->config.network.floats * sizeof(float));
   assert_memory_equal(a->loss, b->loss, rows * sizeof(float));
   assert_memory_equal(a->correct, b->correct, rows);
@@ -182,100 +179,102 @@ KERNEL_TEST(test_networks) {
   }
 }
 
-/* ---- by the kernels of level layer ------------------------------------------------------------
- */
+/* ---- by the kernels of level layer ----------------------------------------------------------- */
 
-/* The arrays of a network in its block, by where they start, and the bytes of a block. */
-enum { ARRAYS, A1, A2, DZ1, DZ2, DZ3, STATE, ORDER, LOSS, CORRECT, PLACES };
+/* The arrays of a network in its block of device memory. */
 typedef struct {
-  size_t at[PLACES + 1];
-} Places;
+  float *arrays, *a[3], *dz[3], *loss; /* arrays: as Team.start; a: of inputs, NULL for pixels */
+  StepState *state;
+  uint32_t *order;
+  uint8_t *correct;
+  uintptr_t end; /* of the block */
+} Block;
 
-static Places places_of(const Team *n) {
-  const EpochShape s = n->job.shape;
-  const size_t rows = n->range[0].rows, batch = (size_t)s.batch, h1 = (size_t)s.hidden1,
-               h2 = (size_t)s.hidden2, f = sizeof(float);
-  const size_t bytes[PLACES] = {2 * n->config.network.floats * f,
-                                batch * h1 * f,
-                                batch * h2 * f,
-                                batch * h1 * f,
-                                batch * h2 * f,
-                                batch * (size_t)s.classes * f,
-                                sizeof(StepState),
-                                rows * sizeof(uint32_t),
-                                rows * f,
-                                rows};
-  Places p = {{0}};
-  for (int i = 0; i < PLACES; i++) p.at[i + 1] = p.at[i] + round_up(bytes[i], 16);
-  return p;
+static void *take(uintptr_t *at, size_t bytes) {
+  void *array = (void *)*at;
+  *at += round_up(bytes, 16);
+  return array;
+}
+
+static Block block_at(const Team *n, uintptr_t at) {
+  const Network *network = &n->config.network;
+  const size_t rows = n->range[0].rows;
+  Block b = {.arrays = take(&at, 2 * network->floats * sizeof(float))};
+  for (int l = 0; l < 3; l++) {
+    const size_t bytes = area(n->job.shape.batch, network->size[l + 1]) * sizeof(float);
+    b.dz[l] = take(&at, bytes);
+    if (l < 2) b.a[l + 1] = take(&at, bytes);
+  }
+  b.state = take(&at, sizeof *b.state);
+  b.order = take(&at, rows * sizeof *b.order);
+  b.loss = take(&at, rows * sizeof *b.loss);
+  b.correct = take(&at, rows);
+  b.end = at;
+  return b;
 }
 
 /* Trains networks first to first + count - 1 together, the last one in the first block. */
 static void train_by_layer(const Team *n, int first, int count, Trained *trained) {
-  const Places p = places_of(n);
   const EpochShape s = n->job.shape;
   const Network *network = &n->config.network;
-  const uint32_t rows = (uint32_t)n->range[0].rows, batch = (uint32_t)s.batch;
+  const size_t arrays = 2 * network->floats;
+  const uint64_t rows = n->range[0].rows, steps = n->range[0].steps;
+  const uint32_t batch = (uint32_t)s.batch, end = (uint32_t)min_size(steps * batch, rows);
   const Dropout none = {0};
-  uint8_t *all = memset(host((size_t)count * p.at[PLACES]), POISON, (size_t)count * p.at[PLACES]);
-  Networks networks = {.apart = p.at[PLACES], .count = count};
+  Networks networks = {.apart = block_at(n, 0).end, .count = count};
+  const uintptr_t start = (uintptr_t)poisoned((size_t)count * networks.apart);
+  Block of[NETWORKS];
   for (int i = 0; i < count; i++) {
-    uint8_t *block = all + (size_t)(count - 1 - i) * networks.apart;
     const TrainRange *range = &n->range[first + i];
-    const uint64_t end = range->steps * batch;
     const UpdateRule rule = n->rule[first + i];
-    networks.numbers |= (uint64_t)(count - 1 - i) << 4 * i;
-    memcpy(block, n->start[first + i], 2 * network->floats * sizeof(float));
-    *(StepState *)(block + p.at[STATE]) =
-        (StepState){.end = (uint32_t)(end < rows ? end : rows),
-                    .learning_rate = range->learning_rate,
-                    .rule = {.momentum = rule.momentum, .weight_decay = rule.weight_decay}};
-    for (uint32_t r = 0; r < rows; r++)
-      ((uint32_t *)(block + p.at[ORDER]))[r] =
-          range->shuffled ? random_permute(r, rows, range->key) : r;
+    const uint64_t number = (uint64_t)(count - 1 - i);
+    const Block b = of[i] = block_at(n, start + number * networks.apart);
+    networks.numbers |= number << 4 * i;
+    CUDA_OK(cudaMemcpyAsync(b.arrays, n->start[first + i], arrays * sizeof(float),
+                            cudaMemcpyHostToDevice, stream));
+    LAUNCH(order, b.order, 0, (uint32_t)rows, range->shuffled, range->key);
+    LAUNCH(begin, b.state,
+           (StepState){.end = end,
+                       .learning_rate = range->learning_rate,
+                       .rule = {.momentum = rule.momentum, .weight_decay = rule.weight_decay}});
   }
-  uint8_t *d = to_device(all, (size_t)count * networks.apart);
-  float *d_w = (float *)d, *d_v = d_w + network->floats,
-        *a[] = {NULL, (float *)(d + p.at[A1]), (float *)(d + p.at[A2])};
-  float *dz[] = {(float *)(d + p.at[DZ1]), (float *)(d + p.at[DZ2]), (float *)(d + p.at[DZ3])};
-  const RowResults results = {(float *)(d + p.at[LOSS]), d + p.at[CORRECT]};
-  StepState *d_state = (StepState *)(d + p.at[STATE]);
+  const Block d = block_at(n, start);
+  const RowResults results = {d.loss, d.correct};
   BatchView view = {.d_pixels = n->d_pixels,
                     .d_labels = n->job.d_labels,
-                    .d_order = (uint32_t *)(d + p.at[ORDER]),
+                    .d_order = d.order,
                     .stride = n->job.stride,
-                    .d_state = d_state,
+                    .d_state = d.state,
                     .rows = s.batch,
                     .networks = networks};
   LayerUpdate layers[3];
-  for (int l = 0; l < 3; l++)
-    layers[l] = (LayerUpdate){a[l],
-                              dz[l],
-                              d_w + network->weight[l],
-                              d_w + network->bias[l],
-                              d_v + network->weight[l],
-                              d_v + network->bias[l],
-                              network->size[l],
-                              network->size[l + 1],
-                              NULL,
-                              NULL};
-  for (uint64_t step = 0; step < n->range[0].steps; step++) {
-    for (int l = 0; l < 2; l++)
-      LAUNCH(forward, (LayerInput){a[l], view}, layers[l].d_w, layers[l].d_b, a[l + 1],
-             layers[l].in, layers[l].out, 1, none, 3);
-    LAUNCH(head, view, a[2], layers[2].d_w, layers[2].d_b, NULL, dz[2], dz[1], s.hidden2, s.classes,
-           none, results);
-    LAUNCH(backward, view, dz[1], layers[1].d_w, a[1], dz[0], s.hidden1, s.hidden2, none, 3);
-    LAUNCH(updates, view, layers, 3, 3, d_work);
-    LAUNCH(advance, d_state, batch, networks);
+  for (int l = 0; l < 3; l++) {
+    float *w = d.arrays + network->weight[l], *b = d.arrays + network->bias[l];
+    layers[l] = (LayerUpdate){.d_x = d.a[l],
+                              .d_dz = d.dz[l],
+                              .d_w = w,
+                              .d_b = b,
+                              .d_vw = w + network->floats,
+                              .d_vb = b + network->floats,
+                              .in = network->size[l],
+                              .out = network->size[l + 1]};
   }
-  const uint8_t *after = fetch(d, (size_t)count * networks.apart);
+  for (uint64_t step = 0; step < steps; step++) {
+    for (int l = 0; l < 2; l++)
+      LAUNCH(forward, (LayerInput){d.a[l], view}, layers[l].d_w, layers[l].d_b, d.a[l + 1],
+             layers[l].in, layers[l].out, 1, none, 3);
+    LAUNCH(head, view, d.a[2], layers[2].d_w, layers[2].d_b, NULL, d.dz[2], d.dz[1], s.hidden2,
+           s.classes, none, results);
+    LAUNCH(backward, view, d.dz[1], layers[1].d_w, d.a[1], d.dz[0], s.hidden1, s.hidden2, none, 3);
+    LAUNCH(updates, view, layers, 3, 3, d_work);
+    LAUNCH(advance, d.state, batch, networks);
+  }
   for (int i = 0; i < count; i++) {
-    const uint8_t *block = after + (size_t)(count - 1 - i) * networks.apart;
-    const StepState *state = (const StepState *)(block + p.at[STATE]);
-    trained[i] = (Trained){
-        (float *)block, (float *)(block + p.at[LOSS]), block + p.at[CORRECT], {.rows = state->end}};
-    for (uint32_t r = 0; r < state->end; r++) {
+    trained[i] = (Trained){fetch_floats(of[i].arrays, arrays),
+                           fetch_floats(of[i].loss, end),
+                           fetch(of[i].correct, end),
+                           {.rows = end}};
+    for (uint32_t r = 0; r < end; r++) {
       trained[i].sums.loss += (double)trained[i].loss[r];
       trained[i].sums.correct += trained[i].correct[r];
     }
@@ -298,8 +297,7 @@ KERNEL_TEST(test_networks_share_launches) {
   }
 }
 
-/* ---- by clusters, at the edges ----------------------------------------------------------------
- */
+/* ---- by clusters, at the edges --------------------------------------------------------------- */
 
 /* A number that is too large for its terms is told of, wherever it is; the others' bits stay. */
 KERNEL_TEST(test_overflow) {
