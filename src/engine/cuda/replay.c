@@ -33,28 +33,19 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* The way to train, and to take level layer, kernel by kernel, instead. */
-typedef struct {
-  const Level *level;
-  Fusion fusion;
-} Way;
-static Way take(CudaEngine *e, Way way) {
-  const Way before = {e->level, e->engine.config.training.fusion};
-  e->level = way.level;
-  e->engine.config.training.fusion = way.fusion;
-  return before;
-}
-static const Way by_layer = {&level_layer, FUSION_LAYER};
-
-static cudaError_t do_again(CudaEngine *e) {
-  const Way way = take(e, by_layer);
-  cudaError_t status = copy_state(e, true);
-  for (int i = 0; i < e->replay.count && status == cudaSuccess; i++) {
-    const TrainRange *work = &e->replay.work[i];
+/* Does the work again by level layer, kernel by kernel: from the state that was kept or, for
+   logits, from the one at hand. */
+static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, float *logits) {
+  const Level *level = e->level;
+  const Fusion fusion = e->engine.config.training.fusion;
+  e->level = &level_layer;
+  e->engine.config.training.fusion = FUSION_LAYER;
+  cudaError_t status = logits ? cudaSuccess : copy_state(e, true);
+  for (; count > 0 && status == cudaSuccess; count--, work++)
     status = work->steps > 0 ? cuda_queue_range(e, work)
-                             : cuda_queue_rows(e, work->first_row, work->rows, NULL);
-  }
-  take(e, way);
+                             : cuda_queue_rows(e, work->first_row, work->rows, logits);
+  e->level = level;
+  e->engine.config.training.fusion = fusion;
   return status;
 }
 
@@ -75,7 +66,9 @@ bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   EngineSums any = {sums->overflowed, 0, 0};
   if (!engine_ranks_collect(&e->engine.config, &any, error)) return false;
   const bool again = any.loss > 0;
-  if (again && !cuda_done(do_again(e), "training in another way", error)) return false;
+  if (again && !cuda_done(do_again(e, e->replay.work, e->replay.count, NULL),
+                          "training in another way", error))
+    return false;
   e->replay.count = 0;
   e->engine.replays += again;
   return !again || fetch_sums(e, sums, error);
@@ -93,10 +86,6 @@ cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, floa
   TRY(cudaMemcpy(&sums, e->d_sums, sizeof sums, cudaMemcpyDeviceToHost));
   if (!sums.overflowed) return cudaSuccess;
   e->engine.replays++;
-  const Way way = take(e, by_layer);
-  cudaError_t status = cuda_queue_rows(e, first_row, rows, logits);
-  take(e, way);
-  if (status == cudaSuccess)
-    status = cudaMemsetAsync(&e->d_sums->overflowed, 0, sizeof e->d_sums->overflowed, e->compute);
-  return status;
+  TRY(do_again(e, &(TrainRange){.first_row = first_row, .rows = rows}, 1, logits));
+  return cudaMemsetAsync(&e->d_sums->overflowed, 0, sizeof e->d_sums->overflowed, e->compute);
 }
