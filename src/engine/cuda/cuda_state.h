@@ -240,6 +240,12 @@ static inline UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){rule->momentum, rule->weight_decay};
 }
 
+/* Returns where a network of two hidden layers has its parameters. */
+static inline EpochLayout epoch_layout(const CudaEngine *e) {
+  const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
+  return (EpochLayout){{w[0], w[1], w[2]}, {b[0], b[1], b[2]}};
+}
+
 /* Returns layer l's arrays, l from 0. d_x is NULL where layer 0 reads the batch's pixels as bytes,
    d_gw and d_gb are NULL where gradients are not stored. */
 static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
@@ -307,8 +313,8 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
 int cuda_members(Engine *engine, int wanted);
 Engine *cuda_member(Engine *engine, Error *error);
 bool cuda_attend(Engine *engine, bool attends, Error *error);
-/* A member's steps, queued by whoever comes last. */
-cudaError_t members_train(CudaEngine *e, const TrainRange *range);
+/* A member's steps, which cover positions `position` to `end`, queued by whoever comes last. */
+cudaError_t members_train(CudaEngine *e, const TrainRange *range, uint32_t position, uint32_t end);
 cudaError_t members_steps(CudaEngine *e, StepState state);
 void members_close(CudaEngine *first);
 /* Opens a member's memory and stream: engine_cuda.c. */

@@ -99,24 +99,20 @@ static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch;
   const uint32_t position = (uint32_t)(range->first_step * batch);
-  const uint64_t end = (range->first_step + range->steps) * batch;
-  const uint32_t last = (uint32_t)(end < range->rows ? end : range->rows);
+  const uint64_t end = range->first_step + range->steps;
+  const uint32_t last = (uint32_t)min_size(end * batch, range->rows);
   if (augment_any(range->augment)) TRY(augment(e, range));
   e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
-  if (has_cluster(e)) return members_train(e, range);
+  if (has_cluster(e)) return members_train(e, range, position, last);
   TRY(order(e, range));
-  const uint32_t updates = (uint32_t)(range->updates - range->first_step);
-  StepState state = {position,
-                     last,
-                     range->learning_rate,
-                     updates,
-                     range->dropout_key,
-                     e->engine.config.training.rule};
-  for (uint64_t step = range->first_step, past; step < range->first_step + range->steps;
-       step = past) {
+  StepState state = {.learning_rate = range->learning_rate,
+                     .updates = (uint32_t)(range->updates - range->first_step),
+                     .dropout_key = range->dropout_key,
+                     .rule = e->engine.config.training.rule};
+  for (uint64_t step = range->first_step, past; step < end; step = past) {
     past = end_of_part(e, range, step);
     state.position = (uint32_t)(step * batch);
-    state.end = past * batch < last ? (uint32_t)(past * batch) : last;
+    state.end = (uint32_t)min_size(past * batch, last);
     TRY(launch_begin(e->d_state, state, e->compute));
     if (e->level == &level_wide) TRY(steps_rescale(e, state));
     TRY(steps_train(e, state, past - step));
@@ -138,14 +134,12 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass and adds to the sums; or, if `logits` is not NULL, waits for the logits.
- */
+/* Queues the forward pass, and adds to the sums or, unless `logits` is NULL, waits for these. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
   for (uint64_t done = 0; done < rows; done += (uint64_t)e->forward_rows) {
-    const uint64_t left = rows - done, chunk = (uint64_t)e->forward_rows;
-    const uint32_t count = (uint32_t)(left < chunk ? left : chunk);
+    const uint32_t count = (uint32_t)min_size(rows - done, (size_t)e->forward_rows);
     TRY(launch_begin(e->d_state, (StepState){.end = count}, e->compute));
     TRY(steps_evaluate(e, (uint32_t)(first_row + done), (int)count));
     if (logits)
@@ -255,8 +249,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   const Level *level = e->level;
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
   const size_t all = c->dataset_rows, results = all > rows ? all : rows;
-  const size_t all_steps = ceil_div(all, (size_t)t->batch);
-  const size_t steps = all_steps < EPOCH_STEPS ? all_steps : EPOCH_STEPS;
+  const size_t steps = min_size(ceil_div(all, (size_t)t->batch), EPOCH_STEPS);
   const bool member = e->first, epoch = t->fusion == FUSION_EPOCH && !member,
              exercise = level == &level_exercise;
   const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
@@ -331,10 +324,7 @@ static bool initialise(CudaEngine *e, Error *error) {
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
   size_t floats = (size_t)c->network.size[0]; /* of a row's activations */
   for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
-  size_t rows = EVALUATE_FLOATS / floats;
-  if (rows > EVALUATE_ROWS) rows = EVALUATE_ROWS;
-  const int batch = engine_rows(c);
-  return rows > (size_t)batch ? (int)rows : batch;
+  return max_int((int)min_size(EVALUATE_FLOATS / floats, EVALUATE_ROWS), engine_rows(c));
 }
 
 static bool choose_level(CudaEngine *e, Error *error) {
@@ -381,10 +371,7 @@ bool engine_cuda_available(Error *reason) {
 /* Returns an engine with what follows from the configuration. */
 static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
-  if (!e) {
-    error_set(error, "out of memory for the engine");
-    return NULL;
-  }
+  if (!e) return error_null(error, "out of memory for the engine");
   e->engine.call = &OPERATIONS;
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);

@@ -61,9 +61,7 @@ static int launch_clusters(void *context, void *const *brought, int count) {
   return cudaStreamSynchronize(first->compute);
 }
 
-cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
-  const uint64_t batch = (uint64_t)e->engine.config.training.batch,
-                 end = (range->first_step + range->steps) * batch;
+cudaError_t members_train(CudaEngine *e, const TrainRange *range, uint32_t position, uint32_t end) {
   float *before = e->replay.begins ? e->replay.d_before : NULL;
   ManyNetwork network = {
       .d_pixels = e->d_train_on,
@@ -71,8 +69,8 @@ cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
       .rows = (uint32_t)range->rows,
       .shuffled = range->shuffled,
       .key = range->key,
-      .position = (uint32_t)(range->first_step * batch),
-      .end = (uint32_t)(end < range->rows ? end : range->rows),
+      .position = position,
+      .end = end,
       .learning_rate = range->learning_rate,
       .rule = update_rule(e),
       .d_parameters = e->d_parameters,
@@ -86,17 +84,14 @@ cudaError_t members_train(CudaEngine *e, const TrainRange *range) {
 }
 
 static bool open_clusters(CudaEngine *first, Error *error) {
-  const Network *n = &first->engine.config.network;
   const size_t batch = (size_t)first->engine.config.training.batch;
   const uint32_t steps = (uint32_t)ceil_div(first->engine.config.dataset_rows, batch);
   Members *m = &first->members;
   if (!cuda_array(first, &m->d_work, 1, many_work_bytes(steps, MANY_MOST), error)) return false;
-  m->job =
-      (ManyJob){.shape = first->plan.shape, .d_labels = first->d_labels, .stride = first->stride};
-  for (int l = 0; l < n->layers; l++) {
-    m->job.layout.weight[l] = n->weight[l];
-    m->job.layout.bias[l] = n->bias[l];
-  }
+  m->job = (ManyJob){.shape = first->plan.shape,
+                     .layout = epoch_layout(first),
+                     .d_labels = first->d_labels,
+                     .stride = first->stride};
   snprintf(first->engine.reason, sizeof first->engine.reason,
            "a network in each cluster of 16 blocks, %d at a time", many_clusters());
   return true;

@@ -19,6 +19,15 @@ BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
                      .networks = e->networks};
 }
 
+/* Returns a step's rows in the epoch's order. */
+static BatchView train_view(const CudaEngine *e, int rows) {
+  BatchView view = batch_view(e, e->d_train_on, rows);
+  view.d_order = e->d_order;
+  view.smoothing = e->engine.config.training.label_smoothing;
+  view.share = e->share;
+  return view;
+}
+
 /* Returns where layer l's parameters begin, or for l = layers where all of them, with their
    padding, end. */
 static size_t layer_start(const Network *n, int l) {
@@ -122,10 +131,7 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
   const int rows = engine_rows(config);
-  BatchView view = batch_view(e, e->d_train_on, rows);
-  view.d_order = e->d_order;
-  view.smoothing = config->training.label_smoothing;
-  view.share = e->share;
+  BatchView view = train_view(e, rows);
   for (uint64_t s = 0; s < count + (rest > 0); s++) {
     view.offset = (uint32_t)(s * (uint64_t)config->training.batch);
     view.rows = s < count ? rows : rest;
@@ -204,7 +210,6 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
    multiples of EPOCH_STEPS so that the bits are those of one. A part is one kernel for products of
    pixels and one for everything else. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
-  const Network *n = &e->engine.config.network;
   const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
   EpochJob job = {.d_pixels = e->d_train_on,
                   .d_labels = e->d_labels,
@@ -212,20 +217,16 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
                   .stride = e->stride,
                   .learning_rate = state.learning_rate,
                   .rule = update_rule(e),
+                  .layout = epoch_layout(e),
                   .d_parameters = e->d_parameters,
                   .d_momentum = e->d_momentum,
                   .results = e->results,
                   .d_gram = e->d_gram,
                   .d_mail = e->d_mail};
-  for (int l = 0; l < n->layers; l++) {
-    job.layout.weight[l] = n->weight[l];
-    job.layout.bias[l] = n->bias[l];
-  }
   for (uint64_t step = first, end; step < first + steps; step = end) {
-    end = (step / EPOCH_STEPS + 1) * EPOCH_STEPS;
-    if (end > first + steps) end = first + steps;
+    end = min_size((step / EPOCH_STEPS + 1) * EPOCH_STEPS, first + steps);
     job.position = (uint32_t)(step * batch);
-    job.end = end * batch < state.end ? (uint32_t)(end * batch) : state.end;
+    job.end = (uint32_t)min_size(end * batch, state.end);
     job.first_stamp = e->stamp;
     e->stamp += (uint32_t)(end - step);
     TRY(launch_gram(&e->plan, &job, e->compute));
@@ -276,12 +277,9 @@ static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bou
 cudaError_t steps_rescale(CudaEngine *e, StepState state) {
   const uint32_t left = state.end - state.position;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch;
-  BatchView view = batch_view(e, e->d_train_on, engine_rows(&e->engine.config));
-  view.d_order = e->d_order;
-  view.smoothing = e->engine.config.training.label_smoothing;
-  view.share = e->share;
   TRY(join_all_sums(e));
-  return rescale(e, view, true, 1.0f / (float)(left < batch ? left : batch));
+  return rescale(e, train_view(e, engine_rows(&e->engine.config)), true,
+                 1.0f / (float)(left < batch ? left : batch));
 }
 
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
