@@ -273,8 +273,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   strcpy(engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
-  const uint64_t batch = (uint64_t)engine_rows(config);
-  const uint64_t rows = batch < config->dataset_rows ? batch : config->dataset_rows;
+  const size_t rows = min_size((size_t)engine_rows(config), config->dataset_rows);
   cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);
 }

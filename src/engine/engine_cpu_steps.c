@@ -72,13 +72,9 @@ static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *p
 
 static GemmTerms packed(const Panels *panels, size_t panel, const float *b, size_t b_row) {
   const size_t first = panel * panels->length;
-  return (GemmTerms){panels->values + first * GEMM_PANEL,
-                     1,
-                     GEMM_PANEL,
-                     panels->index + first,
-                     panels->terms[panel],
-                     b,
-                     b_row};
+  const float *values = panels->values + first * GEMM_PANEL;
+  const uint32_t *index = panels->index + first;
+  return (GemmTerms){values, 1, GEMM_PANEL, index, panels->terms[panel], b, b_row};
 }
 
 /* ---- the first half of a step: rows ---------------------------------------------------------- */
@@ -174,13 +170,8 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   for (size_t column = 0; column < layer->in; column += width) {
     OWN_PANELS (p, rows, team) {
       const size_t at = p * GEMM_PANEL * layer->in + column;
-      const GemmTerms terms = {layer->dy + p * GEMM_PANEL * layer->out,
-                               layer->out,
-                               1,
-                               cpu->identity,
-                               layer->outputs,
-                               layer->weight_copy + column,
-                               layer->in};
+      const float *dy = layer->dy + p * GEMM_PANEL * layer->out, *w = layer->weight_copy + column;
+      const GemmTerms terms = {dy, layer->out, 1, cpu->identity, layer->outputs, w, layer->in};
       cpu->kernels->backward(&terms, min_size(width, layer->in - column), below->y + at,
                              below->dy + at, layer->in);
     }
@@ -217,14 +208,13 @@ static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t co
   const Layer *layer = &cpu->layer[l];
   const size_t first = p * GEMM_PANEL;
   const float *dy = layer->dy + column;
-  if (use == UPDATE_BY_STORED)
-    return (GemmTerms){one,        GEMM_PANEL,
-                       1,          cpu->identity,
-                       GEMM_PANEL, cpu->gradients + layer->gradient + first * layer->out + column,
-                       layer->out};
+  if (use == UPDATE_BY_STORED) {
+    const float *stored = cpu->gradients + layer->gradient + first * layer->out + column;
+    return (GemmTerms){one, GEMM_PANEL, 1, cpu->identity, GEMM_PANEL, stored, layer->out};
+  }
   if (l == 0) return packed(&cpu->columns, p, dy, layer->out);
-  return (GemmTerms){
-      cpu->layer[l - 1].y + first, 1, layer->in, cpu->identity, rows, dy, layer->out};
+  const float *x = cpu->layer[l - 1].y + first;
+  return (GemmTerms){x, 1, layer->in, cpu->identity, rows, dy, layer->out};
 }
 
 static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, Use use,

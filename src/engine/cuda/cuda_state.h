@@ -294,8 +294,8 @@ cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, fl
 bool sums_open(CudaEngine *e, Error *error);
 /* Allocates e->d_gradient, zeros. */
 bool sums_array(CudaEngine *e, Error *error);
-/* Leaves the other ranks. */
-void sums_close(CudaEngine *e);
+/* Leaves the other ranks; if it `breaks`, without waiting for them. */
+void sums_close(CudaEngine *e, bool breaks);
 /* Queues the sum over all ranks of `count` values of e->d_gradient from `first` on, as e->compute
    has computed them so far. Work queued on e->sums.updates from now on waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);

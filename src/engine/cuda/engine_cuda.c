@@ -220,7 +220,7 @@ static void cuda_close(Engine *engine) {
   if (e->compute) sums_wait(e, NULL, "", NULL);
   if (e->copy) cudaStreamSynchronize(e->copy);
   steps_forget(e);
-  sums_close(e);
+  sums_close(e, false);
   if (e->library) e->close_library(e->library);
   cuda_release_all(e);
   free(e);
@@ -328,11 +328,6 @@ static int rows_to_evaluate_at_once(const EngineConfig *c) {
 }
 
 static bool choose_level(CudaEngine *e, Error *error) {
-  static const Level *const levels[] = {[FUSION_NONE] = &level_none,
-                                        [FUSION_LAYER] = &level_layer,
-                                        [FUSION_STEP] = &level_layer,
-                                        [FUSION_EPOCH] = &level_layer, /* to evaluate */
-                                        [FUSION_EXERCISE] = &level_exercise};
   Engine *engine = &e->engine;
   if (e->level) {
     engine->config.training.fusion = FUSION_STEP;
@@ -344,9 +339,13 @@ static bool choose_level(CudaEngine *e, Error *error) {
   if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
-  if (engine->config.training.fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
+  const Fusion fusion = engine->config.training.fusion;
+  if (fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
   if (engine->wide) engine->aligned = WIDE_STEPS;
-  e->level = engine->wide ? &level_wide : levels[engine->config.training.fusion];
+  e->level = engine->wide                ? &level_wide
+             : fusion == FUSION_NONE     ? &level_none
+             : fusion == FUSION_EXERCISE ? &level_exercise
+                                         : &level_layer; /* level epoch evaluates by it */
   return true;
 }
 
@@ -394,9 +393,8 @@ static CudaEngine *new_member(CudaEngine *first, Fusion fusion, Error *error) {
   e->first = first;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work =
-      first->d_work;       /* for how the launcher is called: a member has too few rows to use it */
-  e->taken = first->taken; /* all share --device-memory */
+  e->d_work = first->d_work; /* for the launcher's check: a member has too few rows to use it */
+  e->taken = first->taken;   /* all share --device-memory */
   e->device = first->device;
   return e;
 }

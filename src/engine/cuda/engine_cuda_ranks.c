@@ -167,12 +167,8 @@ static ncclResult_t share_gradient(CudaEngine *e) {
   return nccl.comm_window_register(e->sums.comm, e->d_gradient, bytes, &window, SYMMETRIC);
 }
 
-void sums_close(CudaEngine *e) {
-  if (e->sums.comm) nccl.comm_destroy(e->sums.comm);
-}
-
-static void sums_break(CudaEngine *e) {
-  if (e->sums.comm) nccl.comm_abort(e->sums.comm);
+void sums_close(CudaEngine *e, bool breaks) {
+  if (e->sums.comm) (breaks ? nccl.comm_abort : nccl.comm_destroy)(e->sums.comm);
   e->sums.comm = NULL;
 }
 
@@ -196,12 +192,9 @@ bool sums_open(CudaEngine *e, Error *error) {
                           "with NCCL_HOME=, the folder above its include/, or use --device cpu");
 }
 
-void sums_close(CudaEngine *e) {
+void sums_close(CudaEngine *e, bool breaks) {
   (void)e;
-}
-
-static void sums_break(CudaEngine *e) {
-  (void)e;
+  (void)breaks;
 }
 
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count) {
@@ -255,7 +248,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
          cudaErrorNotReady) {
     const bool late = e->sums.closes && seconds_now() - began > CLOSE_SECONDS;
     if (late || !ranks_go_on(ranks, began, error)) {
-      if (e->sums.closes) sums_break(e);
+      if (e->sums.closes) sums_close(e, true);
       return false;
     }
     sched_yield();
