@@ -217,7 +217,7 @@ static Block block_at(const Team *n, uintptr_t at) {
 static void train_by_layer(const Team *n, int first, int count, Trained *trained) {
   const EpochShape s = n->job.shape;
   const Network *network = &n->config.network;
-  const size_t arrays = 2 * network->floats;
+  const size_t floats = network->floats, arrays = 2 * floats;
   const uint64_t rows = n->range[0].rows, steps = n->range[0].steps;
   const uint32_t batch = (uint32_t)s.batch, end = (uint32_t)min_size(steps * batch, rows);
   const Dropout none = {0};
@@ -250,14 +250,8 @@ static void train_by_layer(const Team *n, int first, int count, Trained *trained
   LayerUpdate layers[3];
   for (int l = 0; l < 3; l++) {
     float *w = d.arrays + network->weight[l], *b = d.arrays + network->bias[l];
-    layers[l] = (LayerUpdate){.d_x = d.a[l],
-                              .d_dz = d.dz[l],
-                              .d_w = w,
-                              .d_b = b,
-                              .d_vw = w + network->floats,
-                              .d_vb = b + network->floats,
-                              .in = network->size[l],
-                              .out = network->size[l + 1]};
+    const int in = network->size[l], out = network->size[l + 1];
+    layers[l] = (LayerUpdate){d.a[l], d.dz[l], w, b, w + floats, b + floats, in, out, NULL, NULL};
   }
   for (uint64_t step = 0; step < steps; step++) {
     for (int l = 0; l < 2; l++)
