@@ -71,8 +71,7 @@ __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   batch = of_network(batch);
-  d_average = of_network(d_average, batch.networks);
-  d_w = of_network(d_w, batch.networks);
+  take_network(batch.networks, d_average, d_w);
   const float keeps = optimizer_average_keeps(decay, updates_before(batch));
   pdl_wait();
   if (i >= count || rows_of_all_ranks(batch) == 0) return;

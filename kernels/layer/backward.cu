@@ -16,8 +16,7 @@ struct ReluMask {
   int in;
   float scale;
   __device__ void take(const Networks &networks) {
-    d_a = of_network(d_a, networks);
-    d_dx = of_network(d_dx, networks);
+    take_network(networks, d_a, d_dx);
   }
   __device__ Prefetched prefetch(int row, int column) const {
     return !(d_a[(size_t)row * in + column] <= 0.0f);

@@ -19,8 +19,7 @@ struct BiasRelu {
   float scale;     /* of what is not dropped */
   BatchView batch; /* dropout goes by its positions */
   __device__ void take(const Networks &networks) {
-    d_b = of_network(d_b, networks);
-    d_y = of_network(d_y, networks);
+    take_network(networks, d_b, d_y);
     batch = of_network(batch);
   }
   __device__ Prefetched prefetch(int, int column) const {

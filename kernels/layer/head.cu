@@ -100,12 +100,9 @@ struct Head {
   float scale = 1.0f; /* of dX, what dropout scaled X by */
   Target target = {};
   __device__ void take(const Networks &networks) {
-    d_x = of_network(d_x, networks);
-    d_w = of_network(d_w, networks);
-    d_b = of_network(d_b, networks);
+    take_network(networks, d_x, d_w, d_b);
     if (d_z) d_z = of_network(d_z, networks);
-    d_dz = of_network(d_dz, networks);
-    d_dx = of_network(d_dx, networks);
+    take_network(networks, d_dz, d_dx);
   }
 };
 

@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   batch = of_network(batch);
-  d_z = of_network(d_z, batch.networks);
-  d_dz = of_network(d_dz, batch.networks);
+  take_network(batch.networks, d_z, d_dz);
   results = of_network(results, batch.networks);
   const int rows = rows_of_step(batch);
   const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits are */
