@@ -7,15 +7,10 @@ struct Kernel {
   void (*call)(void *arguments); /* a pointer to each */
 };
 
-template <class... Parameters, size_t... I>
-void call_with(void (*kernel)(Parameters...), void **arguments, std::index_sequence<I...>) {
-  kernel(*static_cast<Parameters *>(arguments[I])...);
-}
-
 template <auto kernel, class... Parameters> Kernel kernel_of(void (*)(Parameters...)) {
   return {reinterpret_cast<const void *>(kernel), [](void *arguments) {
-            call_with(kernel, *static_cast<void ***>(arguments),
-                      std::index_sequence_for<Parameters...>());
+            void **next = *static_cast<void ***>(arguments);
+            std::apply(kernel, std::tuple<Parameters...>{*static_cast<Parameters *>(*next++)...});
           }};
 }
 
