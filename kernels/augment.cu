@@ -1,5 +1,4 @@
-/* Augmented copies of the dataset's pictures: the arithmetic of augment.h, one block per
-   picture. */
+/* Augmented copies of the dataset's pictures by the rules of augment.h, a block per picture. */
 #include "base/augment.h"
 #include "batch.cuh"
 

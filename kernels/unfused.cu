@@ -116,8 +116,7 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
   d_dx[i] = sum;
 }
 
-/* dA = 0 where A was not positive. One thread per value: reads 4 bytes, writes 4 of those
-   masked. */
+/* dA = 0 where A was not positive. One thread per value: reads 4 bytes, writes 4 where masked. */
 __global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
   const size_t i = thread_of_grid();
   if (i < count && d_a[i] <= 0.0f) d_da[i] = 0.0f;
@@ -135,8 +134,7 @@ __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw
   d_dw[i] = sum;
 }
 
-/* db = the sum of dZ over the rows. One thread per bias, so nothing races; reads 4 bytes per
-   row. */
+/* db = the sum of dZ over rows. One thread per bias, so nothing races; reads 4 bytes per row. */
 __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out) {
   const int o = blockIdx.x * THREADS + threadIdx.x;
   if (o >= out) return;

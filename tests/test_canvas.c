@@ -134,8 +134,7 @@ TEST(letters_differ) {
   }
 }
 
-/* Rows of pixels of each letter's top and bottom: a letter in the wrong place of the table shows.
- */
+/* Rows of pixels of each letter's top and bottom: a letter in a wrong place of the table shows. */
 TEST(letters_stand_on_their_lines) {
   static const struct {
     const char *letters;

@@ -94,8 +94,7 @@ static void save_sample(void) {
   saved = read_content(model);
 }
 
-/* Saving the sample fails: the sentence is "cannot", that verb (save or write), the path and
- * `message`. */
+/* Saving the sample fails: the sentence is "cannot", the verb (save, write), path, `message`. */
 static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   error.text[0] = '\0';
   assert_false(checkpoint_save(&sample, path, &error));

@@ -236,8 +236,7 @@ TEST(test_bad_archives) {
                (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
 }
 
-/* Writes archives of three rows, zeros and a last text; reading it gives the rows, or this error.
- */
+/* Writes archives of three rows, zeros and a last text; reading gives the rows, or this error. */
 static void expect_behind(int members, size_t zeros, const char *last, const char *what) {
   static const char three[] = "1,2\n3,4\n5,6\n";
   Text file = {0};

@@ -1,8 +1,7 @@
 /* Digits that are drawn instead of downloaded; tests/scenarios/digits.sh has the program. */
 #include "support/pictures.h"
 
-/* Labels are equally likely. Ink lies within 20 x 20 pixels and its centre of mass in pixel 14, as
-   in MNIST. */
+/* Labels are equally likely. As in MNIST, ink lies in 20 x 20 pixels, its centre in pixel 14. */
 TEST(test_labels_size_and_place) {
   int count[10] = {0};
   for (uint64_t row = 0; row < 10000; row++) {

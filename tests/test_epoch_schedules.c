@@ -327,8 +327,7 @@ static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .
                        eight_rows = {{100, 60, 12, 3, 64}, 12, 99, .rows = 140, .seed = 5},
                        two_groups = {{30, 90, 40, 3, 64}, 40, 227, .rows = 140, .seed = 6};
 
-/* Under one of so many schedules from how.seed on the fault is seen, and what is said of it holds
-   `as`. */
+/* Under one of so many schedules from how.seed on the fault is seen; what is said holds `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
                          uint32_t schedules, const char *as) {
   OK(begin_trial(of));

@@ -81,8 +81,7 @@ IN_FOLDER(old_or_new) {
 
 /* ---- modes and owners ---------------------------------------------------------------------- */
 
-/* The mode is kept; while it is written, nobody else reads what they may not read of the old one.
- */
+/* The mode is kept; while it is written, nobody else reads what they may not read of the old. */
 IN_FOLDER(mode_is_kept) {
   AtomicFile output;
   struct stat status;
@@ -156,8 +155,7 @@ IN_FOLDER(sticky_folder) {
   assert_files(1);
 }
 
-/* However many are open, all are whole, and whatever became of them, their places are free again.
- */
+/* However many are open, all are whole; whatever became of them, their places are free again. */
 IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];

@@ -381,8 +381,7 @@ TEST(parts_are_aligned) {
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
-/* 51 steps are 20 parts of 2 or 3; three steps; and an epoch that is over before anybody would ask.
- */
+/* 51 steps are 20 parts of 2 or 3; three steps; an epoch that is over before anybody would ask. */
 TEST(few_parts_are_trained) {
   static const struct {
     int rows, trains, progress; /* progress: 1 for the file's only buffer */

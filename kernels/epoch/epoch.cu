@@ -129,8 +129,7 @@ cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_
   return queue(plan, job, stream);
 }
 
-/* Divides the first layer among the multiprocessors that row blocks leave. False if they are too
-   few. */
+/* Divides the first layer among multiprocessors that row blocks leave. False: they are too few. */
 static bool lay_out_blocks(const Variant &of, int multiprocessors, EpochPlan *plan) {
   plan->depth = of.depth;
   plan->row_blocks = plan->groups * of.owners;

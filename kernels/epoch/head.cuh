@@ -88,8 +88,7 @@ __device__ inline RowClasses find_classes(float z) {
   return row;
 }
 
-/* A lane's part of a patch: the sums of a few rows. Then some lanes own a row of the patch each,
-   one packet. */
+/* A lane's part of a patch: sums of a few rows. Then some lanes own a row of it, one packet. */
 struct Patch {
   bool computes;             /* this lane adds */
   const float *left, *right; /* columns, from this lane's rows on */
@@ -169,8 +168,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
 
   /* ---- W3 and b3 ---------------------------------------------------------------------------- */
 
-  /* Receives `count` packets of every row, at most MOST, from `first` of the records on, into
-     columns. */
+  /* Receives `count` packets of every row, at most MOST, from record `first` on, into columns. */
   template <int MOST>
   __device__ void receive_columns(int first, int count, float (*columns)[COLUMN_PITCH]) const {
     constexpr int COUNT = ceil_div(ROWS * MOST, HEAD_THREADS);
@@ -302,8 +300,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     unrolled (q, QUADS) values.classes[q] = find_classes(values.z[q]);
   }
 
-  /* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to the row team and the patch
-     teams. */
+  /* Goes backward, from the classes to dZ3 and dZ2, and hands dZ2 to row team and patch teams. */
   __device__ void make_dz2(const HeadWeights &weights, const HeadRows<QUADS> &of,
                            HeadValues<QUADS> &values) const {
     const int lane = threadIdx.x % 32, r = thread() / 32;

@@ -238,8 +238,7 @@ __device__ inline int turn(uint32_t stamp) {
   return (int)(stamp % 2);
 }
 
-/* Returns the dataset row of row r of the step that starts at `position`; beyond the end, the last
-   one. */
+/* Returns the dataset row of row r of the step that starts at `position`; past the end: th last. */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }

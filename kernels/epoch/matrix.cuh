@@ -20,8 +20,7 @@ namespace epoch {
    register. */
 template <int DEPTH> struct Weights { float w[DEPTH][8], v[DEPTH][8]; };
 
-/* Returns the bytes of 16 inputs from `input` on, with the bias's pixel and zeros after the end of
-   the row. */
+/* Returns the bytes of 16 inputs from `input` on, with the bias's pixel and zeros after the row. */
 __device__ inline uint4 end_of_row(uint4 bytes, int input, int inputs) {
   uint32_t word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
   unrolled (i, 16) {

@@ -94,8 +94,7 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each LANES neighbouring lanes, a power of two; FIRST: of every (FIRST)th.
- */
+/* Combines the values of each LANES neighbours, a power of two; FIRST: of every (FIRST)th lane. */
 template <int LANES, int FIRST = 1, class T, class Combine>
 __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
@@ -148,8 +147,7 @@ __host__ __device__ constexpr int lab_resident(int capability, int threads, int 
   return wanted < most ? wanted : most;
 }
 
-/* The compute capability that is compiled for, as GpuLimits has it. The host's half does not depend
-   on it. */
+/* The compute capability that is compiled for, as in GpuLimits. The host's half ignores it. */
 #ifdef __CUDA_ARCH__
 constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 #else

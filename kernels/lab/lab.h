@@ -2,8 +2,9 @@
    before.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never prints or times, nor allocates on this GPU: the harness (src/lab/cuda/run.c)
-   does that for all topics alike. Device pointers start d_, host pointers h_. */
+   for each rung. It never prints or times, nor allocates on this GPU: the harness
+   (src/lab/cuda/run.c) does that for all topics alike. Device pointers start d_, host pointers h_.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -25,8 +26,7 @@ extern "C" {
 
 enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 8, LAB_SIZES = 8 };
 
-/* The sizes of a problem, outermost first, each at least 1; a dimension that a topic does not have
-   is 1. */
+/* The sizes of a problem, outermost first, each at least 1; a dimension that a topic lacks is 1. */
 typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
@@ -118,8 +118,7 @@ typedef struct {
   unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
   int capability;
-  /* Why this rung cannot serve a size on such a GPU (one clause), or NULL. NULL function: it serves
-     all. */
+  /* Why it cannot serve a size on such a GPU (a clause), or NULL. NULL function: it serves all. */
   const char *(*refuse)(const LabCall *call);
   size_t (*work)(const LabCall *call); /* bytes of d_work, NULL: 0 */
   /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */

@@ -14,8 +14,7 @@ namespace {
 
 enum { EXP, LOG, SIN, SQRT, DIVISION, FUNCTIONS }; /* the topic's problems */
 
-/* Applications per element: arithmetic must take longer than the 8 to 12 bytes that an element
-   moves. */
+/* Applications per element: arithmetic must take longer than an element's 8 to 12 bytes. */
 constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;

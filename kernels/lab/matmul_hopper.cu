@@ -277,8 +277,7 @@ template <class S> struct Block {
       work(part_of(unit));
   }
 
-  /* The producer is one thread. It copies ahead as far as there are free stages, over the ends of
-     tiles. */
+  /* The producer is one thread. It copies ahead while stages are free, over the ends of tiles. */
   __device__ void produce() const {
     unsigned position = 0;
     each_part([&](const Part &part) {

@@ -47,8 +47,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
     unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
     unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Queues the next slabs as one group, with zeros, which add nothing, where the matrices have
-     ended. */
+  /* Queues the next slabs as a group, with zeros, which add nothing, where matrices have ended. */
   __device__ void next(float *to) {
     unrolled_by (e, BK, OCTET)
       unrolled (r, ROWS)

@@ -27,8 +27,7 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
    cleverer order is needed. */
 using Corner = LabCorner<int>;
 
-/* Loads COUNT floats from shared memory, a multiple of 4: quads, each `gap` floats after the one
-   before. */
+/* Loads COUNT floats from shared memory, a multiple of 4: quads, `gap` floats one after another. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
   unrolled_by (q, COUNT, 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);

@@ -11,8 +11,7 @@ namespace {
 
 constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
 
-/* The pair index is proved for these; beyond them an error of d roundings would no longer be
-   small. */
+/* The pair index is proved for these; beyond them an error of d roundings would not be small. */
 constexpr int64_t MOST = 65536;
 
 __host__ __device__ int64_t pairs_of(int64_t n) {

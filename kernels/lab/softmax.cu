@@ -154,8 +154,7 @@ struct Tree {
   }
 };
 
-/* Five exchanges in registers, then one barrier for the warps' results, which every warp combines
-   for itself. */
+/* Five exchanges in registers, then a barrier for the warps' results, which each warp combines. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle<32>(value, combine);
@@ -210,8 +209,7 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values: first more words, then more
-   lanes. */
+/* Calls launch with the smallest shape that holds `width` values: first more words, then lanes. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
   if constexpr (LANES < 1024)

@@ -145,8 +145,7 @@ struct Queue {
 
 /* ---- one after the other, and the parts alone ------------------------------------------------ */
 
-/* The whole array on one stream. Pageable and pinned are the same calls: the difference is whose
-   memory it is. */
+/* The whole array on one stream. Pageable and pinned are the same calls on other memory. */
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
   for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
@@ -168,8 +167,7 @@ cudaError_t launch_both_ways(const LabCall *call) {
 constexpr int CHUNKS = 32;
 constexpr int ALL = 1 << 30; /* a round of all chunks */
 
-/* The order in which the host queues the stages of all chunks: `round` chunks at a time, stage by
-   stage. */
+/* The order in which the host queues the stages of chunks: `round` chunks at a time, by stage. */
 template <class Visit> void in_order(int chunks, int round, Visit visit) {
   for (int first = 0; first < chunks; first += std::min(round, chunks))
     for (int stage = 0; stage < STAGES; stage++)

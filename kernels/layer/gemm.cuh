@@ -269,8 +269,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
 
 constexpr int SEGMENT = 8; /* values of a row of C that one thread finishes together */
 
-/* The finished tile goes through the same shared memory, so that a thread finishes whole
-   segments. */
+/* The finished tile goes through the same shared memory: a thread then finishes whole segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;

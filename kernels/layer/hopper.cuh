@@ -97,8 +97,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
       : "memory");
 }
 
-/* Waits for the end of the phase `parity`; that of the phase before counts as ended from the
-   start. */
+/* Waits for the end of the phase `parity`; the phase before counts as ended from the start. */
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {

@@ -133,8 +133,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of one tile, or one split of it, and updates by it. Called by the whole
-   block. */
+/* Computes the gradient of a tile, or a split of it, and updates by it. By the whole block. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {

@@ -137,8 +137,7 @@ template <int TERMS_> struct Backward {
 
 /* ---- update --------------------------------------------------------------------------------- */
 
-/* Applies the momentum rule to W and b, or stores their gradient; the bias is the weight of column
-   `in`. */
+/* Applies the momentum rule to W and b, or stores their gradient; column `in` is the bias. */
 template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;

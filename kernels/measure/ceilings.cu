@@ -1,5 +1,4 @@
-/* Kernels that do one thing and nothing else: mlp-bench and mlp-lab measure by them what a GPU can
-   do at most. */
+/* Kernels that do one thing: mlp-bench and mlp-lab measure by them what a GPU can do at most. */
 #include <cooperative_groups.h>
 
 #include "epoch/mail.cuh"

@@ -20,8 +20,7 @@ static nlink_t threads_counted(void) {
   return stat("/proc/self/task", &folder) == 0 ? folder.st_nlink : 0;
 }
 
-/* Starts up to `wanted` threads and returns how many run at once. Sets *code to why there are no
-   more, or 0. */
+/* Starts up to `wanted` threads, returns how many run at once. *code: why no more do, or 0. */
 static int try_threads(int wanted, int *code) {
   enum { PATIENCE = 10000 };
   const nlink_t before = threads_counted();

@@ -102,8 +102,7 @@ unsigned char *reserve(size_t bytes); /* zeros, which take memory where they are
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
-/* Returns true for what a compiler may take for memory: an index, or whether a variable is
-   initialised. */
+/* True for what a compiler may take for memory: an index, or if a variable is initialised. */
 bool is_no_variable(uintptr_t address);
 bool is_of_program(uintptr_t address); /* the same, and its code and constants */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */

@@ -1,5 +1,4 @@
-/* Fibers, the lanes of a warp that meet, and launches of one block after another. x86-64 and
-   AArch64. */
+/* Fibers, the lanes of a warp that meet, launches block after block. x86-64 and AArch64. */
 #include "emulator/core.h"
 
 #include <algorithm>

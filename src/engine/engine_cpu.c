@@ -137,8 +137,7 @@ static int array_of(const Training *training, size_t a) {
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers from or to another, laid out as in network.h; one of the two is
-   NULL. */
+/* Copies an array of all layers from or to another, laid out as in network.h; one is NULL. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);

@@ -1,5 +1,4 @@
-/* Threads that do a thing together: each brings its part, and when all of them have, one does it
-   for all. */
+/* Threads that do a thing together: each brings its part; once all have, one does it for all. */
 #pragma once
 
 #include <pthread.h>

@@ -23,8 +23,7 @@ typedef enum {
   PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
 } Precision;
 
-/* The network reads a pixel p as (p / max - mean) / std. All zeros are the defaults: 255, 0 and
-   1. */
+/* The network reads a pixel p as (p / max - mean) / std. Zeros are the defaults: 255, 0 and 1. */
 typedef struct {
   float max, mean, std;
 } PixelScale;

@@ -239,8 +239,7 @@ void lab_print_machine(const Record *record, FILE *file, bool markdown);
 void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown);
 
-/* A PNG of one topic, or of one problem only (NULL: all): curves where rungs have points, else
-   dots. */
+/* A PNG of one topic, or of one problem (NULL: all): curves where rungs have points, else dots. */
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error);
 /* A PNG of one topic: the rate of each rung over the operations for each byte that its problem must

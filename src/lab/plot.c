@@ -36,8 +36,7 @@ static ShortText name_of_points(const json_t *topic, int index) {
   return text_format("%.*s", (int)strcspn(part, ";"), part);
 }
 
-/* Adds a row, if it was timed, to the curve of its rung. Curves that end at the same point share a
-   panel. */
+/* Adds a row, if it was timed, to its rung's curve. Curves that end alike share a panel. */
 static void add_row(LineChart *chart, const LabLadder *l, const json_t *row) {
   double last = NAN;
   int count = 0;

@@ -75,8 +75,7 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
    in the record; NULL: all are taken. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
-/* Closes the file, frees the lines. Returns good, or false if some line or the file could not be
-   written. */
+/* Closes the file, frees the lines. Returns good, or false if anything was not written. */
 bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */

@@ -1,5 +1,4 @@
-/* Saving a checkpoint as safetensors, and loading one: a whole file is checked before any of it is
-   believed. */
+/* Saving and loading a checkpoint as safetensors: a file is checked whole before it is believed. */
 #include "model/checkpoint.h"
 
 #include <ctype.h>

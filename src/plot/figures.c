@@ -47,8 +47,7 @@ static void add_panel(LineChart *chart, const EpochResult *results, int runs, in
                                        : "cross-entropy";
 }
 
-/* Writes the title. Returns the epoch of the best test accuracy, the first of equal ones; 0: none
-   is known. */
+/* Writes the title. Returns the epoch of the best test accuracy, the first; 0: none is known. */
 static int title_curves(const EpochResult *results, int runs, int count, ShortText *title) {
   const EpochResult *last = &results[count - 1], *best = last;
   const double at_last = mean_of(last, runs, count, ACCURACY, TEST);

@@ -26,8 +26,7 @@ typedef struct {
                     it does, but for 2% of that */
 } RateTest;
 
-/* Draws the losses over the rates; those far above the first one are left out. A line marks the
-   best. */
+/* Draws losses over rates; those far above the first are left out. A line marks the best. */
 bool plot_rates(const RateTest *test, const char *path, Error *error);
 
 enum { FIGURES_MAX_FILTERS = 1024 };

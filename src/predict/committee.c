@@ -22,8 +22,7 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the others before it is uploaded: until then it is ours to
-   read. */
+/* Copies the first member's buffer to the others before its upload: till then it is readable. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;

@@ -20,8 +20,7 @@ static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal; be
 static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
 static const double GLANCE_SECONDS = 0.2; /* for signs that another rank has spoken and ended all */
 
-/* A rank, and where it lives: kill() and /proc tell of those on the same host in the same PID
- * namespace. */
+/* A rank, and where it lives: kill() and /proc tell of those of the same host and PID namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;

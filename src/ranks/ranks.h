@@ -37,8 +37,7 @@ int ranks_hosts(const Ranks *ranks);
    given each its own. */
 int ranks_cores(const Ranks *ranks);
 
-/* values[count] become their sums over all ranks, the same bits on each: added in the order of
-   ranks. */
+/* values[count] become their sums over all ranks, the same bits on each: added in ranks' order. */
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 

@@ -1,5 +1,4 @@
-/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own
- * making. */
+/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own. */
 #pragma once
 
 #include <stdbool.h>

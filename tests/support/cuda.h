@@ -1,5 +1,4 @@
-/* The head of a test that wants a GPU: without one it is skipped, and a call that fails says why.
- */
+/* The head of a test that wants a GPU: without one it is skipped; a call that fails says why. */
 #pragma once
 
 #include "engine/engine.h"

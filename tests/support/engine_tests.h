@@ -104,8 +104,7 @@ static const Case cases[CASES] = {
     {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-/* A network that every level serves. A GPU that trains it for long on few rows falls behind the
-   host. */
+/* A network that every level serves. A GPU that trains it on few rows falls behind the host. */
 static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }

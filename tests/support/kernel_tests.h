@@ -411,8 +411,7 @@ typedef struct {
   int roundings;    /* of a value with its bias, besides those of the sum */
 } Forward;
 
-/* A third of the rows of pixels is beyond the end. The reference reads pixels before x is rounded
-   to float32. */
+/* A third of the rows of pixels is past the end. The reference reads pixels before x is rounded. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),

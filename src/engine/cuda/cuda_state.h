@@ -229,8 +229,7 @@ static inline bool has_head(const CudaEngine *e) {
   return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
 }
 
-/* Returns true if the update kernels only store the gradient, so that the optimizer or the ranks
-   update later. */
+/* Returns true if update kernels only store the gradient: optimizer or ranks update later. */
 static inline bool stores_gradient(const CudaEngine *e) {
   return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
 }

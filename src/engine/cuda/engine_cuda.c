@@ -303,8 +303,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Launches one small kernel at the end: a GPU that does not work at all fails here, before anything
-   was read. */
+/* Launches one small kernel at the end: a GPU that does not work fails before data are read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);

@@ -1,5 +1,4 @@
-/* The choice of a level of fusion and a precision. Only the limits of the GPU decide: nothing here
-   calls CUDA. */
+/* The choice of a level of fusion and a precision, by the GPU's limits: nothing here calls CUDA. */
 #include "engine/cuda/cuda_state.h"
 
 #include <string.h>

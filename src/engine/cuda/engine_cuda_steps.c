@@ -28,14 +28,12 @@ static BatchView train_view(const CudaEngine *e, int rows) {
   return view;
 }
 
-/* Returns where layer l's parameters begin, or for l = layers where all of them, with their
-   padding, end. */
+/* Returns where layer l's parameters begin, or for l = layers where all and their padding end. */
 static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
 
-/* Updates layers first to end - 1, their planes too, by e->d_gradient and the rule of the
-   optimizer. */
+/* Updates layers first to end - 1, planes too, by e->d_gradient and the rule of the optimizer. */
 static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
                             cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;

@@ -191,8 +191,7 @@ bool lab_arrays_poison(const LabArrays *arrays, Error *error) {
          cuda_done(cudaDeviceSynchronize(), "poisoning", error);
 }
 
-/* Looks at the guards around the first copy, and at an input that is short enough to be fetched
-   each time. */
+/* Looks at the guards around the first copy, and at an input that is short enough to be fetched. */
 static cudaError_t inspect(const LabArrays *a, int block, const char **outside) {
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);
