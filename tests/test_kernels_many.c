@@ -187,16 +187,16 @@ typedef struct {
   StepState *state;
   uint32_t *order;
   uint8_t *correct;
-  uintptr_t end; /* of the block */
+  uint8_t *end; /* of the block */
 } Block;
 
-static void *take(uintptr_t *at, size_t bytes) {
-  void *array = (void *)*at;
+static void *take(uint8_t **at, size_t bytes) {
+  void *array = *at;
   *at += round_up(bytes, 16);
   return array;
 }
 
-static Block block_at(const Team *n, uintptr_t at) {
+static Block block_at(const Team *n, uint8_t *at) {
   const Network *network = &n->config.network;
   const size_t rows = n->range[0].rows;
   Block b = {.arrays = take(&at, 2 * network->floats * sizeof(float))};
@@ -221,8 +221,9 @@ static void train_by_layer(const Team *n, int first, int count, Trained *trained
   const uint64_t rows = n->range[0].rows, steps = n->range[0].steps;
   const uint32_t batch = (uint32_t)s.batch, end = (uint32_t)min_size(steps * batch, rows);
   const Dropout none = {0};
-  Networks networks = {.apart = block_at(n, 0).end, .count = count};
-  const uintptr_t start = (uintptr_t)poisoned((size_t)count * networks.apart);
+  uint8_t *start = (uint8_t *)n->start[0]; /* of any block */
+  Networks networks = {.apart = (size_t)(block_at(n, start).end - start), .count = count};
+  start = poisoned((size_t)count * networks.apart);
   Block of[NETWORKS];
   for (int i = 0; i < count; i++) {
     const TrainRange *range = &n->range[first + i];

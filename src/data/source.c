@@ -30,8 +30,7 @@ bool source_is(const Source *source, const char *path) {
 
 bool source_can_repeat(const char *path) {
   struct stat status;
-  return !path ||
-         (!is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode));
+  return !path || (!is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode));
 }
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
