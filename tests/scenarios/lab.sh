@@ -12,6 +12,7 @@ while read -r topics run pictures; do
   is_png "$@"
 done <<'END'
 all lab-h100 12
+all lab-h100-ten 10
 END
 
 case_ 'one topic or problem is shown'
