@@ -1,5 +1,5 @@
-/* What ranks say to each other: this program, started as `test_ranks worker` by mpirun, is the
-   ranks. tests/scenarios/ranks.sh does so, and has whole runs. */
+/* Ranks talk to each other: this program, started as `test_ranks worker` by mpirun, is the ranks.
+   tests/scenarios/ranks.sh does so, and has whole runs. */
 #include "ranks/ranks.h"
 #include "support/test.h"
 

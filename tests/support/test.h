@@ -97,7 +97,7 @@ void free_kept(void);
 FILE *text_open(void);
 char *text_close(FILE *file);
 
-/* What a call prints to `file`, as text. */
+/* The text that a call prints to `file`. */
 #define PRINTED(file, call)                                                                        \
   ({                                                                                               \
     FILE *file = text_open();                                                                      \
