@@ -158,7 +158,8 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
-  if (!pixel_range_find(options, report, error)) return false;
+  if (!file_exists(options->train, error) || !pixel_range_find(options, report, error))
+    return false;
   if (*options->tune) return tune_command(options, report, error);
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);

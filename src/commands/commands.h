@@ -19,6 +19,9 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
 /* The options of the trainer. train_command.c */
 TrainerConfig trainer_config(const Options *options);
 
+/* False if a file of rows is not there: *error says how to get it. train_command.c */
+bool file_exists(const char *path, Error *error);
+
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);
 

@@ -101,7 +101,7 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-static bool file_exists(const char *path, Error *error) {
+bool file_exists(const char *path, Error *error) {
   if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
   error_set(error, "%s does not exist", path);
@@ -149,9 +149,7 @@ static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
   run->results = make_array(run->results, o->training.epochs);
   if (!run->results) return error_set(error, "out of memory");
-  if (!file_exists(o->train, error) || !test_exists(o, error) ||
-      !file_exists(options_validation_file(o), error))
-    return false;
+  if (!test_exists(o, error) || !file_exists(options_validation_file(o), error)) return false;
   /* The first rank alone writes. */
   if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));

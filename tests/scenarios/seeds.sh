@@ -53,4 +53,5 @@ refuses 2 '--ensemble trains and saves several new networks: leave out --seeds' 
 for word in seeds ensemble; do
   fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
     $S --$word 2 --train <(cat train.csv)
+  fails 1 'none.csv does not exist' $S --$word 2 --train none.csv
 done
