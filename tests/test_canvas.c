@@ -35,8 +35,7 @@ static int others(int x0, int y0, int x1, int y1, Colour colour) {
   return count;
 }
 
-/* Returns the pixels that are not white. What a drawing leaves of its coverage would show in the
-   next one. */
+/* Returns the pixels that are not white. Coverage that a drawing leaves shows in the next one. */
 static int drawn(void) {
   for (int i = 0; i < p.width * p.height; i++) assert_int_equal(p.coverage[i], 0);
   return others(0, 0, p.width, p.height, WHITE);

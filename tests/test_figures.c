@@ -211,8 +211,7 @@ enum { SIDE = 12, MISTAKES = 64 };
 static const char *names,
     four[] = "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Under each digit are three lines: truth, prediction, row. Saving asserts that they do not reach
-   the next one's. */
+/* Under each digit are three lines: truth, prediction, row. Saving asserts that none meet. */
 static void assert_mistakes(const Mistake *mistakes, int count, int side) {
   OK(plot_mistakes(mistakes, count, side, names, path, &error));
   for (int i = 0; i < count; i++) {

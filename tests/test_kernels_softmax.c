@@ -279,8 +279,7 @@ KERNEL_TEST(test_ranks_share_a_step) {
   }
 }
 
-/* Both gemms of the last layer, against float64; the one back from the gradients that it found
-   itself. */
+/* Both gemms of the last layer, against float64; the one back from the gradients it found. */
 static void check_head_gemms(Shape s, uint64_t seed) {
   const size_t zs = z_count(s), xs = x_count(s);
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);

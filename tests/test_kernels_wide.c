@@ -124,8 +124,7 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* A value beyond fp16 is noted by every kernel that writes planes, and one that is not there is
-   not. */
+/* A value beyond fp16 is noted by every kernel that writes planes; one that is not there is not. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {

@@ -154,9 +154,7 @@ static int start(void *allowed, Error *why) {
 }
 
 /* A limit that is just enough is tried many times: threads that end must not count any more. One
-   thread needs no other. The sentence is the engine's, not one of OpenMP's, which would end the
-   process.
- */
+   thread needs none. The sentence is the engine's, not OpenMP's, which would end the process. */
 TEST(limit_of_threads) {
   Allowed cases[] = {{start_team, 5, 5}, {open_engine, 5, 5}, {start_team, 5, 4},
                      {start_team, 2, 1}, {open_engine, 4, 1}, {start_team, 1, 1},

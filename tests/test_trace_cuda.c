@@ -162,8 +162,7 @@ IN_FOLDER(stamps_become_stages) {
   assert_true(trace.backwards >= 2 * MATRIX_BLOCKS);
 }
 
-/* Z1 comes from the matrix block of the group that sent last, Z2 from the other group's row
-   block. */
+/* Z1 comes from the group's matrix block that sent last, Z2 from the other group's row block. */
 TEST(arrows_come_from_the_last_sender) {
   const Stages stages = {&trace, 0, &stamped, ticks, anchor, STEPS, 0};
   int z1 = 0, z2 = 0;

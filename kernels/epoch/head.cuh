@@ -1,11 +1,10 @@
-/* The head team of a row block: the last layer of the block's rows, forward and backward, one
-   warp per row of a quad, and its part of W3 and b3. From H2 it makes the logits, softmax, the
-   row's results, dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the
-   row team. All these sums are within a warp.
+/* The head team of a row block: the last layer of the block's rows, forward and backward, one warp
+   per row of a quad, and its part of W3 and b3. From H2 it makes the logits, softmax, the row's
+   results, dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the row
+   team. All these sums are within a warp.
 
    Then, while the other teams go back and forth, it updates W3 and b3, the gradients of which are
-   sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, as patches of 3 x 3
-   values. */
+   sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, in 3 x 3 patches. */
 #pragma once
 
 #include "epoch/team.cuh"

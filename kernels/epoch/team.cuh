@@ -48,8 +48,7 @@ struct Team {
   __device__ Packet *dz1_at(int packet, int row, uint32_t stamp) const {
     return layout.dz1 + turn(stamp) * layout.dz1_size + packet * ROWS + row;
   }
-  /* A row's mail for the patch teams is a record of packets: H1, dZ2, H2, dZ3. They lie as (packet,
-     row). */
+  /* A row's mail for the patch teams is a record of packets: H1, dZ2, H2, dZ3: (packet, row). */
   __device__ Packet *record_at(int packet, int row) const {
     return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
   }

@@ -2,9 +2,8 @@
    before.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never prints or times, nor allocates on this GPU: the harness
-   (src/lab/cuda/run.c) does that for all topics alike. Device pointers start d_, host pointers h_.
- */
+   for each rung. It never prints, times or allocates on this GPU: the harness (src/lab/cuda/run.c)
+   does that for all topics alike. Device pointers start d_, host pointers h_. */
 #pragma once
 
 #include <stdbool.h>
@@ -55,8 +54,7 @@ typedef struct {
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
   /* Fills in a range: allowed is a bound with its reason written beside it, 0 for integers.
      Single-threaded: the harness calls it from several threads for ranges of one output. Where a
-     pass over all the inputs is needed (a sum, a histogram) it is called once, for the whole
-     output. */
+     pass over all the inputs is needed (a sum, a histogram) it is called once, for all of it. */
   void (*reference)(const LabRange *range);
   /* Input `array` of `count` elements for a test or a measurement, the same for the same seed. The
      first elements must hold the hard cases (huge, negative, equal values), so that short arrays

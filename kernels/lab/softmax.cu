@@ -263,8 +263,7 @@ struct Twice {
 };
 
 /* sum: of exp(z - largest) over a part of a row. An empty part is (-FLT_MAX, 0), not -INFINITY, so
-   that two empty pairs do not lead to inf - inf; only -INFINITY is smaller, and its exponential is
-   0. */
+   that two empty pairs do not lead to inf - inf; only -INFINITY is smaller, its exponential 0. */
 struct Pair {
   float largest, sum;
 };

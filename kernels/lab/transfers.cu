@@ -217,8 +217,7 @@ template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call)
 
 /* Copies and kernels have streams of their own: an event has to say that the kernel waits for its
    copy. FORGOTTEN: nothing says so. To have the bad day every time, an event holds the copy until
-   the kernel is over, and d_x is first filled with a number that no input has, 3.4e38 (7f7f7f7f).
-   */
+   the kernel is over, and d_x is first filled with a number no input has, 3.4e38 (7f7f7f7f). */
 template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1, 2);

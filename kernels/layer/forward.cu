@@ -75,8 +75,7 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
-  /* large: the tile for large batches. Pairs share what is split of their rows, which for pixels is
-     nothing. */
+  /* large: the tile for large batches. Pairs share the split of their rows: of pixels, none. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
     return with_best_tile<decltype(large), (Input::TERMS > 1)>(

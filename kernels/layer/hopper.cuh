@@ -1,8 +1,7 @@
 /* Instructions of compute capability 9.0 that CUDA C++ has no word for, each as one small function:
    clusters of blocks that reach each other's shared memory, the copy engine of a multiprocessor
    (TMA), barriers that count its bytes (mbarrier), and tensor cores that read shared memory by
-   themselves (wgmma). Names and rules are those of NVIDIA's PTX ISA 8.0. They need code for
-   sm_90a.
+   themselves (wgmma). Names and rules are those of NVIDIA's PTX ISA 8.0. They need code for sm_90a.
 
    CUTLASS has words for all of it, but behind layouts and templates that are a course of their own;
    what the kernels here need is this page.

@@ -3,17 +3,16 @@
 
    Every pixel of the copy looks up where it comes from (backward mapping): an affine map about the
    picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
-   Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to
-   visual document analysis", 2003). The old picture is read between its pixels, bilinearly, and
-   is 0 outside. What a row becomes is a function of (key, row, strengths) alone.
+   Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to visual
+   document analysis", 2003). The old picture is read between its pixels, bilinearly, and is 0
+   outside. What a row becomes is a function of (key, row, strengths) alone.
 
    Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
    Here the noise sits on 6 x 6 points, a third of the side apart, and cubic B-splines blend it.
    Such a spline is almost a Gaussian of its points' distance / sqrt(3), which is 5.4 of 28 pixels:
-   the 5 to 6 of Ciresan et al. (below), which trained a little better than 4
-   (docs/accuracy.md). Simard's displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the
-   standard deviation; ours by a point's / sqrt(3) times 0.48, the root of the sum of the squared
-   weights: 0.97 pixels. */
+   the 5 to 6 of Ciresan et al. (below), which trained a little better than 4 (docs/accuracy.md).
+   Simard's displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the standard deviation; ours
+   by a point's / sqrt(3) times 0.48, the root of the sum of the squared weights: 0.97 pixels. */
 #pragma once
 
 #include <math.h>
@@ -133,8 +132,7 @@ HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t ke
 
 /* ---- a pixel -------------------------------------------------------------------------------- */
 
-/* Returns the weights of the four points
-   around the middle of pixel `at` of a side. */
+/* Returns the weights of the four points around the middle of pixel `at` of a side. */
 HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
@@ -162,8 +160,7 @@ HOST_DEVICE float augment_read(const uint8_t *pixels, int side, int x, int y) {
   return x >= 0 && x < side && y >= 0 && y < side ? (float)pixels[y * side + x] : 0.0f;
 }
 
-/* Returns floorf(value) as an int.
-   floorf itself is slow without SSE 4.1. */
+/* Returns floorf(value) as an int. floorf itself is slow without SSE 4.1. */
 HOST_DEVICE int augment_floor(float value) {
   const int towards_0 = (int)value;
   return towards_0 - ((float)towards_0 > value);

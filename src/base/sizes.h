@@ -32,8 +32,7 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #include <stdlib.h>
 
-/* Returns an array of so many elements for `pointer`, all zeros, which the caller frees. NULL: no
-   memory. */
+/* Returns an array of so many zeros for `pointer`, which the caller frees. NULL: no memory. */
 #define make_array(pointer, count) calloc((size_t)(count), sizeof *(pointer))
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

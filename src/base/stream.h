@@ -14,8 +14,7 @@ enum { STREAM_PATIENCE = 100 }; /* milliseconds after which a wait looks for a s
 bool stream_wait(int file, short event, const atomic_bool *abandoned);
 
 /* Returns a stream to the descriptor, to read ("r") or to write ("w"), whose calls wait and fail
-   with EINTR after a signal; or NULL with errno set if there is no memory for it. fclose closes
-   both. */
+   with EINTR after a signal; or NULL with errno set if there is no memory. fclose closes both. */
 FILE *stream_open(int file, const char *mode, int buffering);
 
 /* Opens a file to be read from front to back, as a stream; NULL with errno set on failure. */

@@ -100,8 +100,7 @@ void trace_kernel_name(const char *demangled, char *name, size_t size) {
 
 /* ---- saving --------------------------------------------------------------------------------- */
 
-/* By start; a slice before an arrow in it, a long slice before a short one, a tail before its
-   head. */
+/* By start; a slice before an arrow in it, a long before a short one, a tail before its head. */
 static int compare(const void *left, const void *right) {
   const TraceEvent *a = left, *b = right;
 #define BY(member)                                                                                 \

@@ -103,6 +103,5 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 /* A configuration file with the same options; whole: even those that a saved run does not hold.
    options_file.c */
 void options_print_config(FILE *file, const Options *options, bool whole);
-/* True if that file, when not whole, can be read again: its lines are not too long.
-   options_file.c */
+/* True if that file, if not whole, can be read again: no line is too long. options_file.c */
 bool options_can_be_saved(const Options *options, Error *error);

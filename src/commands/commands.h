@@ -95,8 +95,7 @@ const char *run_files_judged(const Options *options);
 /* True if the run is to draw a picture. run_files.c */
 bool run_files_draws(const Options *options);
 
-/* Tries what writing the network and the pictures will need, and leaves nothing behind.
-   run_files.c */
+/* Tries what writing network and pictures will need, and leaves nothing behind. run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };

@@ -1,8 +1,7 @@
 /* Runs that differ in their options: on the CPU as many at once as there are threads, so that
    nobody waits at a barrier; on a GPU as many as the engine may have members, each of a thread and
    all on the rows of the first one. A run takes over the engine of the one before it on its thread,
-   with the rows that are there, where it would open the same one. It has the same bits as alone
-   either way. */
+   with the rows that are there, where it would open the same one. It has the same bits as alone. */
 #include <omp.h>
 
 #include "base/memory.h"
@@ -48,8 +47,7 @@ static int count_workers(const ManyRuns *r, const Engine *engine, int runs) {
   return max_int(1, (int)min_size(fit, (size_t)min_int(runs, c->training.threads)));
 }
 
-/* Makes members for as many of the first runs as the GPU has room for. None: the team stays as it
-   is. */
+/* Makes members for as many of the first runs as the GPU has room for, maybe none. */
 static bool open_members(ManyRuns *r, Team *team, int runs, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   Trainer *first = team->trainer[0];

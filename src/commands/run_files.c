@@ -97,8 +97,7 @@ static const char *picture_of(const OptionRow *row, const Options *o) {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* Replaces a default path where no file is by the file of that name in the user's cache, if it is
-   there. */
+/* Replaces a default path where no file is by that name in the user's cache, if it is there. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* others are to be ignored: XDG Base Directory */

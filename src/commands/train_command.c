@@ -202,8 +202,7 @@ static void test_and_draw(Run *run) {
   run_files_say_drew(run->report, &run->evaluate);
 }
 
-/* The network and the log are written by then. A run that is resumed may have had its best epoch
-   before. */
+/* Network and log are written by then. A run that is resumed may have had its best epoch before. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),

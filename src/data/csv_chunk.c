@@ -200,8 +200,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a row's first field, its label, a bad pixel, or a field too many; none matters after a
-   fault. */
+/* Takes a row's first field, label, bad pixel, or a field too many; none matters after a fault. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
   const CsvColumns *columns = parser->columns;

@@ -76,8 +76,7 @@ void chunk_parser_close(ChunkParser *parser);
 /* Empties the chunk: no rows, lines or faults. */
 void chunk_clear(Chunk *chunk);
 
-/* Notes a fault, which ends the chunk's rows. Returns the place for the message, which the caller
-   writes. */
+/* Notes a fault, which ends the chunk's rows. Returns the place for the caller's message. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 
 static inline bool chunk_failed(const Chunk *chunk) {

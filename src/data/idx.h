@@ -25,8 +25,7 @@ bool idx_is(const char *bytes, size_t length);
 
 /* Opens the file that `images` reads, which begins with these bytes. inputs: bytes that a picture
    must have; 0: any number up to `most`, and labels. Fails if it is no file of pictures, not as
-   long as it says, or has no labels, or not as many. source_close(&idx->labels) is due all the
-   same. */
+   long as it says, or has not as many labels. source_close(&idx->labels) is due all the same. */
 bool idx_open(Idx *idx, const Source *images, const char *bytes, size_t length, size_t inputs,
               size_t most, Error *error);
 

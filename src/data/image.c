@@ -90,7 +90,7 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
 }
 
 /* Returns true for a JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of
-   stb writes. It takes any 0xff 0xc4 for the start of tables, so we do; behind the end it reads
+   stb writes. It takes any 0xff 0xc4 for the start of tables, as we do; past the end it reads
    zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* no JPEG */
@@ -288,8 +288,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* The mean of the pixels of the file that level (x, y) stands for, each over white as its alpha has
-   it. */
+/* The mean of the file's pixels that level (x, y) stands for, over white as their alpha has it. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;

@@ -233,7 +233,7 @@ static int median_on_lines(const Lines *l, const uint8_t *values) {
   return count ? value_of_rank(histogram, count / 2) : 0;
 }
 
-/* Erases a line where it is not thicker and not stronger than lines are; elsewhere it is written
+/* Erases a line where it is neither thicker nor stronger than lines; elsewhere it is written
    over. */
 static void erase_lines(const Lines *l) {
   const int thick = 2 * median_on_lines(l, l->run);
@@ -303,8 +303,7 @@ static bool is_none(const Ink *ink) {
   return full < LEAST_CONTRAST || full < 2 * ink->noise;
 }
 
-/* Returns the scale: a third of the shorter side, or half in a picture so small that a digit fills
-   it. */
+/* The scale: a third of the shorter side, or half in a picture so small that a digit fills it. */
 static int scale_of(int side) {
   enum { SMALL = 48 };
   return max_int(3, max_int(side / 3, min_int(side / 2, SMALL)));

@@ -97,8 +97,7 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Begins the next member, if there is one, or takes zeros to the end: tapes and dd fill their last
-   block. */
+/* Begins the next member, if any, or takes zeros to the end: tapes and dd fill a last block. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
   bool padded = false, more;

@@ -14,8 +14,7 @@ static bool host_is_fenced;
 /* Counts blocks and barriers. */
 static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* of the launch, in the order they ran */
-/* A variable that blocks announce by atomics that their writes are done: after which era, of each
-   block that ran. */
+/* A variable by which blocks announce that their writes are done: after which era, by block. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* by this block */
 

@@ -71,8 +71,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
 
 /* ---- the device ----------------------------------------------------------------------------- */
 
-/* Looks for a GPU that can be used; with ranks, each of them needs one. Sets device->reason to why
-   there is none. */
+/* Looks for a GPU that can be used; with ranks, each needs one. Sets device->reason to why not. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   const bool mine = engine_cuda_available(&device->reason);
   double lacks = !mine; /* ranks */

@@ -69,9 +69,8 @@ typedef struct {
   uint64_t dropout_key; /* random_dropout's, by position in the window */
 } TrainRange;
 
-/* Sums over the rows trained or evaluated since the last collect. Training rows are judged by
-   the forward pass of their own step, before its update, and their loss is with the smoothed
-   target. */
+/* Sums over the rows trained or evaluated since the last collect. Training rows are judged by the
+   forward pass of their own step, before its update, and their loss is with the smoothed target. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;

@@ -69,8 +69,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
 }
 
 /* Makes numbers below 1e-38 count as 0 in this thread, or count again. The momentum of a weight
-   that is no longer trained fades to such numbers, which make some processors a hundred times
-   slower. */
+   that is no longer trained fades to such numbers, which slow some processors a hundredfold. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */

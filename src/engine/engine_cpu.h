@@ -80,8 +80,7 @@ typedef struct {
   size_t thread, threads;
 } Team;
 
-/* A team of threads calls these together: each thread of a parallel region with its own number, in
-   the same order. */
+/* A team of threads calls these together, each by its own number, in the same order. */
 
 /* Runs training step `step` of a range and adds to cpu->sums. Returns false in every thread if the
    ranks could not add their gradients; cpu->failure then says why. */

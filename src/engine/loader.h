@@ -27,7 +27,6 @@ typedef struct {
 
 /* Feeds every remaining row of `reader` to `engine`; *rows is how many. Every staging buffer but
    the last is full, so steps of config.training.batch rows never straddle two staging buffers.
-   Fails when the reader or the engine does, when the dataset is too small, or when the widths
-   differ. */
+   Fails when the reader or the engine does, when the dataset is too small, or widths differ. */
 bool loader_feed(Engine *engine, DatasetReader *reader, const LoaderPlan *plan, uint64_t *rows,
                  Error *error);

@@ -40,8 +40,7 @@ bool exercise_is_constant(ExerciseTask task, int name) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* The upper half of a limit: small, middling and large sizes meet, and one is more than a block of
-   threads. */
+/* The upper half of a limit: small, middling and large sizes meet, one beyond a block's threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;

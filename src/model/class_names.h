@@ -13,8 +13,7 @@ typedef struct {
 /* Returns the name of class c, or its number. Whatever shows a class to people asks this. */
 ClassName class_name(const char *names, int c);
 
-/* Prints JSON: `, "name": "T-shirt"`, nothing if there are no names; a list of all names, or
-   numbers. */
+/* Prints JSON: `, "name": "T-shirt"`, nothing without names; a list of all names, or numbers. */
 void class_name_print_json(FILE *file, const char *names, int c);
 void class_names_print_json(FILE *file, const char *names, int classes);
 

@@ -1,7 +1,6 @@
 /* Pictures of a run and of what came out of it, each a PNG file that replaces what was there.
 
-   Every function returns false with *error set when there is no memory or the file cannot be
-   written. */
+   Every function returns false with *error set if memory ends or the file cannot be written. */
 #pragma once
 
 #include "model/metrics.h"

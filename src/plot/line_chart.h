@@ -1,6 +1,5 @@
 /* Line charts: panels one below the other, each with a few curves over axes of its own, linear or
-   logarithmic. A chart begins as zeros with its titles, grows point by point, and ends when it is
-   drawn. */
+   logarithmic. A chart begins as zeros with titles, grows by points, and ends when it is drawn. */
 #pragma once
 
 #include "plot/page.h"

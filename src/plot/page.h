@@ -78,8 +78,7 @@ bool axis_include(Axis *axis, double value);
 /* Returns the pixel of a value, not rounded; it is not finite if the value has no place. */
 double axis_place(const Axis *axis, double value);
 
-/* Draws the label, the mark, and lines across at round numbers: whole ones or powers of two if all
-   values are. */
+/* Draws label, mark, and lines at round numbers: whole ones or powers of two if all values are. */
 void page_axis(Canvas *page, const Axis *axis);
 
 /* ---- cells ---------------------------------------------------------------------------------- */

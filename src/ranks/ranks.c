@@ -247,8 +247,7 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* Where a rank is gone, the others wait for the one that speaks: a process that ended before would
-   silence it. */
+/* If a rank is gone, others wait for the one that speaks: a process that ended would silence it. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();

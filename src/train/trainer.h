@@ -72,8 +72,7 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
    learning rate, momentum and the like differ. */
 bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
 
-/* Makes it the trainer of that run, as one that was opened for it. After a failure it is only to be
-   closed. */
+/* Makes it the trainer of that run, as if opened for it. After a failure it can only be closed. */
 bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *error);
 
 typedef struct TrainerEvents TrainerEvents;

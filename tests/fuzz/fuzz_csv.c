@@ -1,7 +1,6 @@
 /* The reader of CSV and IDX files. Four bytes say how it is read, the rest is the file: its first
    line, then the others once, or until they fill more than one chunk of the reader's. Read twice,
-   with other numbers of threads and of rows a call, it must give the same rows and the same error.
- */
+   with other numbers of threads and of rows a call, it must give the same rows and error. */
 #include <string.h>
 
 #include "data/dataset.h"

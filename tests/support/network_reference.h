@@ -33,9 +33,8 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
 void reference_gradient(const Network *network, const double *parameters, const double *x,
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
 
-/* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at
-   pixels + row * stride. Of config only network, batch and what makes a step's loss and update are
-   read.
+/* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at pixels +
+   row * stride. Of config only network, batch and what makes a step's loss and update are read.
    parameters has network.floats values, state (training_states, network.floats). Adds to *sums. */
 void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,

@@ -69,8 +69,7 @@ static int by_number(const void *left, const void *right) {
 }
 
 /* CUPTI numbers calls as they come, so the `count` launches, which come first, have the kernels'
-   numbers in their order. One that only a capture saw has no kernel, and then none is given a
-   number. */
+   numbers in their order. One that only a capture saw has no kernel, and then none gets one. */
 static void number_launches(Trace *all, int count) {
   TraceEvent *e = all->events;
   int different = 0;

@@ -1,5 +1,4 @@
-/* Describes the GPU, and measures what it can do at most and how long each kernel of level layer
-   takes. */
+/* Describes the GPU, and measures what it can do and how long each kernel of level layer takes. */
 #include "bench/bench.h"
 
 #include <unistd.h>

@@ -23,8 +23,7 @@ typedef struct {
 
 /* Adds the launches and the kernels of the steps to keep, of the last range of steps in the list,
    those that are of no step, and their tracks, to a level of the trace. list: activity_take's; its
-   events get the steps that they are of, and times of the trace. one_kernel: one kernel has all the
-   steps. */
+   events get the steps that they are of, and times of the trace. one_kernel: it has all steps. */
 bool range_add(Trace *trace, int level, Trace *list, bool one_kernel, RangeFacts *facts,
                Error *error);
 

@@ -1,5 +1,5 @@
-/* The memory, streams and events of an engine: it owns them in one list and gives all back when it
-   is closed. */
+/* An engine's memory, streams and events: it owns them in one list and gives all back at the
+   end. */
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
