@@ -24,7 +24,7 @@ mkdir -p "$work" "$results"
 sources=$(make print-sources)
 ./mlp-bench --sources "$sources" --json "$work/mlp-bench.json" >"$work/tables.txt"
 name=$(sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$work/mlp-bench.json")
-for networks in 7 16 64 256; do
+for networks in 1 7 16 64 256; do
   ./mlp-train --quiet --epochs 6 --seeds $networks --log "$work/many.jsonl"
   ms=$(sed -n 's/.*"train_seconds": *\([0-9.e-]*\).*/\1/p' "$work/many.jsonl" |
     awk -v n=$networks '{ print 1000 * $1 / n }' | median)

@@ -5,9 +5,9 @@
 #   sanitizers  compute-sanitizer over the CUDA tests
 #   mnist       MNIST at each level of fusion, the same bits five times and after a resumed run,
 #               configs/record.conf
-#   older       the CUDA tests, MNIST and the lab as GPUs of compute capability 7.5, 8.0, 8.6 and 8.9
-#               would run them: the driver compiles their PTX for this GPU; the tests with less
-#               shared memory and fewer multiprocessors
+#   older       the CUDA tests and MNIST as GPUs of compute capability 7.5, 8.0, 8.6 and 8.9 would run
+#               them, the lab's ladders as the first two: the driver compiles their PTX for this GPU; the
+#               tests with less shared memory and fewer multiprocessors
 #   faults      GPUs that cannot be used
 #
 # Writes docs/results/gpu-check.txt, a section per part and a line per result, PASS or FAIL first. A part
@@ -226,6 +226,7 @@ check_as() {
     all+=" $level ${accuracy:-failed}"
   done
   record "$status" "as $name: mnist test-acc$all"
+  [ "$1" -le 80 ] || return 0 # no kernel of the lab distinguishes 8.6 and 8.9 from 8.0
   run 300 "$place/mlp-lab" all --check
   record $? "as $name: lab: $(grep -cE '^ *[0-9]+ .* (right|caught)$' "$step") rungs right, \
 $(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"

@@ -50,7 +50,7 @@ static bool is_level(const json_t *line) {
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
   foreach_of (line, record, text_of(epoch, "case"), "name", text_of(epoch, "name"))
-    if (is_level(line) && line_same(line, epoch, "batch") &&
+    if (is_level(line) && line_same(line, epoch, "batch") && line_same(line, epoch, "networks") &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
       best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
   return best;
@@ -62,17 +62,18 @@ static double floor_for(const Record *record, const json_t *line, const char *pr
   return NAN;
 }
 
-/* By network and batch, slowest first. */
+/* By network, batch and how many networks, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   const double batches = number_of(x, "batch") - number_of(y, "batch"),
+               networks = number_of(x, "networks") - number_of(y, "networks"),
                ms = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
   const int names = strcmp(text_of(x, "name"), text_of(y, "name"));
-  const double order = names ? names : batches != 0 ? batches : ms;
+  const double order = names ? names : batches != 0 ? batches : fabs(networks) > 0 ? networks : ms;
   return (order > 0) - (order < 0);
 }
 
-/* The measured epochs of a kind, `epoch` or `wide`, in that order. */
+/* The measured epochs of a kind, `epoch`, `wide` or `many`, in that order. */
 static Lines sorted_epochs(const Record *record, const char *kind) {
   Lines all = lines_of(record, kind);
   Lines timed = {all.of, 0};
@@ -117,13 +118,14 @@ static ShortText kernel_cell(const TableCell *at) {
 enum {
   EPOCH = 1,
   WIDE = 2,
-  FLOOR = 4,
-  CEILING = 8,
-  KERNEL = 16,
-  RUN = 32,
-  STRONG = 64,
-  WEAK = 128,
-  TIMES = EPOCH | WIDE,
+  MANY = 4,
+  FLOOR = 8,
+  CEILING = 16,
+  KERNEL = 32,
+  RUN = 64,
+  STRONG = 128,
+  WEAK = 256,
+  TIMES = EPOCH | WIDE | MANY,
   RANKS = STRONG | WEAK
 };
 
@@ -191,6 +193,7 @@ static const TableColumn columns[] = {
     {"times on %g", 10, .cell = times_on, .at = 1, .each = "ranks", .in = STRONG},
     {"part on %g", 10, .cell = times_on, .at = 1, .each = "ranks", .in = WEAK},
     {"serial share", 12, .cell = serial_share, .in = STRONG},
+    {"networks", 8, .key = "networks", .format = "%.0f", .in = MANY},
     {"batch", 5, .key = "batch", .format = "%.0f", .in = TIMES | FLOOR},
     {"who", 42, true, .cell = who, .in = TIMES},
     {"precision", 9, true, .key = "precision", .in = TIMES | FLOOR},
@@ -202,7 +205,7 @@ static const TableColumn columns[] = {
     {"MB/step", 7, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
     {"x floor", 7, .cell = times_floor, .in = EPOCH},
     {"x best", 6, .cell = times_best, .in = TIMES},
-    {"test acc.", 9, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = TIMES},
+    {"test acc.", 9, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = EPOCH | WIDE},
     {"floor, ms/epoch", 15, .key = "value", .in = FLOOR},
     {"ceiling, measured in this run", 30, true, .key = "name", .in = CEILING},
     {"value", 7, .key = "value", .in = CEILING},
@@ -220,7 +223,7 @@ typedef struct {
   const char *kind, *heading, *note; /* note NULL: how many epochs */
 } Section;
 
-/* Between the second and the third stands what was not measured. */
+/* Between the third and the fourth stands what was not measured. */
 static const Section sections[] = {
     {"epoch", "An epoch",
      "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
@@ -228,6 +231,7 @@ static const Section sections[] = {
      "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
      "at least as accurate.\n\n"},
     {"wide", "Wide networks", NULL},
+    {"many", "Networks at once", "ms/epoch: of one network. Medians.\n\n"},
     {"floor", "The floor of an epoch",
      "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
      "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
@@ -244,7 +248,7 @@ static const Section sections[] = {
      "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n"},
     {"", "Strong scaling: the same batch, ms per epoch", ""},
     {"", "Weak scaling: the same rows per rank and step, rows per second", ""}};
-enum { SECTIONS = LENGTH(sections), BY_BATCH = 2 /* the first ones */ };
+enum { SECTIONS = LENGTH(sections), BY_BATCH = 3 /* the first ones */ };
 enum { OF_RANKS = SECTIONS - 2 /* from here on: of a record of scripts/scaling.sh */ };
 
 /* Returns true if one rank has run the case and, unless `any`, several have, too. */
@@ -284,8 +288,10 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
   json_t *total = record_line("run");
   const Lines all = section < BY_BATCH ? sorted_epochs(record, s->kind) : lines_of(record, s->kind),
               rows = rows_of(record, section, &all, total);
-  const Table table = {file,          markdown, record, section < BY_BATCH ? "batch" : NULL,
-                       1u << section, &all};
+  const Table table = {
+      file,          markdown,
+      record,        1u << section == MANY ? "networks" : section < BY_BATCH ? "batch" : NULL,
+      1u << section, &all};
   if (rows.count > 0 || section == 0 || section >= OF_RANKS) {
     table_heading(file, markdown, s->heading);
     if (s->note)
@@ -325,15 +331,15 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
   const json_t *line;
   json_array_foreach(record->lines, i, line) {
     const char *name = text_of(line, "name");
-    const bool is_wide = line_is(line, "wide");
     if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
-            line_is(line, "epoch") || is_wide ? name_of(line).text
-            : *name                           ? name
-                                              : text_of(line, "case"));
-    if (is_wide) fprintf(file, ", hidden layers %s", name);
+            *text_of(line, "peer") || *text_of(line, "fusion") ? name_of(line).text
+            : *name                                            ? name
+                                                               : text_of(line, "case"));
+    if (line_is(line, "wide")) fprintf(file, ", hidden layers %s", name);
+    if (line_is(line, "many")) fprintf(file, ", %g networks", number_of(line, "networks"));
     if (isfinite(number_of(line, "batch"))) fprintf(file, ", batch %g", number_of(line, "batch"));
     if (*text_of(line, "precision")) fprintf(file, ", %s", text_of(line, "precision"));
     fprintf(file, ": %s\n", text_of(line, "reason"));

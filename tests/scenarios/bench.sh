@@ -32,6 +32,17 @@ fails 1 'nothing was measured on several ranks' --from one.json --plot it.png
 head -n 1 one.json >none.json
 refuses 1 'none.json holds no measurement' --from none.json
 
+case_ 'networks at once are compared with as many at once'
+while read -r line; do echo "{\"case\": \"many\", \"batch\": 64, \"networks\": $line}"; done >many.json <<'END'
+16, "fusion": "epoch", "ms_per_epoch": 2
+16, "peer": "some", "ms_per_epoch": 8
+7, "fusion": "epoch", "ms_per_epoch": 4
+256, "peer": "other", "reason": "no memory"
+END
+prints 1 '^ *16 .* some .* 8\.00 .* 4\.00$' --from many.json
+printed 1 '^other, 256 networks, batch 64: no memory$'
+[ "$(awk '$1 == 7 || $1 == 16 { printf "%s ", $1 }' out)" = '7 16 16 ' ]
+
 case_ 'a recorded trace is drawn'
 prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
 is_png it.png
