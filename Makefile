@@ -408,9 +408,9 @@ $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
 EMULATOR_INCLUDE := -isystem src/emulator/include
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
             $(EMULATOR_INCLUDE) -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
-# nvcc warns of kernels already. It does not believe that pointers to two types are apart, either. The
-# vectorizer of basic blocks of g++ 12 makes zeros of forward's NarrowTile of pixels.
-KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -fno-tree-slp-vectorize -w
+# nvcc warns of kernels already. It does not believe that pointers to two types are apart, either. g++ 12
+# counts the stores of some loops from NULL (ivopts), takes the function for pure and drops its calls.
+KERNEL_FLAGS := -fno-strict-aliasing -ffp-contract=off -fno-delete-null-pointer-checks -w
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(BUILD)/tests/support/schedules.o: CXX_FLAGS += -Itests
 $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
