@@ -316,8 +316,8 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
    end). Block: the tile that is `row`th down and `column`th across, in LARGE_TILE_BYTES of shared
    memory. Warp: DOWN x WIDE pieces of 16 x 16, as accumulators in the registers of its lanes;
    WARPS_DOWN x WARPS_ACROSS warps cover the tile. Reads (to - from) * (ROWS + COLUMNS) values, each
-   once. */
-template <class Shape, class A, class B, class Epilogue>
+   once. ONE_SLAB: the sum is one slab's, so no registers are kept for the next. */
+template <class Shape, bool ONE_SLAB = false, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
   /* Prologue: where this block and this warp stand. */
@@ -361,11 +361,11 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     /* Split into terms and store: the slabs, to shared memory. */
     slab_a.store_shared(a, i0, k0, planes_a);
     slab_b.store_shared(b, j0, k0, planes_b);
-    if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
-    if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
+    if (!A::ALONG_K && !ONE_SLAB) slab_a.seek(a, i0, k0 + Shape::DEPTH);
+    if (!B::ALONG_K && !ONE_SLAB) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
     /* Fetch: the next slabs, into registers, in flight while these are multiplied. */
-    if (k0 + Shape::DEPTH < to) {
+    if (!ONE_SLAB && k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
@@ -380,6 +380,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       }
     }
     __syncthreads();
+    if (ONE_SLAB) break;
   }
 
   /* Epilogue: through shared memory into segments of rows, combined and stored. */

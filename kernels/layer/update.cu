@@ -134,23 +134,23 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
 }
 
 /* Computes the gradient of a tile, or a split of it, and updates by it. By the whole block. */
-template <class Gradient, class Input>
+template <bool ONE_SLAB, class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
   const int tile = block % share.tiles, split = block / share.tiles;
   const int row = tile / share.tiles_across, column = tile % share.tiles_across;
-  const bool alone = share.splits == 1;
+  const bool alone = ONE_SLAB || share.splits == 1;
   const PartialOrUpdate epilogue = {
       update,
       alone ? nullptr : share.d_partial + ((size_t)tile * share.splits + split) * TILE_FLOATS,
       row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = split * share.split_rows;
-  large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
-                    epilogue, row, column, shared);
+  large_tile<Shape, ONE_SLAB>(dz, x, update.out, update.in + 1, from,
+                              min(from + share.split_rows, rows), epilogue, row, column, shared);
   if (!alone) add_splits(share, update, tile);
 }
 
-template <int TERMS, bool VECTOR>
+template <int TERMS, bool ONE_SLAB, bool VECTOR>
 __device__ void update_layer(const Share &share, const BatchView &batch,
                              const MomentumUpdate &update, int block, unsigned char *shared) {
   using Floats = Matrix<ACROSS, VECTOR, TERMS>;
@@ -160,19 +160,20 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
   dz.take(batch.networks);
   x.take(batch.networks);
   if (layer.d_x)
-    update_tile(dz, x, update, share, block, batch.rows, shared);
+    update_tile<ONE_SLAB>(dz, x, update, share, block, batch.rows, shared);
   else
-    update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
-                shared);
+    update_tile<ONE_SLAB>(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block,
+                          batch.rows, shared);
 }
 
 /* Updates every layer of a launch, or stores its gradient.
 
    Block: one tile of some layer's W (out, in + 1) and, in a long batch, one split of its rows. Each
    value of dZ (4 bytes) serves COLUMNS multiply-adds, each value of X (4 bytes, a pixel 1) ROWS.
-   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient. */
-template <int TERMS>
-__global__ void __launch_bounds__(Shape::THREADS, 2)
+   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient.
+   ONE_SLAB: the batch is one, and three blocks have room on a multiprocessor. */
+template <int TERMS, bool ONE_SLAB>
+__global__ void __launch_bounds__(Shape::THREADS, ONE_SLAB ? 3 : 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
@@ -198,9 +199,9 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
                                  state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
-    update_layer<TERMS, true>(share, batch, update, block, shared);
+    update_layer<TERMS, ONE_SLAB, true>(share, batch, update, block, shared);
   else
-    update_layer<TERMS, false>(share, batch, update, block, shared);
+    update_layer<TERMS, ONE_SLAB, false>(share, batch, update, block, shared);
 }
 
 /* Divides a layer among blocks; false if an argument is invalid. */
@@ -243,6 +244,9 @@ cudaError_t launch_updates(BatchView batch, const LayerUpdate *layers, int count
     share.d_done = d_done + n * MAX_SPLIT_TILES;
     blocks += share.tiles * share.splits;
   }
-  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>,
-                    for_networks(blocks, batch.networks), Shape::THREADS, stream, shares, batch);
+  const auto kernel = batch.rows > Shape::DEPTH
+                          ? (terms == 3 ? update_kernel<3, false> : update_kernel<2, false>)
+                          : (terms == 3 ? update_kernel<3, true> : update_kernel<2, true>);
+  return launch_pdl(kernel, for_networks(blocks, batch.networks), Shape::THREADS, stream, shares,
+                    batch);
 }
