@@ -107,15 +107,16 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
 /* DOWN x WIDE pieces of 16 x 16: what a warp has split serves several of them. */
-template <int DOWN_, int WIDE_> struct MediumShape {
+template <int DOWN_, int WIDE_, int SLICES_ = 16> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
-  static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
+  static constexpr int SLICES = SLICES_, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
   static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* of slices that fit there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
+using TeamTile = MediumShape<2, 2, 8>; /* of several networks: two blocks on a multiprocessor */
 
 /* Adds up what the slices of a tile have, in a fixed order; afterwards element (row, column) is the
    sum over the first SUMS tiles in shared memory. Called by all threads of the block. */
@@ -433,12 +434,13 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
 
 /* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
    as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it.
-   Several networks together have tiles enough even if they are alone in a launch: their bits must
-   not depend on company. */
+   Several networks together have tiles enough, so each warp gets two k-steps of a long sum. One
+   that is alone in a launch has the same tiles: its bits must not depend on company. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Networks &networks,
                            const Launch &launch) {
-  if (networks.count > 0) return launch(NarrowTile{});
+  if (networks.count > 0)
+    return depth >= 2 * TeamTile::STRIDE ? launch(TeamTile{}) : launch(NarrowTile{});
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
   if (is_medium<QuadTile>(m, n, depth)) return launch(QuadTile{});
   if constexpr (PAIRS)
