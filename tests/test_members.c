@@ -80,9 +80,12 @@ ENGINE_TEST(test_members_that_share_launches) {
 }
 
 /* Level step adds in another order. All kernels that are shared take part: the softmax of many
-   classes, a rule with a second moment, an average. An array of another network is off by 1. */
+   classes, a rule with a second moment, an average, an update over more rows than a slab of 64. An
+   array of another network is off by 1. */
 ENGINE_TEST(test_members_are_near_to_level_step) {
-  const Case *c = &cases[MANY_CLASSES];
+  Case many = cases[MANY_CLASSES];
+  const Case *c = &many;
+  many.batch = 75;
   const Data d = make_data(c);
   EngineConfig config = usual_of(c);
   Outcome outcomes[MEMBERS];
