@@ -107,16 +107,15 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
 /* DOWN x WIDE pieces of 16 x 16: what a warp has split serves several of them. */
-template <int DOWN_, int WIDE_, int SLICES_ = 16> struct MediumShape {
+template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
-  static constexpr int SLICES = SLICES_, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
+  static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
   static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* of slices that fit there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
-using TeamTile = MediumShape<2, 2, 8>; /* of several networks: two blocks on a multiprocessor */
 
 /* Adds up what the slices of a tile have, in a fixed order; afterwards element (row, column) is the
    sum over the first SUMS tiles in shared memory. Called by all threads of the block. */
@@ -420,12 +419,14 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
+constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
+
 /* Returns true if medium tiles of a shape are faster than small ones: if the multiprocessors of a
    big GPU have one each, or are seldom idle while some have another, and if every warp has a
    k-step. On an H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9, and (300, 784) by 512 11.3
    instead of 9.5, in 160 tiles; (300, 100) by 256 took 3.9 instead of 3.1. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
-  constexpr unsigned MULTIPROCESSORS = 132, BUSY = 70; /* percent */
+  constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
   const unsigned tiles = grid.x * grid.y;
   return depth >= Shape::STRIDE &&
@@ -434,13 +435,15 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
 
 /* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
    as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it.
-   Several networks together have tiles enough, so each warp gets two k-steps of a long sum. One
-   that is alone in a launch has the same tiles: its bits must not depend on company. */
+   Several networks have tiles enough together: medium ones are for a C so small that those of all
+   are one turn. One that is alone has the same tiles: its bits must not depend on company. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Networks &networks,
                            const Launch &launch) {
+  const dim3 quads = tile_grid<QuadTile>(m, n);
+  const bool one_turn = quads.x * quads.y * NETWORKS_AT_ONCE <= MULTIPROCESSORS;
   if (networks.count > 0)
-    return depth >= 2 * TeamTile::STRIDE ? launch(TeamTile{}) : launch(NarrowTile{});
+    return one_turn && depth >= QuadTile::STRIDE ? launch(QuadTile{}) : launch(NarrowTile{});
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
   if (is_medium<QuadTile>(m, n, depth)) return launch(QuadTile{});
   if constexpr (PAIRS)
