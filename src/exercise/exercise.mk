@@ -4,7 +4,7 @@
 # stand in the order of the source: src/emulator/counts.cpp.
 LIKE_SOURCE := $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-read-before-write \
                  -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
-                 -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
+                 -fno-reorder-blocks -fno-guess-branch-probability -fno-thread-jumps -fno-tree-sra)
 WATCH_FLAGS := -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE -fno-strict-aliasing -ffp-contract=off \
                -fno-delete-null-pointer-checks -fsanitize=thread,bounds -fsanitize-coverage=trace-pc$(if $(findstring clang,$(CXX)),$(shell echo ,)no-prune) $(LIKE_SOURCE)
 WATCHED_CXX = $(CXX) $(WATCH_FLAGS) -isystem $(CURDIR)/src/emulator/include -I$(CURDIR)/src
