@@ -135,7 +135,7 @@ TEST(numbers_at_an_axis) {
               {2, 6, DECIMAL, 5, "100", "1000"},
               {2, 26, DECIMAL, 13, "100", "10000"},
               {0, 1, BINARY, 4, "1", "2"},
-              {2, 12, BINARY, 16, "256", "1024"}};
+              {2, 12, BINARY, 8, "256", "4096"}};
   foreach (a, axes) {
     const Axis axis = {.label = "",
                        .logarithmic = a->kind >= DECIMAL,

@@ -95,7 +95,8 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
     page_text(page, ENDS, a->near - 14, at + SMALL / 2.0, SMALL, PALE, text.text);
   } else {
     canvas_rectangle(page, at, a->far, 1, a->near - a->far + BEYOND, GRID);
-    page_text(page, CENTRED, at, a->near + 24, SMALL, PALE, text.text);
+    const double most = page->width - MARGIN - canvas_text_width(SMALL, text.text) / 2;
+    page_text(page, CENTRED, fmin(at, most), a->near + 24, SMALL, PALE, text.text);
   }
 }
 
@@ -138,9 +139,11 @@ static void draw_mark(Canvas *page, const Axis *a) {
 }
 
 void page_axis(Canvas *page, const Axis *axis) {
-  const int apart = axis->upright     ? APART_UPRIGHT
+  const ShortText largest = text_format("0%.0f0", axis->logarithmic ? pow(10, axis->high) : 0);
+  const int width = (int)canvas_text_width(SMALL, largest.text),
+            apart = axis->upright     ? APART_UPRIGHT
                     : axis->fractions ? APART_LONG
-                                      : APART,
+                                      : max_int(APART, width),
             size = max_int(axis->to - axis->from, axis->from - axis->to), wanted = size / apart;
   if (axis->logarithmic)
     draw_powers(page, axis, wanted);

@@ -4,16 +4,11 @@ results=$TOP/docs/results
 record=$results/lab-h100.json
 
 case_ 'a record shows what was measured'
-while read -r topics run pictures; do
-  ok $topics --from "$results/$run.json" --markdown tables.md --plot "$run.png"
-  same tables.md "$results/$run.md"
-  set -- "$run"*.png
-  [ $# = "$pictures" ] || die "there are $# pictures"
-  is_png "$@"
-done <<'END'
-all lab-h100 12
-all lab-h100-ten 10
-END
+ok all --from "$record" --markdown tables.md --plot it.png
+same tables.md "${record%json}md"
+set -- it-*.png
+[ $# = 12 ] || die "there are $# pictures"
+is_png "$@"
 
 case_ 'one topic or problem is shown'
 prints 1 '^softmax: ' softmax --from "$record"
