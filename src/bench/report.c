@@ -220,35 +220,36 @@ static const TableColumn columns[] = {
 /* ---- sections ------------------------------------------------------------------------------- */
 
 typedef struct {
-  const char *kind, *heading, *note; /* note NULL: how many epochs */
+  const char *kind, *group;   /* group: what epochs are sorted by; NULL: its lines are no epochs */
+  const char *heading, *note; /* note NULL: how many epochs */
 } Section;
 
-/* Between the third and the fourth stands what was not measured. */
+/* Behind those of epochs stands what was not measured. */
 static const Section sections[] = {
-    {"epoch", "An epoch",
+    {"epoch", "batch", "An epoch",
      "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
      "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
      "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
      "at least as accurate.\n\n"},
-    {"wide", "Wide networks", NULL},
-    {"many", "Networks at once", "ms/epoch: of one network. Medians.\n\n"},
-    {"floor", "The floor of an epoch",
+    {"wide", "batch", "Wide networks", NULL},
+    {"many", "networks", "Networks at once", "ms/epoch: of one network. Medians.\n\n"},
+    {"floor", NULL, "The floor of an epoch",
      "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
      "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
      "weight of the others. Two barriers: a step needs two exchanges between all\n"
      "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
      "owners of columns.\n\n"},
-    {"ceiling", "What the GPU can do", ""},
-    {"kernel", "The kernels of a step at level layer",
+    {"ceiling", NULL, "What the GPU can do", ""},
+    {"kernel", NULL, "The kernels of a step at level layer",
      "As nodes of a graph, one after the other: time, share of the step, and how much faster "
      "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
      "for\nwide layers are faster, a step has those instead.\n\n"},
-    {"run", "A whole run of mlp-train, from the CSV files, batch 64",
+    {"run", NULL, "A whole run of mlp-train, from the CSV files, batch 64",
      "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
      "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n"},
-    {"", "Strong scaling: the same batch, ms per epoch", ""},
-    {"", "Weak scaling: the same rows per rank and step, rows per second", ""}};
-enum { SECTIONS = LENGTH(sections), BY_BATCH = 3 /* the first ones */ };
+    {"", NULL, "Strong scaling: the same batch, ms per epoch", ""},
+    {"", NULL, "Weak scaling: the same rows per rank and step, rows per second", ""}};
+enum { SECTIONS = LENGTH(sections), OF_EPOCHS = 3 /* the first ones */ };
 enum { OF_RANKS = SECTIONS - 2 /* from here on: of a record of scripts/scaling.sh */ };
 
 /* Returns true if one rank has run the case and, unless `any`, several have, too. */
@@ -286,12 +287,9 @@ static Lines rows_of(const Record *record, int section, const Lines *all, json_t
 static void put_section(const Record *record, int section, FILE *file, bool markdown) {
   const Section *s = &sections[section];
   json_t *total = record_line("run");
-  const Lines all = section < BY_BATCH ? sorted_epochs(record, s->kind) : lines_of(record, s->kind),
+  const Lines all = s->group ? sorted_epochs(record, s->kind) : lines_of(record, s->kind),
               rows = rows_of(record, section, &all, total);
-  const Table table = {
-      file,          markdown,
-      record,        1u << section == MANY ? "networks" : section < BY_BATCH ? "batch" : NULL,
-      1u << section, &all};
+  const Table table = {file, markdown, record, s->group, 1u << section, &all};
   if (rows.count > 0 || section == 0 || section >= OF_RANKS) {
     table_heading(file, markdown, s->heading);
     if (s->note)
@@ -350,7 +348,7 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
   const bool of_ranks = record_first(record, "");
   put_machine(record, file, markdown);
   for (int i = of_ranks ? OF_RANKS : 0; i < (of_ranks ? SECTIONS : OF_RANKS); i++) {
-    if (i == BY_BATCH) put_reasons(record, file, markdown);
+    if (i == OF_EPOCHS) put_reasons(record, file, markdown);
     put_section(record, i, file, markdown);
   }
 }

@@ -139,7 +139,8 @@ static void draw_mark(Canvas *page, const Axis *a) {
 }
 
 void page_axis(Canvas *page, const Axis *axis) {
-  const ShortText largest = text_format("0%.0f0", axis->logarithmic ? pow(10, axis->high) : 0);
+  const ShortText largest =
+      text_format("0%.0f0", axis->logarithmic ? pow(10, axis->high) : axis->high);
   const int width = (int)canvas_text_width(SMALL, largest.text),
             apart = axis->upright     ? APART_UPRIGHT
                     : axis->fractions ? APART_LONG
