@@ -106,12 +106,6 @@ endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
-# mlp-bench --trace wants CUPTI, which lies where the toolkit's other libraries do or apart.
-CUPTI_HOME := $(patsubst %/include/cupti.h,%,$(firstword $(wildcard \
-                $(CUDA_HOME)/include/cupti.h $(CUDA_HOME)/extras/CUPTI/include/cupti.h)))
-CUPTI := $(if $(CUPTI_HOME),-L$(CUPTI_HOME)/lib64 -Wl$(comma)-rpath$(comma)$(CUPTI_HOME)/lib64 -lcupti)
-$(BUILD)/src/bench/cuda/activity.o $(BUILD)/src/bench/cuda/record.o: \
-  LANGUAGE += $(if $(CUPTI_HOME),-DHAVE_CUPTI -isystem $(CUPTI_HOME)/include)
 LANGUAGE += $(WITH_CUDA)
 endif
 
@@ -162,7 +156,6 @@ KERNELS_ON_EMULATOR := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter-out %/exer
                        $(BUILD)/emulated/tests/support/emulated.o $(EMULATED)
 # Level epoch's are not watched: nobody orders its blocks but mail.
 WATCHED_KERNELS := $(KERNELS_ON_EMULATOR:$(BUILD)/emulated/kernels/%=$(BUILD)/watched/kernels/%)
-BENCH_TESTS := $(filter $(BUILD)/test_bench $(BUILD)/test_trace%,$(TESTS))
 ifeq ($(SANITIZE),thread)
 # Both want to be the allocator; the watch has functions of the sanitizer's names.
 TESTS    := $(filter-out $(BUILD)/test_faults $(BUILD)/test_emulator,$(TESTS))
@@ -329,7 +322,7 @@ $(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c s
                  $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
                    $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
-$(PLACE)/mlp-bench $(BENCH_TESTS):                               $(BENCH)
+$(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
 $(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS)):         $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
@@ -347,12 +340,9 @@ $(BUILD)/lib%.a:
 
 ifneq ($(NVCC),)
 # These count what the host launches.
-$(PLACE)/mlp-bench $(BENCH_TESTS) $(BUILD)/mlp-exercise-gpu: \
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS)
-# The epoch kernel with stamps: src/bench/cuda/record.c.
-$(PLACE)/mlp-bench $(BENCH_TESTS): private LDFLAGS += -Wl,--wrap=launch_epoch
-$(PLACE)/mlp-bench $(BENCH_TESTS): private CUDA_LIBRARIES += $(CUPTI)
 endif
 
 # Tests run programs.

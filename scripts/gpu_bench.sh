@@ -4,7 +4,6 @@
 # for example h100, into docs/results:
 #
 #   fusion-h100.json, .md, .png              every measurement, one a line; tables; epochs at batch 64
-#   trace-h100.json.gz, timeline-h100.png    a few steps of every level, as they ran
 #   lab-h100.json, .md, lab-h100-TOPIC.png   measurements and tables; one picture per topic
 #
 #   RESULTS  another folder for them  [docs/results]
@@ -40,14 +39,6 @@ to=$results/fusion-$name
 grep -h '}$' "$work/mlp-bench.json" "$work/many.json" "$work/peers.json" >"$to.json"
 ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
 echo "gpu_bench: wrote $to.json, $to.md and $to.png"
-
-to=$results/timeline-$name.png
-if ./mlp-bench --sources "$sources" --trace "$work/trace.json" --timeline "$to" >"$work/trace.txt"; then
-  gzip -9 -n -c "$work/trace.json" >"$results/trace-$name.json.gz"
-  echo "gpu_bench: wrote $results/trace-$name.json.gz and $to"
-else
-  echo "gpu_bench: no steps were recorded (the reason is above)" >&2
-fi
 
 to=$results/lab-$name
 ./mlp-lab all --sources "$sources" --json "$to.json" --markdown "$to.md" --plot "$to.png" \

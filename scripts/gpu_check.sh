@@ -33,7 +33,7 @@ work=build/gpu-check # the sections of this run, one file per part
 log=build/gpu-check.log
 # The programs that run kernels: their tests ask for a GPU. Some of their other tests are skipped for other reasons.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
-  sed -nE '/bench|trace|cheats/d; s#tests/(.*)\.c#\1#p')
+  sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc}
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 export ARCH=${ARCH:--arch=native}
@@ -80,7 +80,7 @@ counts() { sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" "$step" | tail -n 1 |
 
 check_tests() {
   local status=0 name text
-  run 1500 env ALONE='test_trace_cuda test_engine_interface' make CUDA=1 test || status=$?
+  run 1500 env ALONE=test_engine_interface make CUDA=1 test || status=$?
   for name in "${cuda_tests[@]}"; do
     text=$(counts "$name")
     [[ $text =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]

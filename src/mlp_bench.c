@@ -4,14 +4,13 @@
 
 #include "base/interrupt.h"
 #include "bench/bench.h"
-#include "bench/trace.h"
 #include "cli/option_kinds.h"
 
 enum { MAX_BATCH = 65536, RUN_EPOCHS = 10, WIDE_EPOCHS = 5 };
 
 typedef struct {
   BenchPlan plan;
-  const char *json, *markdown, *plot, *trace, *timeline, *from, *sources;
+  const char *json, *markdown, *plot, *from, *sources;
 } Arguments;
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -66,14 +65,9 @@ static const OptionRow rows[] = {
     OUTPUT("json", json, "write the measurements as JSON objects, one per line"),
     OUTPUT("markdown", markdown, "write the tables as Markdown"),
     OUTPUT("plot", plot, "draw the epochs at the smallest batch as a PNG"),
-    OUTPUT("trace", trace,
-           "time nothing: record a few steps of every level on random rows as a trace for "
-           "ui.perfetto.dev, needs CUPTI"),
-    OUTPUT("timeline", timeline,
-           "time nothing: draw one step of every level as a PNG, needs CUPTI or --from"),
     FILE_OR_WORD("from", "FILE", NULL, from, FILE_INPUT,
                  "measure nothing: read the measurements from such a JSON file, or those of "
-                 "scripts/scaling.sh; with --timeline the trace"),
+                 "scripts/scaling.sh"),
     FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
                  "digest of the sources, for the record"),
     OPTION_HELP,
@@ -92,18 +86,9 @@ static OptionsResult parse(int count, char **given, Arguments *a, Error *error) 
   *a = (Arguments){.plan = {.run_epochs = RUN_EPOCHS, .wide_epochs = WIDE_EPOCHS}};
   const OptionsResult result = option_table_read(&table, count, given, a, error);
   if (result != OPTIONS_RUN) return result;
-  if ((a->trace || a->timeline) && (a->json || a->markdown || a->plot))
-    error_set(error, "--trace and --timeline time nothing, so there is nothing for --json, "
-                     "--markdown or --plot: run mlp-bench twice");
-  else if (a->trace && a->from)
-    error_set(error, "--trace records: it has no use for --from");
-  else if (a->from || bench_measure)
-    return OPTIONS_RUN;
-  else {
-    error_set(error, "this program was built without CUDA: --from shows a recorded run");
-    return OPTIONS_FAILURE;
-  }
-  return OPTIONS_USAGE;
+  if (a->from || bench_measure) return OPTIONS_RUN;
+  error_set(error, "this program was built without CUDA: --from shows a recorded run");
+  return OPTIONS_FAILURE;
 }
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
@@ -126,20 +111,6 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
   return record_close(&record, good, error);
 }
 
-/* Shows steps as they ran: recorded, or as a trace has them. */
-static bool show_steps(const Arguments *a, const char *command, Error *error) {
-  Trace trace = {0};
-  const bool good = (!a->trace || atomic_file_probe(a->trace, error)) &&
-                    (!a->timeline || atomic_file_probe(a->timeline, error)) &&
-                    (a->from ? trace_load(&trace, a->from, error)
-                             : trace_record(&trace, command, a->sources, error)) &&
-                    (trace_print(&trace, stdout), standard_output_flush(error)) &&
-                    (!a->trace || trace_save(&trace, a->trace, error)) &&
-                    (!a->timeline || trace_draw(&trace, a->timeline, error));
-  trace_close(&trace);
-  return good;
-}
-
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
@@ -148,8 +119,7 @@ int main(int count, char **given) {
   char command[512];
   text_command_line(command, sizeof command, count, given);
   OptionsResult result = parse(count, given, &arguments, &error);
-  if (result == OPTIONS_RUN &&
-      !(arguments.trace || arguments.timeline ? show_steps : bench)(&arguments, command, &error)) {
+  if (result == OPTIONS_RUN && !bench(&arguments, command, &error)) {
     if (error.unread) return 128 + SIGPIPE;
     result = OPTIONS_FAILURE;
   }

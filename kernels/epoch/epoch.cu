@@ -52,8 +52,7 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 /* Trains on all steps of the job. Grid: plan.blocks, one per multiprocessor, all resident at once.
    Block: its BlockLayout says which role it has, and of what. Warps: the teams of the role. */
 template <int QUADS, int DEPTH>
-__global__ void __launch_bounds__(THREADS, 1)
-    epoch_kernel(EpochPlan plan, EpochJob job WITH_STAMPS(, EpochStamps stamps)) {
+__global__ void __launch_bounds__(THREADS, 1) epoch_kernel(EpochPlan plan, EpochJob job) {
 #if __CUDA_ARCH__ >= 800 /* plan_epoch refuses what is older */
   using Block = Shared<QUADS, DEPTH>;
   Block &s = *reinterpret_cast<Block *>(shared_memory);
@@ -62,7 +61,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   __syncthreads();
   if (threadIdx.x == 0)
     s.layout = BlockLayout(plan, static_cast<Packet *>(job.d_mail), OWNERS<QUADS>);
-  WITH_STAMPS(if (threadIdx.x == 0) s.stamps = stamps, take_anchor(stamps, 0);)
   __syncthreads();
   const int thread = threadIdx.x;
   if (!s.layout.is_row_block) {
@@ -74,7 +72,6 @@ __global__ void __launch_bounds__(THREADS, 1)
   } else if (thread < THREADS_OF_ROW_BLOCK) {
     PatchTeam<Block>{{{plan, job, s.layout}}, s}.run();
   }
-  WITH_STAMPS(if (threadIdx.x == 0) take_anchor(stamps, 1);)
 #endif
 }
 
@@ -97,8 +94,7 @@ template <int QUADS, int DEPTH> static Variant variant() {
 /* The faster ones first. */
 static const Variant variants[] = {variant<1, 1>(), variant<1, 2>(), variant<2, 2>()};
 
-static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
-                         WITH_STAMPS(const EpochStamps *stamps, ) cudaStream_t stream) {
+cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
   REQUIRE(given(plan, job) &&
           given(job->d_pixels, job->d_labels, job->d_order, job->d_parameters, job->d_momentum,
                 job->results.d_loss, job->results.d_correct, job->d_mail, job->d_gram) &&
@@ -109,24 +105,9 @@ static cudaError_t queue(const EpochPlan *plan, const EpochJob *job,
   TRY(allow_shared(of->kernel, of->shared));
   EpochPlan plan_copy = *plan;
   EpochJob job_copy = *job;
-  WITH_STAMPS(EpochStamps stamps_copy = *stamps; stamps_copy.first += job->first_stamp;)
-  void *arguments[] = {&plan_copy, &job_copy WITH_STAMPS(, &stamps_copy)};
+  void *arguments[] = {&plan_copy, &job_copy};
   return launched(cudaLaunchCooperativeKernel(of->kernel, dim3(plan->blocks), dim3(THREADS),
                                               arguments, of->shared, stream));
-}
-
-#ifdef EPOCH_STAMPED
-
-cudaError_t launch_epoch_stamped(const EpochPlan *plan, const EpochJob *job,
-                                 const EpochStamps *stamps, cudaStream_t stream) {
-  REQUIRE(stamps && stamps->d_clock && stamps->d_anchor);
-  return queue(plan, job, stamps, stream);
-}
-
-#else
-
-cudaError_t launch_epoch(const EpochPlan *plan, const EpochJob *job, cudaStream_t stream) {
-  return queue(plan, job, stream);
 }
 
 /* Divides the first layer among multiprocessors that row blocks leave. False: they are too few. */
@@ -170,5 +151,3 @@ static const char *lay_out(EpochShape shape, const GpuLimits &limits, EpochPlan 
 void plan_epoch(EpochShape shape, const GpuLimits *limits, EpochPlan *plan, const char **why_not) {
   *why_not = lay_out(shape, *limits, plan);
 }
-
-#endif

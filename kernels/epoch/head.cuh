@@ -342,30 +342,25 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     unrolled (q, QUADS) of.next_row[q] = row_at(job, job.position, of.first + QUAD * q);
 
     for (begin(); has_step(); next_step()) {
-      STAMP(STAMP_HEAD);
       prepare_step(of, weights);
       wait<H2_READY>(ROW_THREADS + HEAD_THREADS);
-      STAMP(STAMP_H2_READY);
       HeadValues<QUADS> values;
       make_classes(weights, values);
       make_dz2(weights, of, values);
       arrive<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
       unrolled (q, QUADS) send_rest(of.first + QUAD * q, values.d[q], values.dz3[q]);
       if (layout.share > 0) arrive<DZ2_SENT>(HEAD_THREADS + PATCH_THREADS);
-      STAMP(STAMP_DZ2_SENT);
       if (layout.group == 0)
         unrolled (q, QUADS) {
           const int row = of.first + QUAD * q;
           store_results(position + row, row < of.rows, values.classes[q], values.z[q], of.label[q]);
         }
       update_w3(w3);
-      STAMP(STAMP_W3_SENT);
       if (next_position() < job.end) {
         wait<Z2_SENT>(HEAD_THREADS + ROW_THREADS);
         receive_w3();
         sync();
       }
-      STAMP(STAMP_W3_RECEIVED);
     }
     store_packet(find_patch().own, w3);
   }

@@ -66,12 +66,6 @@ constexpr int THREADS = MATRIX_THREADS;
 constexpr int THREADS_OF_ROW_BLOCK = ROW_THREADS + HEAD_THREADS + PATCH_THREADS;
 static_assert(THREADS_OF_ROW_BLOCK <= THREADS, "room for every team");
 
-} // namespace epoch
-
-#include "epoch/stamps.cuh"
-
-namespace epoch {
-
 constexpr int X_PITCH = 16 * MATRIX_WARPS + 8; /* bf16; 16 bytes an odd number of times: no bank
                                                   conflicts for ldmatrix */
 constexpr int DZ_PITCH = ROWS + 8;             /* bf16, as X_PITCH */
@@ -159,7 +153,6 @@ template <int QUADS_, int DEPTH_> struct Shared {
   static constexpr int QUADS = QUADS_, DEPTH = DEPTH_;
   static constexpr bool IS_LATE = DEPTH > 1; /* see RowTeam::run() */
   BlockLayout layout;                        /* here and not in thirty registers of every thread */
-  WITH_STAMPS(EpochStamps stamps;)
   union {
     RowShared<QUADS> row;
     MatrixShared<DEPTH> matrix;

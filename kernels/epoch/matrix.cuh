@@ -233,7 +233,6 @@ template <class Shared> struct MatrixBlock : Team {
 
     int now = 0;
     for (begin(); has_step(); next_step()) {
-      STAMP(STAMP_MATRIX);
       const int next = now == BUFFERS - 1 ? 0 : now + 1, last = next == BUFFERS - 1 ? 0 : next + 1;
       const bool ahead = next_position() < job.end && !is_direct(step + 1);
       /* of this step, where it is a direct one, then of the next one */
@@ -246,21 +245,17 @@ template <class Shared> struct MatrixBlock : Team {
             multiply_w1(weights, direct, first, s.matrix.partial[team][warp],
                         s.matrix.x[direct ? now : next]);
           sync();
-          STAMP(STAMP_W1_MULTIPLIED);
           if (has_tile && sends) send_z1(first, direct ? stamp : stamp + 1);
           if (direct || first + ROUND < ROWS) sync(); /* before the partial sums change */
         }
       }
-      STAMP(STAMP_Z1_SENT);
       if (BUFFERS > 2) {
         keep_pixels(pixels, s.matrix.x[last]);
         pixels = fetch_pixels(position + 3 * batch);
       }
-      STAMP(STAMP_PIXELS);
       await_dz1();
       if (has_tile) receive_dz1(s.matrix.dz1[team]);
       sync();
-      STAMP(STAMP_DZ1_RECEIVED);
       if (works) update_w1(weights, s.matrix.dz1[team], s.matrix.x[now]);
       if (BUFFERS == 2) {
         sync();
@@ -268,7 +263,6 @@ template <class Shared> struct MatrixBlock : Team {
         pixels = fetch_pixels(position + 3 * batch);
         sync();
       }
-      STAMP(STAMP_W1_UPDATED);
       now = next;
     }
 

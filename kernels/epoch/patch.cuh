@@ -117,7 +117,6 @@ template <class Shared> struct PatchTeam : UpdatingTeam {
     receive_terms<2>(layout.first_dz2 + layout.first_packet + first_of_pair(q),
                      layout.share - first_of_pair(q), s.row.dz2_terms[warp()], 0);
     __syncwarp();
-    STAMP(STAMP_DZ2_RECEIVED);
     float of[4], g[3];
     multiply_terms(of);
     gather_packet(of, g);
@@ -138,17 +137,14 @@ template <class Shared> struct PatchTeam : UpdatingTeam {
     if (layout.share == 0) return;
 
     for (begin(); has_step(); next_step()) {
-      STAMP(STAMP_PATCH);
       wait<H1_SENT>(PATCH_THREADS + ROW_THREADS);
       receive_terms<1>(layout.tile * TILE_PACKETS + warp(), 1, s.row.h1_terms, 3 * warp());
-      STAMP(STAMP_H1_RECEIVED);
       wait<DZ2_SENT>(PATCH_THREADS + HEAD_THREADS);
       update_pair(0, own, w2);
       if (QUADS > 1) {
         __syncwarp(); /* before the terms change */
         update_pair(1, second, second_w2);
       }
-      STAMP(STAMP_P_SENT);
     }
     store_packet(own, w2);
     if (QUADS > 1) store_packet(second, second_w2);

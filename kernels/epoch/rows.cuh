@@ -293,32 +293,24 @@ template <class Shared> struct RowTeam : Team {
     wait<PARAMETERS_READ>(THREADS_OF_ROW_BLOCK);
 
     for (begin(); has_step(); next_step()) {
-      STAMP(STAMP_ROW);
       const bool direct = index == 0 || is_direct(step);
       const bool ahead = next_position() < job.end && !is_direct(step + 1);
       if (direct || Shared::IS_LATE) receive_z1(stamp, index, z);
       if (Shared::IS_LATE) sync(); /* K is there */
       make_h1(direct, z, h);
-      STAMP(STAMP_H1_SENT);
       if (index > 0) receive_w2(weights, stamp - 1);
       sync();
       /* not before: W2 of the block's own patches says that these have taken the last signal */
       if (layout.share > 0) arrive<H1_SENT>(ROW_THREADS + PATCH_THREADS);
-      STAMP(STAMP_W2_RECEIVED);
       send_z2(weights);
       if (index > 0) arrive<Z2_SENT>(ROW_THREADS + HEAD_THREADS);
-      STAMP(STAMP_Z2_SENT);
       make_h2(weights);
       sync(); /* racecheck does not know that the arrival alone publishes H2; 0.5% of an epoch */
       arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);
       if (Shared::IS_LATE) load_back(weights); /* not before: registers are short */
-      STAMP(STAMP_Z2_RECEIVED);
       if (ahead && !Shared::IS_LATE) receive_z1(stamp + 1, index + 1, z);
-      STAMP(STAMP_Z1_RECEIVED);
       wait<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
-      STAMP(STAMP_DZ2_READY);
       make_dz1(weights, h);
-      STAMP(STAMP_DZ1_SENT);
     }
   }
 };

@@ -43,15 +43,9 @@ prints 1 '^ *16 .* some .* 8\.00 .* 4\.00$' --from many.json
 printed 1 '^other, 256 networks, batch 64: no memory$'
 [ "$(awk '$1 == 7 || $1 == 16 { printf "%s ", $1 }' out)" = '7 16 16 ' ]
 
-case_ 'a recorded trace is drawn'
-prints 1 '^none +169 ' --from "$results/trace-h200.json.gz" --timeline it.png
-is_png it.png
-
 case_ 'files that cannot be are named'
-for file in '--from no/file' '--timeline it.png --from no/file'; do
-  refuses 1 no/file $file
-done
-for file in '--train no/file' '--json no/file' '--trace no/file' '--timeline no/file'; do
+refuses 1 no/file --from no/file
+for file in '--train no/file' '--json no/file'; do
   refuses 1 '' $file
   grep -qE 'no/file|built without CUDA' err
 done

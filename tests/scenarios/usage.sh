@@ -31,9 +31,7 @@ mlp-bench|--batches must be whole numbers from 1 to 65536, not ''|--batches 64,
 mlp-bench|--batches must be numbers separated by commas, not '64:5'|--batches 64:5
 mlp-bench|--batches takes at most 8 numbers|--batches 1,2,3,4,5,6,7,8,9
 mlp-bench|unexpected argument 'extra'|extra
-mlp-bench|run mlp-bench twice|--trace a --json b
-mlp-bench|no use for --from|--trace a --from b
-mlp-bench|are the same file|--trace a --timeline ./a
+mlp-bench|are the same file|--json a --markdown ./a
 END
 cp "$TOP"/docs/results/lab-h100.json .
 touch before out err

@@ -4,14 +4,9 @@
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;
-static LaunchWatch *watcher;
 
 uint64_t launch_count(void) {
   return launches;
-}
-
-void launch_watch(LaunchWatch *watch) {
-  watcher = watch;
 }
 
 #define COUNTED(name, parameters, arguments)                                                       \
@@ -19,10 +14,7 @@ void launch_watch(LaunchWatch *watch) {
   cudaError_t __wrap_##name parameters;                                                            \
   cudaError_t __wrap_##name parameters {                                                           \
     launches++;                                                                                    \
-    if (watcher) watcher(#name, false);                                                            \
-    const cudaError_t status = __real_##name arguments;                                            \
-    if (watcher) watcher(#name, true);                                                             \
-    return status;                                                                                 \
+    return __real_##name arguments;                                                                \
   }
 
 #define COUNTED_GRID(name, Kernel)                                                                 \

@@ -34,11 +34,6 @@ bool rung_value(const Rung *rung, double *value, Error *error);
 /* Launches of kernels and graphs by the host since the program started. */
 uint64_t launch_count(void);
 
-/* From now on `watch` is called before and after every launch with the name of the function that
-   launches. NULL: nobody is. */
-typedef void LaunchWatch(const char *function, bool after);
-void launch_watch(LaunchWatch *watch);
-
 /* ---- the machine ---------------------------------------------------------------------------- */
 
 /* Creates a context. Fails in one sentence where there is no GPU. */
