@@ -235,14 +235,14 @@ check_as() {
 $(grep -cE '^ *[0-9]+ .* refused$' "$step") refused with a reason"
 }
 
-# check_limited KB MULTIPROCESSORS TEST...: this GPU, believed to be smaller: docs/gpus.md.
+# check_limited SIZE TEST...: this GPU, believed to be smaller: docs/gpus.md.
 check_limited() {
-  run 300 env TEST_QUICK=1 MLP_TEST_SHARED="$1" MLP_TEST_PROCESSORS="$2" scripts/run_tests.sh "${@:3}"
-  record $? "as with $1 KB and $2 multiprocessors: CUDA tests: $(counts '')"
+  run 300 env TEST_QUICK=1 MLP_TEST_GPU="$1" scripts/run_tests.sh "${@:2}"
+  record $? "as with ${1%:*} KB and ${1#*:} multiprocessors: CUDA tests: $(counts '')"
 }
 
 check_older() {
-  local here capability size limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
+  local here capability limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
   here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
   for capability in 75 80 86 89; do
     if [ "$capability" -le "${here:-0}" ]; then
@@ -252,10 +252,7 @@ check_older() {
     fi
   done
   build "${limited[@]}"
-  for size in '64 14' '99 28' '99 128' '163 108'; do
-    # shellcheck disable=SC2086 # two numbers
-    beside check_limited $size "${limited[@]}"
-  done
+  beside check_limited 99:66 "${limited[@]}" # level epoch has its smallest blocks
   wait
   rm -rf build/older-*
 }

@@ -1,6 +1,6 @@
-/* A GPU that really fails: a limit on its memory, launches that it refuses, and an address that is
-   none, after which it serves this process no more; so that test is the last. test_faults.c tries
-   every call, on a GPU that is not there. */
+/* A GPU that really fails: a limit on its memory, and an address that is none, after which it
+   serves this process no more; so that test is the last. test_faults.c tries every call, on a GPU
+   that is not there. */
 
 #include "support/cuda_only.h"
 #include "support/engine_tests.h"
@@ -54,22 +54,6 @@ ENGINE_TEST(test_device_memory) {
     config.training.device_memory = taken;
     assert_works(engine_cuda_open(&config, &error));
   }
-}
-
-/* More blocks than fit the GPU at a time; the engine can be used after it. */
-ENGINE_TEST(test_refused_launch) {
-  needs_gpu();
-  const EngineConfig config = config_of(&usual, FUSION_EPOCH, ROWS, ROWS);
-  Engine *engine = engine_cuda_open(&config, &error);
-  if (!engine) skip_because(error.text);
-  send(engine);
-  int *blocks = &((CudaEngine *)engine)->plan.blocks;
-  const int before = *blocks;
-  *blocks = 10000;
-  assert_failed(try_epoch(engine), "the launch was refused");
-  *blocks = before;
-  OK(try_epoch(engine));
-  engine->call->close(engine);
 }
 
 /* Every call reports the failure from then on; the CPU still works. */

@@ -9,56 +9,38 @@
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
 
-enum { VARIABLES = 3 };
-static const char *const variables[VARIABLES] = {"MLP_TEST_SHARED", "MLP_TEST_PROCESSORS",
-                                                 "MLP_TEST_WIDE"};
-
-static bool lower(GpuLimits *limits, const char *const values[VARIABLES]) {
-  for (int v = 0; v < VARIABLES; v++) set_variable(variables[v], values[v]);
-  const bool good = gpu_limits_lower(limits, &error);
-  foreach (variable, variables) set_variable(*variable, NULL);
-  return good;
-}
-
 /* A GPU never gets more than it has, nor kernels for wide layers that it cannot run. */
 TEST(test_environment_lowers) {
   const struct {
-    const char *values[VARIABLES];
+    const char *size, *wide; /* of the variables */
     GpuLimits from;
-    int kilobytes, multiprocessors, wide;
-  } cases[] = {{{NULL}, h100, 227, 132, WIDE_WHERE_FASTER},
-               {{"64"}, h100, 64, 132, WIDE_WHERE_FASTER},
-               {{"99", "20"}, h100, 99, 20, WIDE_WHERE_FASTER},
-               {{"163", "132"}, h100, 163, 132, WIDE_WHERE_FASTER},
-               {{NULL, "1"}, h100, 227, 1, WIDE_WHERE_FASTER},
-               {{NULL, "99999999999999999999"}, h100, 227, 132, WIDE_WHERE_FASTER},
-               {{"163", "132", "always"}, t4, 64, 40, WIDE_NEVER},
-               {{NULL, NULL, "auto"}, h100, 227, 132, WIDE_WHERE_FASTER},
-               {{NULL, NULL, "always"}, h100, 227, 132, WIDE_WHERE_POSSIBLE},
-               {{NULL, NULL, "never"}, h100, 227, 132, WIDE_NEVER}};
+    int kilobytes, multiprocessors, wide_when; /* kilobytes 0: refused */
+  } cases[] = {{NULL, NULL, h100, 227, 132, WIDE_WHERE_FASTER},
+               {"99:20", "always", h100, 99, 20, WIDE_WHERE_POSSIBLE},
+               {"1024:9999", "never", h100, 227, 132, WIDE_NEVER},
+               {"163:132", "always", t4, 64, 40, WIDE_NEVER},
+               {"63:1", NULL, h100, 0, 0, 0},
+               {"64:0", NULL, h100, 0, 0, 0},
+               {"64", NULL, h100, 0, 0, 0},
+               {"64:8 ", NULL, h100, 0, 0, 0},
+               {NULL, "yes", h100, 0, 0, 0}};
   foreach (of, cases) {
     GpuLimits limits = of->from;
-    OK(lower(&limits, of->values));
+    set_variable("MLP_TEST_GPU", of->size);
+    set_variable("MLP_TEST_WIDE", of->wide);
+    const bool good = gpu_limits_lower(&limits, &error);
+    set_variable("MLP_TEST_GPU", NULL);
+    set_variable("MLP_TEST_WIDE", NULL);
+    if (of->kilobytes == 0) {
+      FAILS(good, of->wide ? "MLP_TEST_WIDE=yes" : text_printf("MLP_TEST_GPU=%s:", of->size));
+      assert_false(error.of_gpu); /* or the run would go on with the CPU */
+      continue;
+    }
+    OK(good);
     assert_int_equal(limits.shared_bytes, of->kilobytes << 10);
     assert_int_equal(limits.multiprocessors, of->multiprocessors);
-    assert_int_equal(limits.wide, of->wide);
-    assert_int_equal(limits.capability, of->from.capability);
+    assert_int_equal(limits.wide, of->wide_when);
   }
-}
-
-TEST(test_environment_is_checked) {
-  static const char *const bad[VARIABLES][9] = {
-      {"", "0", "48", "65", "-64", "64 KB", "64x", "x", "227"},
-      {"", "0", "-1", "many", "4.5", "8 "},
-      {"yes"}};
-  for (int v = 0; v < VARIABLES; v++)
-    for (int i = 0; i < 9 && bad[v][i]; i++) {
-      GpuLimits limits = h100;
-      const char *values[VARIABLES] = {NULL};
-      values[v] = bad[v][i];
-      FAILS(lower(&limits, values), text_printf("%s=", variables[v]));
-      assert_false(error.of_gpu); /* or the run would go on with the CPU */
-    }
 }
 
 /* ---- the table of cards --------------------------------------------------------------------- */
@@ -75,7 +57,8 @@ static int card_count;
 
 /* Reads the rows of the Markdown table, their cells without blanks and backquotes. */
 static FIXTURE(read_cards) {
-  foreach (variable, variables) set_variable(*variable, NULL);
+  set_variable("MLP_TEST_GPU", NULL);
+  set_variable("MLP_TEST_WIDE", NULL);
   FILE *file = fopen("docs/gpus.md", "r");
   char line[512];
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
@@ -92,6 +75,7 @@ static FIXTURE(read_cards) {
     card_count++;
   }
   fclose(file);
+  assert_in_range(card_count, 15, MOST_CARDS - 1);
   return 0;
 }
 
@@ -99,28 +83,6 @@ TESTS_WITH(read_cards, NULL);
 
 #define EACH_CARD(card) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */                           \
   for (const Card *card = cards; card < cards + card_count; card++)
-
-TEST(test_table_is_sane) {
-  /* shared memory of a block, from the CUDA C++ Programming Guide */
-  static const struct {
-    int capability;
-    size_t kilobytes;
-  } guide[] = {{75, 64}, {80, 163}, {86, 99}, {89, 99}, {90, 227}, {100, 227}, {120, 99}};
-  bool found[LENGTH(guide)] = {false};
-  assert_in_range(card_count, 15, MOST_CARDS - 1);
-  EACH_CARD(card) {
-    const size_t kilobytes = card->limits.shared_bytes >> 10;
-    size_t g = 0;
-    while (g < LENGTH(guide) - 1 && guide[g].capability != card->limits.capability) g++;
-    if (guide[g].capability != card->limits.capability || guide[g].kilobytes != kilobytes ||
-        (strcmp(card->state, "planned for") != 0 && strcmp(card->state, "run on") != 0))
-      fail_msg("%s: %zu KB, '%s'", card->name, kilobytes, card->state);
-    found[g] = true;
-    for (const Card *other = cards; other < card; other++)
-      assert_string_not_equal(card->name, other->name);
-  }
-  foreach (capability, found) assert_true(*capability);
-}
 
 typedef struct {
   const char *name;

@@ -28,61 +28,28 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
   return value;
 }
 
-/* ---- control groups ------------------------------------------------------------------------ */
-
-/* The files of a version of control groups. Version 2 writes "max" for no limit. */
-typedef struct {
-  const char *mount, *limit, *used, *cached; /* cached: the key in memory.stat */
-} Version;
-
-static const Version version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                  "memory.usage_in_bytes", "total_inactive_file "};
-static const Version version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
-                                  "inactive_file "};
-
-/* Returns what the groups from `path` up to the mount's own allow, or leave free. In a container
-   the path may be one of the machine outside: then only the mount's own has files. */
-static uint64_t left_by_groups(const char *root, const Version *v, const char *path, bool free) {
-  char folder[PATH_MAX];
-  uint64_t left = UNKNOWN;
-  const size_t top = strlen(root) + strlen(v->mount);
-  if ((size_t)snprintf(folder, sizeof folder, "%s%s%s", root, v->mount, path) >= sizeof folder)
-    return left;
-  for (;;) {
-    const uint64_t limit = number(folder, v->limit, "", UNKNOWN);
-    if (limit != UNKNOWN) {
-      const uint64_t used = free ? number(folder, v->used, "", 0) : 0;
-      left = min_size(
-          left, difference(limit, difference(used, number(folder, "memory.stat", v->cached, 0))));
-    }
-    if (strlen(folder) <= top) return left;
-    *strrchr(folder, '/') = '\0';
-  }
-}
-
-/* A line of /proc/self/cgroup is "4:cpu,memory:/path" for version 1, "0::/path" for version 2. */
-static uint64_t left_by_control_groups(const char *root, bool free) {
-  char line[PATH_MAX], list[PATH_MAX + 2];
+/* Returns what the control groups (version 2) of this process allow, or leave free, up to the
+   outermost. In a container the path may be one of the machine outside: then only the mount's own
+   folder has files. A limit of "max" is not a number, so it counts as none. */
+static uint64_t left_by_groups(const char *root, bool free) {
+  char line[PATH_MAX], folder[2 * PATH_MAX];
   uint64_t left = UNKNOWN;
   snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
   FILE *file = fopen(line, "r");
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "0::", 3) != 0) continue;
   if (!file) return left;
-  while (fgets(line, sizeof line, file)) {
-    line[strcspn(line, "\n")] = '\0';
-    char *controllers = strchr(line, ':');
-    char *path = controllers ? strchr(++controllers, ':') : NULL;
-    if (!path) continue;
-    *path++ = '\0';
-    snprintf(list, sizeof list, ",%s,", controllers);
-    const bool first = strstr(list, ",memory,");
-    if (first || !*controllers)
-      left = min_size(left, left_by_groups(root, first ? &version_1 : &version_2, path, free));
-  }
   fclose(file);
-  return left;
+  if (strncmp(line, "0::", 3) != 0) return left;
+  line[strcspn(line, "\n")] = '\0';
+  const int top = snprintf(folder, sizeof folder, "%s/sys/fs/cgroup", root);
+  for (strcat(folder, line + 3);; *strrchr(folder, '/') = '\0') {
+    const uint64_t limit = number(folder, "memory.max", "", UNKNOWN);
+    const uint64_t used = free && limit != UNKNOWN ? number(folder, "memory.current", "", 0) : 0;
+    const uint64_t cached = used ? number(folder, "memory.stat", "inactive_file ", 0) : 0;
+    if (limit != UNKNOWN) left = min_size(left, difference(limit, difference(used, cached)));
+    if (strlen(folder) <= (size_t)top) return left;
+  }
 }
-
-/* ---- all of them --------------------------------------------------------------------------- */
 
 static uint64_t kibibytes(const char *root, const char *name, const char *key) {
   const uint64_t value = number(root, name, key, UNKNOWN);
@@ -91,7 +58,7 @@ static uint64_t kibibytes(const char *root, const char *name, const char *key) {
 
 uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
-  const uint64_t left = min_size(machine, left_by_control_groups(root, free));
+  const uint64_t left = min_size(machine, left_by_groups(root, free));
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return left;
   const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;

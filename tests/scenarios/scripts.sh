@@ -288,33 +288,3 @@ done <<'END'
 2|1|a/sprint-98.conf|accuracy=99%|SEEDS must be a number of at least 2, not '1'
 2|2|a/sprint.conf|accuracy=99%|the name of a/sprint.conf does not end in the accuracy to reach
 END
-
-# ---- limited_gpu.sh ------------------------------------------------------------------------
-
-# A stand-in for mlp-train whose level epoch needs 40 multiprocessors and takes, in ms, as many as
-# there are left of 140.
-stand_in mlp <<'END'
-echo "$MLP_TEST_PROCESSORS $MLP_TEST_SHARED $4" >>log
-level=$4 ms=15 few=$((${MLP_TEST_PROCESSORS:-99} < 40))
-case $4$few in
-auto0) level=epoch ;; auto1) level=step ;;
-epoch1) echo 'mlp-train: --fusion epoch cannot run this network' >&2; exit 2 ;;
-esac
-[ $level != epoch ] || ms=$((140 - MLP_TEST_PROCESSORS))
-echo "device   Fake GPU, 1 GiB
-fusion   $level: so
-         loss    acc test-loss test-acc  train   eval"
-for i in 1 2 3 4; do
-  echo "epoch $i/5  0.5  90.00%  0.3  9$i.00%  $((i % 3 + ms - 1)).25ms  5.00ms"
-done
-echo 'epoch 5/5  0.5  90.00%  0.3  95.00%  1.50s  5.00ms'
-END
-
-case_ 'limited_gpu.sh makes a table'
-EPOCHS=5 does 0 limited_gpu.sh 132:227 84:99 20:64
-says 'device   Fake GPU, 1 GiB' '| 132 | 227 | 15.25 | 8.25 | `epoch` | 95.00% |
-| 84 | 99 | 15.25 | 56.25 | `epoch` | 95.00% |
-| 20 | 64 | 15.25 | - | `step` | 95.00% |'
-sed -n '2p; 5p; 10p' log | cmp - <(printf '132  step\n84 99 step\n20 64 auto\n')
-EPOCHS=5 does 2 limited_gpu.sh 132
-says "a limit is MULTIPROCESSORS:KB, KB 64, 99, 163 or 227, not '132'"

@@ -1,30 +1,30 @@
 #include "engine/cuda/gpu_limits.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "engine/cuda/cuda_error.h"
 
 bool gpu_limits_lower(GpuLimits *limits, Error *error) {
-  const char *shared = getenv("MLP_TEST_SHARED"), *processors = getenv("MLP_TEST_PROCESSORS"),
-             *wide = getenv("MLP_TEST_WIDE");
-  char *end = "";
-  const size_t kilobytes = shared ? strtoul(shared, &end, 10) : 0;
-  if (shared && (*end || (kilobytes != 64 && kilobytes != 99 && kilobytes != 163)))
-    return error_set(error, "MLP_TEST_SHARED=%.40s: KB of shared memory must be 64, 99 or 163",
-                     shared);
-  if (shared && kilobytes << 10 < limits->shared_bytes) limits->shared_bytes = kilobytes << 10;
-  const long most = processors ? strtol(processors, &end, 10) : limits->multiprocessors;
-  if (processors && (*end || most < 1))
+  const char *size = getenv("MLP_TEST_GPU"), *wide = getenv("MLP_TEST_WIDE");
+  int kilobytes = 64, multiprocessors = 1;
+  char rest;
+  if (size && (sscanf(size, "%d:%d%c", &kilobytes, &multiprocessors, &rest) != 2 ||
+               kilobytes < 64 || kilobytes > 1024 || multiprocessors < 1))
     return error_set(error,
-                     "MLP_TEST_PROCESSORS=%.40s: must be a number of multiprocessors, from 1",
-                     processors);
-  if (most < limits->multiprocessors) limits->multiprocessors = (int)most;
-  if (!wide || strcmp(wide, "auto") == 0) return true;
-  const bool always = strcmp(wide, "always") == 0;
-  if (!always && strcmp(wide, "never") != 0)
-    return error_set(error, "MLP_TEST_WIDE=%.40s: must be auto, always or never", wide);
-  if (limits->wide != WIDE_NEVER) limits->wide = always ? WIDE_WHERE_POSSIBLE : WIDE_NEVER;
+                     "MLP_TEST_GPU=%.40s: must be KB of shared memory, from 64, a colon and a "
+                     "number of multiprocessors, from 1",
+                     size);
+  if (size) {
+    limits->shared_bytes = min_size(limits->shared_bytes, (size_t)kilobytes << 10);
+    limits->multiprocessors = min_int(limits->multiprocessors, multiprocessors);
+  }
+  if (wide && strcmp(wide, "always") != 0 && strcmp(wide, "never") != 0)
+    return error_set(error, "MLP_TEST_WIDE=%.40s: must be always or never", wide);
+  if (wide && limits->wide != WIDE_NEVER)
+    limits->wide = *wide == 'a' ? WIDE_WHERE_POSSIBLE : WIDE_NEVER;
   return true;
 }
 
