@@ -123,8 +123,9 @@ static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
     int cause;
-  } reasons[] = {{"open", EMFILE},   {"read pread fsync close", EIO}, {"write", ENOSPC},
-                 {"rename", EACCES}, {"fchown fchmod", EPERM},        {"pthread_create", EAGAIN}};
+  } reasons[] = {{"open mkostemp", EMFILE}, {"read pread fsync close", EIO},
+                 {"write", ENOSPC},         {"rename", EACCES},
+                 {"fchmod", EPERM},         {"pthread_create", EAGAIN}};
   foreach (r, reasons)
     if (strstr(r->functions, function)) return strerror(r->cause);
   if (strstr(function, "cuda")) return "GPU";

@@ -1,15 +1,12 @@
-#define _GNU_SOURCE /* S_ISVTX */
+#define _GNU_SOURCE /* mkostemp */
 #include "base/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -36,38 +33,20 @@ static const char *split(const FileTarget *target, char *folder) {
   return slash ? slash + 1 : target->path;
 }
 
-/* Returns N if the path is /dev/fd/N under any name, such as /proc/self/fd/N; else -1. */
-static int stream_of(const FileTarget *target) {
-  enum { DIGITS_MAX = 9 };
-  char folder[PATH_MAX];
-  struct stat its, streams;
-  const char *name = split(target, folder);
-  const size_t length = strlen(name);
-  if (length == 0 || length > DIGITS_MAX || strspn(name, "0123456789") < length) return -1;
-  const bool found = stat(folder, &its) == 0 && stat("/dev/fd", &streams) == 0;
-  return found && is_same_file(&its, &streams) ? (int)strtol(name, NULL, 10) : -1;
-}
-
-/* Puts `text` into the path from `at` on. */
-static bool set_path(FileTarget *target, size_t at, const char *text, size_t length) {
-  errno = ENAMETOOLONG;
-  if (at + length >= sizeof target->path) return false;
-  memcpy(target->path + at, text, length);
-  target->path[at + length] = '\0';
-  return true;
-}
-
-/* Leaves target->path at the end of its links. realpath would not do: it fails on files that do not
-   exist yet, and it would pass by the descriptor on the way to the file behind it. */
-static bool follow_links(FileTarget *target) {
+/* Leaves `path`, of PATH_MAX bytes, at the end of its links. realpath would not do: it fails on
+   files that do not exist yet. */
+static bool follow_links(char *path) {
   enum { LINKS_MAX = 40 }; /* as Linux follows */
-  char text[PATH_MAX], folder[PATH_MAX];
+  char text[PATH_MAX];
   for (int links = 0; links <= LINKS_MAX; links++) {
-    if ((target->stream = stream_of(target)) >= 0) return true;
-    const ssize_t length = readlink(target->path, text, sizeof text);
+    const ssize_t length = readlink(path, text, sizeof text);
     if (length < 0) return errno == EINVAL || errno == ENOENT; /* not a link; nothing there */
-    const size_t at = *text == '/' ? 0 : (size_t)(split(target, folder) - target->path);
-    if (!set_path(target, at, text, (size_t)length)) return false;
+    const char *slash = *text == '/' ? NULL : strrchr(path, '/');
+    const size_t at = slash ? (size_t)(slash + 1 - path) : 0;
+    errno = ENAMETOOLONG;
+    if (at + (size_t)length >= PATH_MAX) return false;
+    memcpy(path + at, text, (size_t)length);
+    path[at + (size_t)length] = '\0';
   }
   errno = ELOOP;
   return false;
@@ -75,40 +54,38 @@ static bool follow_links(FileTarget *target) {
 
 bool file_target_find(FileTarget *target, const char *path) {
   struct stat end;
-  errno = ENOENT;
-  if (!*path || !set_path(target, 0, path, strlen(path))) return false;
+  errno = *path ? ENAMETOOLONG : ENOENT;
+  if (!*path || strlen(path) >= PATH_MAX) return false;
+  strcpy(target->path, path);
+  target->is_stdout = strcmp(path, "/dev/stdout") == 0;
   /* The system is asked first: it may refuse a link that readlink would read. */
   const bool exists = stat(path, &target->status) == 0;
-  if ((!exists && errno != ENOENT) || !follow_links(target)) return false;
-  target->kind = TARGET_STREAM;
-  if (target->stream >= 0) return fstat(target->stream, &target->status) == 0;
-  target->kind = TARGET_NEW;
-  if (!exists) return true;
-  const mode_t mode = target->status.st_mode;
-  target->kind = S_ISREG(mode) ? TARGET_REGULAR : S_ISDIR(mode) ? TARGET_FOLDER : TARGET_IN_PLACE;
-  if (stat(target->path, &end) == 0 && is_same_file(&target->status, &end)) return true;
+  const mode_t mode = exists ? target->status.st_mode : 0;
+  if (!exists && errno != ENOENT) return false;
+  target->kind = !exists                               ? TARGET_NEW
+                 : S_ISDIR(mode)                       ? TARGET_FOLDER
+                 : S_ISREG(mode) && !target->is_stdout ? TARGET_REGULAR
+                                                       : TARGET_IN_PLACE;
+  if (target->kind != TARGET_NEW && target->kind != TARGET_REGULAR) return true;
+  if (!follow_links(target->path)) return false;
+  if (!exists || (stat(target->path, &end) == 0 && is_same_file(&target->status, &end)))
+    return true;
   /* A link of /proc to a file without a name, whose text leads elsewhere. */
-  if (target->kind == TARGET_REGULAR) target->kind = TARGET_IN_PLACE;
-  return set_path(target, 0, path, strlen(path));
+  target->kind = TARGET_IN_PLACE;
+  strcpy(target->path, path);
+  return true;
 }
 
 bool file_target_may_write(const FileTarget *target) {
-  if (target->kind == TARGET_STREAM) {
-    const int flags = fcntl(target->stream, F_GETFL);
-    errno = EBADF;
-    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
-  }
   errno = EISDIR;
   return target->kind == TARGET_NEW || (target->kind != TARGET_FOLDER &&
                                         faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS) == 0);
 }
 
 FILE *file_target_open_in_place(const FileTarget *target) {
-  if (target->kind == TARGET_STREAM && target->stream == STDOUT_FILENO && fflush(stdout) != 0)
-    return NULL;
-  const int file = target->kind == TARGET_STREAM
-                       ? fcntl(target->stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-                       : wait_open(target->path);
+  if (target->is_stdout && fflush(stdout) != 0) return NULL;
+  const int file = target->is_stdout ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                                     : wait_open(target->path);
   FILE *stream = file < 0 ? NULL : stream_open(file, "w", _IOFBF);
   if (!stream && file >= 0) close(file);
   return stream;
@@ -193,51 +170,29 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-/* Makes a name beside the target, short enough whatever the target's is. The number need not be a
-   secret: O_EXCL keeps us from taking a file of others. */
-static bool name_temporary(const FileTarget *target, char *path, int salt) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  const uint64_t time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-  const uint64_t number = time ^ (uint64_t)getpid() << 40 ^ (uint64_t)salt << 32;
+/* Creates a file beside the target, and its stream. The file is ours alone (0600) until it has the
+   mode of the old one, or the mode that the umask gives a new one. NULL with errno set on failure.
+ */
+static FILE *open_beside(AtomicFile *output) {
+  const FileTarget *target = &output->target;
+  TemporaryFile *own = output->temporary = claim();
+  if (!own) return NULL;
   const char *slash = strrchr(target->path, '/');
   const int folder = slash ? (int)(slash + 1 - target->path) : 0;
-  const int length = snprintf(path, PATH_MAX, "%.*s%.100s.tmp.%016" PRIx64, folder, target->path,
-                              target->path + folder, number);
+  const int length = snprintf(own->path, PATH_MAX, "%.*s%.100s.tmp.XXXXXX", folder, target->path,
+                              target->path + folder); /* short enough whatever the target's is */
+  const mode_t mask = umask(022);
+  umask(mask);
+  const mode_t mode = target->kind == TARGET_NEW ? 0666 & ~mask : target->status.st_mode & 0777;
+  atomic_store(&own->state, LIVE);
   errno = ENAMETOOLONG;
-  return length < PATH_MAX;
-}
-
-/* Gives the new file the owner and mode of the old one. It is ours alone (0600) until then. */
-static bool take_after(int file, const struct stat *old) {
-  mode_t mode = old->st_mode & 0777;
-  if (fchown(file, old->st_uid, old->st_gid) != 0 && fchown(file, (uid_t)-1, old->st_gid) != 0)
-    mode = (mode & 0707) | (mode & 0007) << 3;
-  return fchmod(file, mode) == 0;
-}
-
-/* Creates a file beside the target, and its stream. NULL with errno set on failure. */
-static FILE *open_beside(AtomicFile *output) {
-  enum { TRIES = 100 };
-  const bool replaces = output->target.kind == TARGET_REGULAR;
-  TemporaryFile *own = output->temporary = claim();
-  int file = -1;
-  if (!own) return NULL;
-  errno = EEXIST;
-  for (int i = 0; file < 0 && errno == EEXIST && i < TRIES; i++) {
-    atomic_store(&own->state, CLAIMED);
-    if (!name_temporary(&output->target, own->path, i)) break;
-    atomic_store(&own->state, LIVE);
-    file = open(own->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
-  }
-  own->file = file;
-  const bool good = file >= 0 && (!replaces || take_after(file, &output->target.status));
-  FILE *stream = good ? fdopen(file, "wb") : NULL;
+  own->file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
+  FILE *stream = own->file >= 0 && fchmod(own->file, mode) == 0 ? fdopen(own->file, "wb") : NULL;
   if (stream) return stream;
   const int cause = errno;
-  if (file >= 0) {
+  if (own->file >= 0) {
     unlink(own->path);
-    close(file);
+    close(own->file);
   }
   atomic_store(&own->state, FREE);
   errno = cause;
@@ -258,25 +213,13 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* False if this is a folder in which only owners may replace files, as in /tmp, and we own none. */
-static bool may_replace(const FileTarget *target) {
-  struct stat status;
-  char folder[PATH_MAX];
-  split(target, folder);
-  if (stat(folder, &status) != 0) return false;
-  const uid_t user = geteuid();
-  errno = EPERM;
-  return target->kind == TARGET_NEW || !(status.st_mode & S_ISVTX) || user == 0 ||
-         user == status.st_uid || user == target->status.st_uid;
-}
-
 /* Opens what writing `path` needs; nothing that is written in place if it is only tried. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   const FileTarget *target = &output->target;
   *output = (AtomicFile){.path = path};
   bool good = file_target_find(&output->target, path) && file_target_may_write(target);
   if (good && target->kind < TARGET_IN_PLACE)
-    good = may_replace(target) && (output->file = open_beside(output));
+    good = (output->file = open_beside(output));
   else if (good && !tried)
     good = (output->file = file_target_open_in_place(target));
   return good || error_set(error, "cannot write %s: %s", path,

@@ -4,14 +4,12 @@
    A file takes its name only once it is whole: whatever fails, the old file is still there, or the
    new one in its place. The new content goes to a file beside the target, NAME.tmp.NUMBER, which is
    on the disk before it is renamed. A link is followed and its target replaced. The mode of a
-   replaced file is kept, and its owner and group if the system lets us; if the group is not kept,
-   the new group gets the permissions that others have. Other hard links of the file keep the old
-   content. A new file's mode is as the umask says. A file that this user may not write is not
-   replaced, even if its folder would allow it; root may write every file.
+   replaced file is kept, its owner and other hard links are not. A new file's mode is as the umask
+   says. A file that this user may not write is not replaced, even if its folder would allow it.
 
-   Devices, pipes and open descriptors (/dev/stdout, /dev/fd/N) are written in place. Streams to
-   them wait for their reader, but after a signal (interrupt.h) not for long, because whoever reads
-   a pipe or a terminal may have stopped (stream.h). */
+   Devices, pipes and /dev/stdout are written in place. Streams to them wait for their reader, but
+   after a signal (interrupt.h) not for long, because whoever reads a pipe or a terminal may have
+   stopped (stream.h). */
 #pragma once
 
 #include <limits.h>
@@ -26,30 +24,28 @@ typedef enum {
   TARGET_NEW,      /* does not exist yet; its folder may not exist either */
   TARGET_REGULAR,  /* a regular file */
   TARGET_FOLDER,   /* cannot be written */
-  TARGET_IN_PLACE, /* a device, a pipe or a file without a name; no new file for it or the next */
-  TARGET_STREAM,   /* an open descriptor of this process */
+  TARGET_IN_PLACE, /* a device, a pipe, a file without a name, or /dev/stdout */
 } FileTargetKind;
 
 typedef struct {
   FileTargetKind kind;
-  int stream;          /* the descriptor of TARGET_STREAM */
+  bool is_stdout;      /* it is /dev/stdout */
   struct stat status;  /* of all kinds but TARGET_NEW */
   char path[PATH_MAX]; /* at the end of the links */
 } FileTarget;
 
-/* Follows links, also to a file that does not exist yet; /dev/stdout and /dev/fd/N lead to the open
-   descriptor. False with errno set if the path leads nowhere: through a file, in a circle, to a
-   closed descriptor, or through a folder or a link that the system keeps us from following. */
+/* Follows links, also to a file that does not exist yet. Returns false with errno set if the path
+   leads nowhere: through a file, in a circle, or through a folder or a link that the system keeps
+   us from following. */
 bool file_target_find(FileTarget *target, const char *path);
 
-/* True if this user may write the target; else errno is set, to EISDIR for a folder. True for a new
-   file: its folder decides. Root may write read-only files, as everywhere. */
+/* Returns true if this user may write the target; else errno is set, to EISDIR for a folder. True
+   for a new file: its folder decides. */
 bool file_target_may_write(const FileTarget *target);
 
-/* Opens a stream to a target of kind TARGET_IN_PLACE or TARGET_STREAM; waits for a FIFO's reader.
-   TARGET_STREAM goes on at its offset, after what this process printed to it. A write fails with
-   EINTR if a signal asks for the end and the reader takes nothing. NULL with errno set on failure.
-   fclose closes it. */
+/* Opens a stream to a target of kind TARGET_IN_PLACE; waits for a FIFO's reader. /dev/stdout goes
+   on after what this process printed there. A write fails with EINTR if a signal asks for the end
+   and the reader takes nothing. NULL with errno set on failure. fclose closes it. */
 FILE *file_target_open_in_place(const FileTarget *target);
 
 /* ---- the same file under two names ---------------------------------------------------------- */

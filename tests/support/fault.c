@@ -30,7 +30,7 @@
 
 #include "support/fault.h"
 
-typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, OWNER, THREAD, CUDA } Kind;
+typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUDA } Kind;
 
 /* test_faults.c knows these. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
@@ -153,8 +153,8 @@ FAILING(READ, ssize_t, pread, (int file, void *bytes, size_t size, off_t at_byte
         (file, bytes, size, at_byte))
 FAILING(SYNC, int, fsync, (int file), (file))
 FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
-FAILING(OWNER, int, fchown, (int file, uid_t user, gid_t group), (file, user, group))
-FAILING(OWNER, int, fchmod, (int file, mode_t mode), (file, mode))
+FAILING(OPEN, int, mkostemp, (char *path, int flags), (path, flags))
+FAILING(MODE, int, fchmod, (int file, mode_t mode), (file, mode))
 
 /* Standard error never fails: the sentence about a failure gets through. */
 ssize_t write(int file, const void *bytes, size_t size) {
