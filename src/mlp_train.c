@@ -130,10 +130,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
   if (asked != OPTIONS_RUN) return asked;
   if (*options->init && !init(options, from, error)) return OPTIONS_FAILURE;
-  const char *alone = options->load.count > 0 ? "load"
-                      : *options->tune        ? "tune"
-                      : *options->sweep       ? "sweep"
-                                              : NULL;
+  const char *alone = options->load.count > 0 ? "load" : *options->sweep ? "sweep" : NULL;
   if (ranks && alone) {
     error_set(error, "--%s is for one process: start it without the launcher", alone);
     return OPTIONS_USAGE;
@@ -160,7 +157,6 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!file_exists(options->train, error) || !pixel_range_find(options, report, error))
     return false;
-  if (*options->tune) return tune_command(options, report, error);
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,

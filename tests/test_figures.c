@@ -107,21 +107,6 @@ TEST(several_runs) {
                              "thin nan,nan 1,87 2,92 nan,nan 1,93.67 2,94.5\n");
 }
 
-/* What is far above the first loss is left out; a line marks the rate. */
-TEST(rates) {
-  static const RateTest test = {.rate = {0.01, 0.1, 1, 10},
-                                .loss = {2, 1, 0.5, 90},
-                                .smooth = {2, 1, 1, 9},
-                                .count = 4,
-                                .best = 0.1};
-  OK(plot_rates(&test, path, &error));
-  assert_string_equal(chart, "From a learning rate of 0.1 on the loss falls no further\n"
-                             "The rate grows from step to step within one epoch\n"
-                             ": learning rate, training loss, cross-entropy, that rate 0.1\n"
-                             "loss 0.01,2 0.1,1 1,0.5 10,nan\n"
-                             "mean of five rates 0.01,2 0.1,1 1,1 10,nan\n");
-}
-
 static Network network;
 static float *parameters, *weights; /* weights: of the first layer, zeros */
 

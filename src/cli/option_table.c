@@ -28,6 +28,11 @@ void option_table_default(const OptionTable *table, void *options) {
     if (row->initial && *row->initial) row->kind->set(row, row->initial, options, NULL);
 }
 
+const char *option_group(const OptionRow *row) {
+  while (!row->group) row--;
+  return row->group;
+}
+
 bool option_differs(const OptionRow *row, const void *options, const void *others) {
   return strcmp(row->kind->get(row, options).text, row->kind->get(row, others).text) != 0;
 }

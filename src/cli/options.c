@@ -1,6 +1,7 @@
 /* The table of options of mlp-train, and the rules for options that do not go together. */
 #include "cli/options.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- the table ---------------------------------------------------------------------------- */
@@ -42,22 +43,21 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 /* TAKERS: commands, and levels of fusion that have the option. */
 enum {
   FOR_TRAIN = 1,
-  FOR_TUNE = 2,
-  FOR_ENSEMBLE = 4,
-  FOR_EVALUATE = 8,
-  FOR_PREDICT = 16,
-  FOR_CLASSIFY = 32,
-  FOR_HTML = 64, /* of a loaded network */
-  FOR_SEEDS = 128,
-  FOR_SWEEP = 256,
-  AT_EPOCH = 512,
-  AT_EXERCISE = 1024,
-  ALL = 2047,
+  FOR_ENSEMBLE = 2,
+  FOR_EVALUATE = 4,
+  FOR_PREDICT = 8,
+  FOR_CLASSIFY = 16,
+  FOR_HTML = 32, /* of a loaded network */
+  FOR_SEEDS = 64,
+  FOR_SWEEP = 128,
+  AT_EPOCH = 256,
+  AT_EXERCISE = 512,
+  ALL = 1023,
   LEVELS = AT_EPOCH | AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
+  TRAINING = FOR_TRAIN | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
   NO_PLAIN_STEP = TRAINING & ~LEVELS,
   ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
-  SEVERAL_RUNS = FOR_TUNE | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
+  SEVERAL_RUNS = FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
   ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
@@ -69,7 +69,7 @@ static const OptionRow table[] = {
   SETTING(classes, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
-  ROW(names, "FILE", "", option_list_or_path, ALL & ~(FOR_TUNE | FOR_SEEDS), ONE_RUN,
+  ROW(names, "FILE", "", option_list_or_path, ALL & ~FOR_SEEDS, ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
       READS("txt")),
 
@@ -119,7 +119,7 @@ static const OptionRow table[] = {
   NAMED("warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  NAMED("early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN | FOR_TUNE | LEVELS, RESUME_FREE,
+  NAMED("early-stop", "N", "0", option_whole, training.early_stop, ONE_RUN_ALONE, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
   SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
@@ -210,7 +210,7 @@ static const OptionRow table[] = {
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
       READS("safetensors")),
-  ROW(init, "FILE", NULL, option_path, FOR_TRAIN | FOR_TUNE | LEVELS, ONE_RUN,
+  ROW(init, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
       READS("safetensors")),
   ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
@@ -238,11 +238,9 @@ static const OptionRow table[] = {
       "with --classify: draw the pictures and what the network saw of them as a PNG",
       WRITES("png")),
 
-  OUTPUT(tune, NULL, FOR_TRAIN | FOR_TUNE | LEVELS,
-      "only look for a learning rate: draw the loss as the rate grows over an epoch as a PNG",
-      WRITES("png"), GROUP("other")),
   NAMED("dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
-      "print the options as a configuration file and exit"),
+      "print the options as a configuration file and exit",
+      GROUP("other")),
   ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
       "read options from FILE, or a preset like mnist.conf; the command line wins",
       READS("conf"), SHORT('c')),
@@ -278,12 +276,9 @@ bool options_is_saved(const OptionRow *row) {
 
 bool options_may_be_swept(const OptionRow *row) {
   return options_is_saved(row) && *row->initial && !row->file && row->takers & FOR_SWEEP &&
-         strcmp(row->name, "epochs") != 0;
-}
-
-void options_settle_rate(Options *options) {
-  if (isnan(options->training.schedule.rate))
-    options->training.schedule.rate = rates[options->training.rule.kind];
+         row->field != offsetof(Options, training.epochs) &&
+         row->field != offsetof(Options, training.resident) &&
+         strcmp(option_group(row), "device") != 0;
 }
 
 double options_hold_out(const Options *options) {
@@ -325,7 +320,6 @@ static unsigned command_of(const Options *o) {
   return trains && o->sweep[0]   ? FOR_SWEEP
          : trains && o->ensemble ? FOR_ENSEMBLE
          : trains && o->seeds    ? FOR_SEEDS
-         : o->tune[0]            ? FOR_TUNE
          : o->evaluate           ? FOR_EVALUATE
          : o->predict[0]         ? FOR_PREDICT
          : o->classify           ? FOR_CLASSIFY
@@ -349,20 +343,21 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   return NULL;
 }
 
-/* --tune saves and writes nothing but its picture. --ensemble, --seeds and --sweep train new
-   networks; the first writes these alone, the others none. */
+/* --ensemble, --seeds and --sweep train new networks; the first writes these alone, the others
+   none. */
 static bool check_command(const Options *o, unsigned command, Error *error) {
   if (!(command & SEVERAL_RUNS)) return true;
   const OptionRow *other = misplaced(o, command, false);
   if (other)
     return error_set(error, "--%s: leave out --%s",
-                     command == FOR_TUNE       ? "tune only looks for a learning rate"
-                     : command == FOR_ENSEMBLE ? "ensemble trains and saves several new networks"
-                     : command == FOR_SEEDS    ? "seeds compares several new networks"
-                                               : "sweep compares several new networks",
+                     command == FOR_ENSEMBLE ? "ensemble trains and saves several new networks"
+                     : command == FOR_SEEDS  ? "seeds compares several new networks"
+                                             : "sweep compares several new networks",
                      other->name);
-  return command != FOR_TUNE || o->training.resident != RESIDENT_NO ||
-         error_set(error, "--tune trains on rows that stay on the device: leave out --resident no");
+  const uint64_t last = o->training.seed + (uint64_t)(o->ensemble + o->seeds);
+  return last <= (uint64_t)UINT32_MAX + 1 ||
+         error_set(error, "--%s needs seeds up to %" PRIu64 ", but --seed goes up to %u",
+                   o->seeds ? "seeds" : "ensemble", last - 1, UINT32_MAX);
 }
 
 static bool check_dropout(const Options *o, Error *error) {
@@ -424,6 +419,15 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
                    o->load.count > 0 ? ": write --load before each network" : "");
 }
 
+bool options_check(Options *options, Error *error) {
+  const unsigned command = command_of(options);
+  if (!check_command(options, command, error) || !check_uses(options, command, error)) return false;
+  if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
+  if (isnan(options->training.schedule.rate))
+    options->training.schedule.rate = rates[options->training.rule.kind];
+  return check_dropout(options, error) && check_level(options, error);
+}
+
 /* ---- the command line --------------------------------------------------------------------- */
 
 static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
@@ -449,9 +453,5 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
       options->configured[row - table] = row->kind && option_differs(row, options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
-  if (!options->sweep[0]) options_settle_rate(options);
-  const unsigned command = command_of(options);
-  const bool good = check_command(options, command, error) && check_uses(options, command, error) &&
-                    check_dropout(options, error) && check_level(options, error);
-  return good ? OPTIONS_RUN : OPTIONS_USAGE;
+  return options_check(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
 }

@@ -35,7 +35,7 @@ typedef struct {
   /* only on the command line */
   PathList load;
   char resume[OPTIONS_PATH], init[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
-  char show[OPTIONS_PATH], tune[OPTIONS_PATH];
+  char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
   bool configured[OPTION_ROWS]; /* of the table: --config gave the value, not the command line */
@@ -60,11 +60,13 @@ typedef enum {
 /* True if a saved run holds the option. */
 bool options_is_saved(const OptionRow *row);
 
-/* True if --sweep may try values of it. */
+/* True if --sweep may try values of it: any option of training that takes one value, but none of
+   the device, which all trials share. */
 bool options_may_be_swept(const OptionRow *row);
 
-/* Makes a learning rate that is left to the optimizer its usual one. */
-void options_settle_rate(Options *options);
+/* Refuses options that contradict each other. Makes a learning rate that is left to the optimizer
+   its usual one; --sweep leaves it to its trials, each of which is checked, too. */
+bool options_check(Options *options, Error *error);
 
 /* The name of the first option of rules `first` to `last` that differs; NULL: none does. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,

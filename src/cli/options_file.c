@@ -66,10 +66,8 @@ static int set_key(void *context, const char *section, const char *key, const ch
   Error error;
   const OptionRow *row = find_key(key, &error);
   bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
-  const OptionRow *first = row; /* of its group */
-  while (first && !first->group) first--;
-  if (row && strcmp(first->group, section) != 0)
-    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, first->group, section);
+  if (row && strcmp(option_group(row), section) != 0)
+    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, option_group(row), section);
   else if (row && config->is_saved && !options_is_saved(row))
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)

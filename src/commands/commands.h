@@ -1,5 +1,4 @@
-/* The commands of mlp-train: it trains a network, looks for a learning rate, or predicts
-   with a saved network. */
+/* The commands of mlp-train: it trains networks, or predicts with saved ones. */
 #pragma once
 
 #include "base/interrupt.h"
@@ -25,10 +24,6 @@ bool file_exists(const char *path, Error *error);
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);
 
-/* --tune: trains for up to an epoch to find a learning rate, draws how and says which.
-   tune_command.c */
-bool tune_command(const Options *options, Report *report, Error *error);
-
 /* Runs first, first + step, ... below count of a command that trains several networks. Ranks share
    them out. many_runs.c */
 typedef struct {
@@ -39,7 +34,8 @@ typedef struct {
   int first, step, count;
   bool told;    /* how they are run */
   bool several; /* they are, or were: many_runs says so */
-  /* Makes *options those of the run, and returns its trainer's. */
+  bool states;  /* `keep` holds each run's network and the state of its training in memory */
+  /* Makes *options those of the run, which the caller has checked, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
@@ -57,10 +53,6 @@ bool run_log_header(TrainLog *log, const Engine *engine, const Options *options,
 
 /* --sweep: trains networks of other options, and says which are best. sweep_command.c */
 bool sweep_command(const Options *options, Report *report, Error *error);
-
-/* Sets command[size] to the command as it was typed, without options that take a value: " --lr -l "
-   has their names. tune_command.c */
-void command_without(const Options *options, const char *names, char *command, size_t size);
 
 /* --ensemble: trains networks that differ in their seed, saves each in a file of its own, and says
    what they know alone and as a committee. --seeds: says how they differ, epoch by epoch. Ranks

@@ -1,26 +1,47 @@
-/* Runs that differ in their options: on the CPU as many at once as there are threads, so that
-   nobody waits at a barrier; on a GPU as many as the engine may have members, each of a thread and
-   all on the rows of the first one. A run takes over the engine of the one before it on its thread,
-   with the rows that are there, where it would open the same one. It has the same bits as alone. */
-#include <omp.h>
+/* Runs that differ in their options train at once: on the CPU as many as there are threads, each on
+   rows of its own; on a GPU as many as the engine may have members, all on the rows of the first
+   one. Each belongs to a worker, a thread that trains one run after the other. A run takes over the
+   engine of the worker's last one, with the rows that are there, where it would open the same one.
+   It has the same bits as alone. */
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "commands/commands.h"
+#include "engine/loader.h"
 
-enum { MOST_MEMBERS = 64 };
+enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is not higher */
 
-/* The trainers of the first runs, one after the other. */
+/* The bytes of a run's two readers that do not depend on its rows: buffers of the files, text and
+   parsed rows of a thread for each. */
+static const double READERS_BYTES = 4e6;
+
+/* The workers, and the trainers of their first runs, the first of which is open from the start. */
 typedef struct {
-  Trainer *rows; /* whose rows the others train on; NULL: each has its own */
+  ManyRuns *runs;
+  int count, workers, opened; /* runs; threads; trainers */
+  Trainer *rows;              /* whose rows the others train on; NULL: each has its own */
   Trainer *trainer[MOST_MEMBERS];
-  int opened, workers;
+  int threads;         /* of each worker's engine */
+  atomic_int next;     /* run that nobody trains yet */
+  atomic_bool failed;  /* no run is to be begun */
+  pthread_mutex_t one; /* what follows is for one worker at a time */
+  pthread_cond_t moved;
+  int kept; /* runs that r->keep was asked to keep, in their order */
+  Error error;
 } Team;
+
+typedef struct {
+  Team *team;
+  int number;
+  pthread_t thread;
+} Worker;
 
 /* Makes *o the options of a run. threads: 0: as many as the options say, or all. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
-  TrainerConfig config = r->config(r->context, run, o);
+  TrainerConfig config = r->config(r->context, r->first + run * r->step, o);
   if (threads) config.training.threads = threads;
   if (config.training.threads == 0) config.training.threads = ranks_cores(r->ranks);
   return config;
@@ -36,24 +57,46 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
   return trainer_open(&config, device_open, &r->device, error);
 }
 
-/* Returns how many train at once, each with rows of its own: on the CPU one on each thread, but no
-   more than whose rows and arrays take half of the memory; on a GPU one. */
-static int count_workers(const ManyRuns *r, const Engine *engine, int runs) {
-  const EngineConfig *c = &engine->config;
-  const size_t row = engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
-               bytes = c->dataset_rows * row + 8 * c->network.floats * sizeof(float),
-               fit = (size_t)(memory_limit() / 2) / bytes;
-  if (r->device.choice != DEVICE_CPU) return 1;
-  return max_int(1, (int)min_size(fit, (size_t)min_int(runs, c->training.threads)));
+/* ---- how many at once ----------------------------------------------------------------------- */
+
+/* Sets team->workers: on the CPU one for each thread, but fewer if all of them at the largest run
+   took more than half of the memory, beside the networks that are kept; on a GPU one. False if a
+   run's network cannot be, or the kept ones take more than half of the memory. */
+static bool count_workers(Team *team, Error *error) {
+  ManyRuns *r = team->runs;
+  const Trainer *first = team->trainer[0];
+  const double half = (double)memory_limit() / 2;
+  double largest = 0, kept = 0;
+  Options o;
+  for (int i = 0; i < team->count; i++) {
+    EngineConfig c = first->engine->config;
+    c.training = config_of(r, i, 0, &o).training;
+    const HiddenSizes *hidden = &c.training.hidden;
+    if (!network_init(&c.network, c.network.size[0], hidden->size, hidden->count,
+                      c.training.classes, error))
+      return false;
+    c.staging_rows = loader_staging_rows(c.training.batch);
+    if (!first->resident) c.dataset_rows = 2 * c.staging_rows;
+    const double row = (double)engine_row_stride(c.network.size[0]) + sizeof(uint16_t),
+                 parsed = (double)c.dataset_rows * row * (first->resident ? 1 : 2);
+    largest = fmax(largest, engine_cpu_bytes(&c) + parsed + READERS_BYTES);
+    kept += r->states ? (double)(c.network.floats * (1 + training_states(&c.training)) * 4) : 0;
+  }
+  const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
+  team->workers = 1;
+  if (r->device.choice == DEVICE_CPU && most > 1 && half - kept > largest)
+    team->workers = (int)fmin(most, (half - kept) / largest);
+  return memory_allows(kept, memory_limit() / 2, "the networks of all trials", error);
 }
 
 /* Makes members for as many of the first runs as the GPU has room for, maybe none. */
-static bool open_members(ManyRuns *r, Team *team, int runs, Error *error) {
+static bool open_members(Team *team, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
+  ManyRuns *r = team->runs;
   Trainer *first = team->trainer[0];
   Engine *engine = first->engine;
   const int most = r->several && first->resident && engine->call->members
-                       ? engine->call->members(engine, min_int(MOST_MEMBERS, runs))
+                       ? engine->call->members(engine, min_int(MOST_MEMBERS, team->count))
                        : 0;
   bool same = true;
   Options o;
@@ -61,21 +104,23 @@ static bool open_members(ManyRuns *r, Team *team, int runs, Error *error) {
   const TrainerResult loaded = trainer_load(first, &events, error);
   if (loaded == TRAINER_STOPPED) error_set(error, "interrupted: nothing was trained");
   if (loaded != TRAINER_DONE) return false;
-  for (int i = 0; same && i < runs; i++) {
-    const TrainerConfig config = config_of(r, r->first + i * r->step, 0, &o);
+  for (int i = 0; same && i < team->count; i++) {
+    const TrainerConfig config = config_of(r, i, 0, &o);
     same = trainer_serves(first, &config);
   }
   for (int i = 0; same && i < most; i++) {
-    const TrainerConfig config = config_of(r, r->first + i * r->step, 0, &o);
+    const TrainerConfig config = config_of(r, i, 0, &o);
     Trainer *member = trainer_join(first, &config, NULL);
     if (!member) break;
     team->rows = first;
     team->trainer[i] = member;
     team->opened = team->workers = i + 1;
   }
-  const TrainerConfig config = config_of(r, r->first, 0, &o);
+  const TrainerConfig config = config_of(r, 0, 0, &o);
   return team->rows || trainer_start_again(first, &config, error);
 }
+
+/* ---- training ------------------------------------------------------------------------------- */
 
 /* A member that trains is waited for by the others. */
 static bool attend(Trainer *trainer, bool attends, Error *error) {
@@ -83,74 +128,99 @@ static bool attend(Trainer *trainer, bool attends, Error *error) {
   return !call || !call->attend || call->attend(trainer->engine, attends, error);
 }
 
-/* Trains all, then closes the team's trainers. */
-static bool train_all(ManyRuns *r, Team *team, int runs, Error *error) {
-  const int threads = team->trainer[0]->config.training.threads;
-  bool good = true;
-  omp_set_max_active_levels(2);
-  omp_set_schedule(team->rows ? omp_sched_static : omp_sched_dynamic, 1);
-#pragma omp parallel num_threads(team->workers)
-  {
-    Trainer *trainer = NULL;
-    Options o;
-#pragma omp single
-    for (int i = omp_get_num_threads(); i < team->opened; i++)
-      attend(team->trainer[i], false, NULL);
-#pragma omp for ordered schedule(runtime)
-    for (int i = 0; i < runs; i++) {
-      const int run = r->first + i * r->step;
-      Error why;
-      bool go_on;
-#pragma omp atomic read
-      go_on = good;
-      if (i < team->opened && !trainer) {
-        trainer = team->trainer[i];
-        team->trainer[i] = NULL;
-        config_of(r, run, threads, &o);
-      } else if (go_on) {
-        trainer = open_run(r, run, threads, trainer, &o, &why);
-      }
-      const bool trained = trainer && go_on && attend(trainer, true, &why) &&
-                           r->train(r->context, run, trainer, &why);
-      attend(trainer, false, NULL);
-#pragma omp ordered
-      {
-        if (good && !(trained && r->keep(r->context, run, trainer, &o, &why))) {
-          *error = why;
-#pragma omp atomic write
-          good = false;
-        }
-      }
-    }
-    trainer_close(trainer);
+/* Keeps what came of a run once all runs before it are kept. */
+static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
+                 Error *why) {
+  ManyRuns *r = team->runs;
+  pthread_mutex_lock(&team->one);
+  while (team->kept < run) pthread_cond_wait(&team->moved, &team->one);
+  if (!team->failed &&
+      !(trained && r->keep(r->context, r->first + run * r->step, trainer, o, why))) {
+    team->error = *why;
+    team->failed = true;
   }
-  for (int i = 0; i < team->opened; i++) trainer_close(team->trainer[i]);
-  trainer_close(team->rows);
-  return good;
+  team->kept++;
+  pthread_cond_broadcast(&team->moved);
+  pthread_mutex_unlock(&team->one);
+}
+
+/* Trains the run of the worker's number, then others: members one in `workers`, as they wait for
+   each other, and the rest whichever is next. */
+static void *work(void *context) {
+  const Worker *worker = context;
+  Team *team = worker->team;
+  ManyRuns *r = team->runs;
+  Trainer *trainer = NULL;
+  Options o;
+  pthread_mutex_lock(&team->one); /* until it is known how many work */
+  pthread_mutex_unlock(&team->one);
+  for (int run = worker->number; run < team->count;
+       run = team->rows ? run + team->workers : atomic_fetch_add(&team->next, 1)) {
+    Error why;
+    const bool begins = !team->failed;
+    if (run < team->opened && !trainer) {
+      trainer = team->trainer[run];
+      team->trainer[run] = NULL;
+      config_of(r, run, team->threads, &o);
+    } else if (begins) {
+      trainer = open_run(r, run, team->threads, trainer, &o, &why);
+    }
+    const bool trained = trainer && begins && attend(trainer, true, &why) &&
+                         r->train(r->context, r->first + run * r->step, trainer, &why);
+    attend(trainer, false, NULL);
+    keep(team, run, trainer, trained, &o, &why);
+  }
+  trainer_close(trainer);
+  return NULL;
+}
+
+/* Trains all, with fewer workers if the system refuses a thread. The caller is the first one. */
+static bool train_all(Team *team, Error *error) {
+  Worker *workers = make_array(workers, team->workers);
+  int started = 1;
+  if (!workers) return error_set(error, "out of memory");
+  pthread_mutex_init(&team->one, NULL); /* on Linux neither can fail */
+  pthread_cond_init(&team->moved, NULL);
+  pthread_mutex_lock(&team->one);
+  for (int i = 0; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
+  while (started < team->workers &&
+         pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+    started++;
+  team->workers = started;
+  atomic_init(&team->next, started);
+  for (int i = started; i < team->opened; i++) attend(team->trainer[i], false, NULL);
+  pthread_mutex_unlock(&team->one);
+  work(&workers[0]);
+  for (int i = 1; i < started; i++) pthread_join(workers[i].thread, NULL);
+  pthread_mutex_destroy(&team->one);
+  pthread_cond_destroy(&team->moved);
+  free(workers);
+  if (team->failed) *error = team->error;
+  return !team->failed;
 }
 
 bool many_runs(ManyRuns *r, Error *error) {
-  const int runs = (r->count - r->first + r->step - 1) / r->step;
+  Team team = {.runs = r, .count = (r->count - r->first + r->step - 1) / r->step, .opened = 1};
   Options o;
   if (r->count > 1 && !source_can_repeat(r->options->train))
     return error_set(error,
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
-  Team team = {.opened = 1};
-  Trainer *first = open_run(r, r->first, 0, NULL, &o, error); /* shows what the others will take */
+  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* shows what the others will take */
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;
-  team.workers = count_workers(r, first->engine, runs);
-  if (!open_members(r, &team, runs, error)) {
-    trainer_close(first);
-    return false;
-  }
-  if (!r->told) report_start(r->report, first, r->device.reason.text);
-  if (!r->told && team.workers > 1) report_note(r->report, "at once  %d networks", team.workers);
-  r->told = true;
-  if (!team.rows)
-    first->config.training.threads = first->engine->config.training.threads /= team.workers;
-  return train_all(r, &team, runs, error);
+  bool good = count_workers(&team, error) && open_members(&team, error);
+  team.threads = max_int(1, first->config.training.threads / (team.rows ? 1 : team.workers));
+  if (good && !r->told) report_start(r->report, first, r->device.reason.text);
+  if (good && !r->told && team.workers > 1)
+    report_note(r->report, "at once  %d networks", team.workers);
+  r->told |= good;
+  if (good && !team.rows)
+    first->config.training.threads = first->engine->config.training.threads = team.threads;
+  good = good && train_all(&team, error);
+  for (int i = 0; i < team.opened; i++) trainer_close(team.trainer[i]);
+  trainer_close(team.rows);
+  return good;
 }

@@ -6,7 +6,6 @@
    epochs, the best third of them for three times as many, up to --epochs. Validation rows judge. */
 #include <string.h>
 
-#include "base/memory.h"
 #include "commands/commands.h"
 #include "plot/line_chart.h"
 
@@ -34,7 +33,8 @@ typedef struct {
 } Trial;
 
 typedef struct {
-  const Options *options;
+  const Options *options; /* of one run, without --sweep, that each trial changes */
+  float pixel_max;        /* of --pixel-max auto, once it was found */
   Searched searched[OPTIONS_MOST];
   int count; /* of options */
   Trial *trials;
@@ -82,13 +82,14 @@ static bool add_value(Searched *to, char *text, Error *error) {
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
-  return error_null(error, "--sweep: '%s' is no option of training that takes a value", name);
+  return error_null(
+      error, "--sweep cannot try '%s': name an option of training that takes one value", name);
 }
 
 /* "lr=0.01:0.2:log,momentum=0.8,0.9" */
-static bool read_searched(Sweep *s, Error *error) {
+static bool read_searched(Sweep *s, const char *list, Error *error) {
   char text[OPTIONS_PATH], *rest;
-  strcpy(text, s->options->sweep);
+  strcpy(text, list);
   for (char *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
     char *value = strchr(word, '=');
     if (value && s->count == OPTIONS_MOST)
@@ -124,19 +125,56 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   }
 }
 
-static bool draw_trials(Sweep *s, Error *error) {
+/* The options of a trial that differ from others'. */
+static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH]) {
+  *text = '\0';
+  for (int i = 0; i < s->count; i++)
+    text_append(text, OPTIONS_PATH, " --%s %s", s->searched[i].row->name, t->value[i].text);
+}
+
+static void set_values(const Sweep *s, const Trial *t, Options *o) {
+  for (int i = 0; i < s->count; i++)
+    s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
+}
+
+/* Makes *o the options of a trial, as a command line would be that has them. */
+static bool make_options(Sweep *s, const Trial *t, Options *o, Report *report, Error *error) {
+  char *names = NULL;
+  *o = *s->options;
+  set_values(s, t, o);
+  if (o->training.pixels.max == OPTIONS_AUTO && s->pixel_max > 0)
+    o->training.pixels.max = s->pixel_max;
+  const bool automatic = o->training.pixels.max == OPTIONS_AUTO,
+             good = options_check(o, error) &&
+                    class_names_read(o->names, o->training.classes, &names, error) &&
+                    (!automatic || pixel_range_find(o, report, error));
+  if (good && automatic) s->pixel_max = o->training.pixels.max;
+  free(names);
+  return good;
+}
+
+static bool check_trial(Sweep *s, const Trial *t, Report *report, Error *error) {
+  char values[OPTIONS_PATH];
+  Options o;
+  Error why;
+  list_values(s, t, values);
+  return make_options(s, t, &o, report, &why) ||
+         error_set(error, "--sweep tries%s: %.300s", values, why.text);
+}
+
+static bool draw_trials(Sweep *s, int trials, Report *report, Error *error) {
   uint64_t lists = 1; /* combinations of lists */
   bool ranges = false;
   for (int i = 0; i < s->count; i++) {
     ranges |= s->searched[i].ranges;
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
-    if (lists > TRIALS_MOST && s->options->trials == 0)
+    if (lists > TRIALS_MOST && trials == 0)
       return error_set(error,
                        "--sweep lists more than %d combinations: say how many to try with --trials",
                        TRIALS_MOST);
     if (lists > UINT32_MAX) lists = UINT32_MAX;
   }
-  s->trial_count = s->options->trials ? s->options->trials : ranges ? TRIALS : (int)lists;
+  s->trial_count = trials ? trials : ranges ? TRIALS : (int)lists;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
   s->trials = make_array(s->trials, s->trial_count);
   if (!s->trials) return error_set(error, "out of memory");
@@ -145,16 +183,15 @@ static bool draw_trials(Sweep *s, Error *error) {
     draw_trial(s, &s->trials[i],
                random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
                               s->options->training.seed));
+    if (!check_trial(s, &s->trials[i], report, error)) return false;
   }
   return true;
 }
 
 static TrainerConfig trial_config(void *context, int run, Options *o) {
-  const Sweep *s = context;
+  Sweep *s = context;
   const Trial *t = &s->trials[run];
-  for (int i = 0; i < s->count; i++)
-    s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
-  options_settle_rate(o);
+  make_options(s, t, o, NULL, NULL);
   TrainerConfig config = trainer_config(o);
   config.from = t->at.parameters ? &t->at : NULL;
   config.from_name = "a trial";
@@ -187,16 +224,11 @@ static bool keep_trial(void *context, int run, const Trainer *trainer, const Opt
   const Sweep *s = context;
   Trial *t = &s->trials[run];
   const Checkpoint *at = &trainer->position;
-  const size_t states = 1 + training_states(&trainer->engine->config.training),
-               bytes = trainer->engine->config.network.floats * states * sizeof(float);
   (void)o;
   t->epochs = at->epoch;
   t->accuracy = trainer->diverged ? -1 : at->test_accuracy;
   checkpoint_free(&t->at);
-  if (s->last || trainer->diverged) return true;
-  return memory_allows((double)bytes * s->trial_count, memory_limit() / 2,
-                       "the networks of all trials", error) &&
-         trainer_checkpoint(trainer, &t->at, error);
+  return s->last || trainer->diverged || trainer_checkpoint(trainer, &t->at, error);
 }
 
 /* The best first; of equal ones the one that was drawn first. */
@@ -225,8 +257,13 @@ static bool halve(Sweep *s, Report *report, Error *error) {
   for (; part > 0; part /= THIRD, runs.count = (runs.count + THIRD - 1) / THIRD) {
     s->epochs = epochs / part;
     s->last = part == 1;
+    runs.states = !s->last;
     if (!many_runs(&runs, error)) return false;
     qsort(s->trials, (size_t)runs.count, sizeof *s->trials, compare_trials);
+    for (int i = (runs.count + THIRD - 1) / THIRD; i < runs.count; i++)
+      checkpoint_free(&s->trials[i].at);
+    if (s->trials[0].accuracy < 0)
+      return error_set(error, "all %d trials diverge: sweep lower learning rates", runs.count);
     report_note(report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs.count,
                 plural(runs.count), s->epochs, plural(s->epochs), 100 * s->trials[0].accuracy);
     if (!report_good(report, error)) return false;
@@ -262,44 +299,56 @@ static bool draw(const Sweep *s, const char *path, Error *error) {
   return line_chart_draw(&chart, path, error);
 }
 
-/* Prints the best trials, and the command that trains the best. */
-static void say(const Sweep *s, Report *report) {
-  char command[4 * OPTIONS_PATH], values[OPTIONS_PATH], best[OPTIONS_PATH],
-      without[OPTIONS_PATH] = " --sweep --trials";
+/* Prints the command line of these options. */
+static void say_command(const Options *o, Report *report) {
+  char command[8 * OPTIONS_PATH];
+  Options initial;
+  options_default(&initial);
+  text_shell_word(command, sizeof command, o->words[0]);
+  foreach_row (row, &options_table) {
+    if (!row->kind || !option_differs(row, o, &initial) || strcmp(row->name, "config") == 0)
+      continue;
+    text_append(command, sizeof command, " --%s%s", row->name, row->argument ? " " : "");
+    const size_t used = strlen(command);
+    if (row->argument)
+      text_shell_word(command + used, sizeof command - used, row->kind->get(row, o).text);
+  }
+  report_result(report, "try      %s", command);
+}
+
+/* Prints the best trials, and the command that trains the best: `one` are the options of one run as
+   they were given. */
+static void say(const Sweep *s, Options *one, Report *report) {
+  char values[OPTIONS_PATH];
   report_result(report, "         val-acc  epochs");
   for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
     const Trial *t = &s->trials[n];
-    *values = '\0';
-    for (int i = 0; i < s->count; i++)
-      text_append(values, sizeof values, " --%s %s", s->searched[i].row->name, t->value[i].text);
-    if (n == 0) strcpy(best, values);
+    list_values(s, t, values);
     const ShortText accuracy =
         text_format(t->accuracy < 0 ? "diverged" : "%7.2f%%", 100 * t->accuracy);
     report_result(report, "%5d  %s  %6d %s", n + 1, accuracy.text, t->epochs, values);
   }
-  for (int i = 0; i < s->count; i++) {
-    const OptionRow *row = s->searched[i].row;
-    text_append(without, sizeof without, " --%s -%c", row->name, row->letter ? row->letter : '-');
-  }
-  strcat(without, " --plot ");
-  command_without(s->options, without, command, sizeof command);
-  report_result(report, "try      %s%s", command, best);
+  set_values(s, s->trials, one);
+  say_command(one, report);
 }
 
 bool sweep_command(const Options *options, Report *report, Error *error) {
-  Options o = *options;
-  const char *plot = options->plot;
+  Options one = *options;
+  *one.sweep = *one.plot = '\0';
+  one.trials = 0;
+  Options o = one;
   Sweep s = {.options = &o};
   strcpy(o.test, "none");
-  bool good = read_searched(&s, error) && draw_trials(&s, error) &&
+  if (!options_validates(options)) strcpy(o.validation, "0.1");
+  bool good = read_searched(&s, options->sweep, error) &&
+              draw_trials(&s, options->trials, report, error) &&
               run_files_can_be_written(options, error);
-  if (good && !options_validates(options)) {
-    strcpy(o.validation, "0.1");
+  if (good && !options_validates(options))
     report_note(report, "sweep    a tenth of the training rows is held out to judge by");
-  }
   good = good && halve(&s, report, error);
-  if (good) say(&s, report);
-  if (good && *plot && (good = draw(&s, plot, error))) run_files_say_wrote(report, plot, "");
+  if (good) say(&s, &one, report);
+  if (good && *options->plot && (good = draw(&s, options->plot, error)))
+    run_files_say_wrote(report, options->plot, "");
   for (int i = 0; s.trials && i < s.trial_count; i++) checkpoint_free(&s.trials[i].at);
   free(s.trials);
   return good && report_good(report, error);

@@ -147,6 +147,9 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
    the ranks add their gradients. Its other calls are about this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
+/* Returns the bytes that engine_cpu_open would take for it, or INFINITY if memory ends. */
+double engine_cpu_bytes(const EngineConfig *config);
+
 /* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 

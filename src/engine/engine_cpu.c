@@ -251,13 +251,12 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Prepares everything but the parameters. Returns false if there is no memory. */
-static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
+/* Prepares everything but the parameters, in `most` bytes. Returns false if there is no memory. */
+static bool prepare(CpuEngine *cpu, const EngineConfig *config, uint64_t most) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
-  const uint64_t limit = memory_limit(), largest = SIZE_MAX / 2;
-  cpu->most = (limit < largest ? limit : largest) / (uint64_t)(config->engines + !config->engines);
+  cpu->most = most;
   cpu->bytes = (double)config->network.floats * sizeof(float); /* of engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
@@ -276,6 +275,16 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   return allocate_all(cpu);
 }
 
+double engine_cpu_bytes(const EngineConfig *config) {
+  CpuEngine *cpu = calloc(1, sizeof *cpu);
+  if (!cpu) return INFINITY;
+  prepare(cpu, config, 0);
+  const double rows = (double)config->dataset_rows * (double)cpu->staging[0].stride,
+               bytes = cpu->bytes + (augment_any(config->training.augment) ? rows : 0);
+  cpu_close(&cpu->engine);
+  return bytes;
+}
+
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   if (config->training.batch < 1 || config->training.threads < 1 || !config->dataset_rows ||
       !config->staging_rows)
@@ -283,8 +292,10 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
         error, "the batch, threads, dataset and staging buffers of an engine must be at least 1");
   EngineConfig able = *config;
   if (!threads_start(&able.training.threads, error)) return NULL;
+  const uint64_t most =
+      min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
   CpuEngine *cpu = calloc(1, sizeof *cpu);
-  const bool fits = cpu && prepare(cpu, &able);
+  const bool fits = cpu && prepare(cpu, &able, most);
   float *parameters = fits ? malloc(config->network.floats * sizeof *parameters) : NULL;
   const bool ready = parameters;
   if (ready) {

@@ -93,26 +93,6 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
   return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
 }
 
-bool plot_rates(const RateTest *test, const char *path, Error *error) {
-  const ShortText title =
-      text_format("From a learning rate of %.2g on the loss falls no further", test->best);
-  const double most = 1.2 * test->loss[0];
-  LineChart chart = {.title = title.text,
-                     .subtitle = "The rate grows from step to step within one epoch"};
-  CurvePanel *panel = line_chart_panel(&chart, "");
-  const int loss = line_chart_curve(panel, "loss"),
-            smooth = line_chart_curve(panel, "mean of five rates");
-  for (int i = 0; i < test->count; i++) {
-    const double rate = test->rate[i], one = test->loss[i], mean = test->smooth[i];
-    line_chart_add(&chart, panel, loss, rate, one <= most ? one : NAN);
-    line_chart_add(&chart, panel, smooth, rate, mean <= most ? mean : NAN);
-  }
-  panel->x = (Axis){
-      .label = "learning rate", .logarithmic = true, .mark = test->best, .mark_label = "that rate"};
-  panel->y.label = "training loss, cross-entropy";
-  return line_chart_draw(&chart, path, error);
-}
-
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; of a filter, at most */

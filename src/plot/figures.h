@@ -11,23 +11,6 @@
    for each. What is not finite is a gap. Fails if nothing is finite. */
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error);
 
-enum { RATES_MOST = 100 }; /* each as many times the one before */
-
-/* A learning-rate range test. */
-typedef struct {
-  double rate[RATES_MOST];
-  double loss[RATES_MOST];   /* the mean over the rows that were trained on at that rate */
-  double smooth[RATES_MOST]; /* the mean with two rates before it and two behind */
-  int count;      /* of rates: fewer in an epoch of fewer steps, or where the loss diverged */
-  uint64_t steps; /* of all rates */
-  bool diverged; /* the loss rose far above its lowest, or was no finite number, at the last rate */
-  double best;   /* the rate to train with: the lowest at which the smooth loss has fallen as far as
-                    it does, but for 2% of that */
-} RateTest;
-
-/* Draws losses over rates; those far above the first are left out. A line marks the best. */
-bool plot_rates(const RateTest *test, const char *path, Error *error);
-
 enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* Draws the weights of each value of the first layer as an image of its inputs: grey is 0, one

@@ -93,7 +93,7 @@ done <<END
 2|1|--train is not a file, but 2 ranks read it|$D --train fifo
 2|1|--test is not a file, but 2 ranks read it|$D --test fifo
 2|2|--load is for one process|--load net --evaluate
-2|2|--tune is for one process|$D --tune rates.png
+2|2|--sweep is for one process|$D --sweep lr=0.1,0.2
 END
 
 case_ 'ranks that were started otherwise than rank 0 are refused'

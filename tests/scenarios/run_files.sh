@@ -29,7 +29,7 @@ done <<'END'
 --load net --load other --predict test.csv --output other
 --validation held.csv --save held.csv
 --early-stop 3 --save s --train s.best
---train train.png --tune train.png
+--train train.png --sweep lr=0.1,0.2 --plot train.png
 --ensemble 2 --save rows --train rows-1
 --ensemble 3 --save link.st --seed 0
 END

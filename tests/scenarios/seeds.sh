@@ -43,6 +43,15 @@ else
   grep '^network  seed' out | same two -
 fi
 
+case_ 'threads of OpenMP may have small stacks'
+OMP_STACKSIZE=16k ok $S --seeds 3
+OMP_STACKSIZE=16k ok $S --sweep lr=0.01,0.02
+
+case_ 'every network has a seed that can be named'
+ok $S --seeds 2 --seed 4294967294
+fails 2 '--seeds needs seeds up to 4294967296, but --seed goes up to 4294967295' $S --seeds 2 --seed 4294967295
+fails 2 '--ensemble needs seeds up to 4294967297' $S --ensemble 3 --seed 4294967295
+
 case_ 'what it cannot do is refused'
 refusals 2 $S --seeds 2 <<'END'
 --seeds compares several new networks: leave out --save|--save x.st

@@ -25,7 +25,7 @@ $T --test fifo
 --load net --device cpu --predict fifo
 --load square --device cpu --classify fifo
 --config fifo
-$T --train fifo --tune never.png
+$T --train fifo --plot never.png
 END
 done
 absent never.png

@@ -13,7 +13,9 @@ grep -oE '[0-9.]+%  .*--lr.*' grid | while read -r accuracy epochs options; do
   [ "$(value val_accuracy one.jsonl | tail -n 1 | awk '{ printf "%.2f%%", 100 * $1 }')" = "$accuracy" ]
 done
 best=$(grep -E '^ +1 ' grid | sed 's/.*  --momentum/--momentum/')
-grep -qF "try      $MLP $S --epochs 2 $best" grid
+ok $(sed -n 's/^try  *[^ ]*//p' grid) --save tried.st
+ok $S --epochs 2 $best --save best.st
+same_network tried.st best.st
 
 case_ 'the best third goes on, however many train at once'
 sweep='--sweep lr=0.0001:0.1:log,batch=4:32,optimizer=sgd,adam --trials 10 --train many.csv --epochs 9'
@@ -27,13 +29,31 @@ grep -qE '^ +1 +9[0-9.]+% +9 ' out || [ "$(grep -cE '^ +1 +100\.0+% +9 ' out)" =
 ok $S $sweep --validation test.csv --threads 1
 cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' | diff two -
 
+case_ 'the command names an abbreviated option no more'
+prints 0 '^try .* --(swee|tri|plo)' $S --swee lr=0.01,0.02 --tri 2 --plo=p.png --epochs 1
+printed 1 '^try .* --lr 0\.'
+
+case_ 'trials are made as command lines are' # of the same pixels, written as two options
+awk 'BEGIN { for (row = 0; row < 300; row++) print (row * 7 % 16 >= 8) "," row * 7 % 16 "," 15 - row * 7 % 16 }' >dim.csv
+ok $S --train dim.csv --sweep pixel-max=auto,15,255 --epochs 2
+[ "$(sed -nE 's/^ +[12] +([0-9.]+%) +2  --pixel-max (auto|15)$/\1/p' out | uniq -c | awk '{ print $1 }')" = 2 ]
+
 case_ 'a trial that diverges is the last'
 prints 1 '^ +2  diverged +[01]  --lr 100$' $S --sweep lr=100,0.01 --epochs 2 --weight-decay 1
+
+case_ 'trials that all diverge fail'
+fails 1 'all 2 trials diverge' $S --sweep lr=99,100 --epochs 2 --weight-decay 1
 
 case_ 'what it cannot do is refused'
 refusals 1 $S --sweep <<'END'
 --sweep wants OPTION=VALUE,VALUE,... or OPTION=LOW:HIGH|,
---sweep: 'save' is no option of training that takes a value|save=a,b
+--sweep cannot try 'save': name an option of training that takes one value|save=a,b
+--sweep cannot try 'device'|device=cuda,cpu
+--sweep cannot try 'resident'|resident=yes,no
+--sweep tries --dropout 0.1: --dropout has 1 value, but --hidden has 0 layers|dropout=0.1,0.2 --hidden none
+--sweep tries --hidden 20: --dropout has 2 values, but --hidden has 1 layer|hidden=20,10 --dropout 0.5,0.2
+--sweep tries --classes 3: --names: 2 names, but the network has 3 classes|classes=2,3 --names a,b
+--device cpu has level layer alone|lr=1,2 --fusion step
 --lr must be |lr=high,low
 --sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
 --sweep: the values of --optimizer are a list or, of a number|optimizer=sgd:adam
