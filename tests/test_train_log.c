@@ -18,6 +18,7 @@ enum { FIELDS = LENGTH(fields) };
 /* Numbers that fewer digits than needed would change, and the ends of what there is. */
 static const EpochResult first = {.epoch = 1,
                                   .epochs = 10,
+                                  .seed = 4294967295,
                                   .train_loss = 0.1 + 0.2,
                                   .train_accuracy = 1.0 / 3,
                                   .test_loss = 5e-324,
@@ -37,7 +38,7 @@ static const EpochResult second = {.epoch = 2,
 
 static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
                               "learning_rate,train_seconds,test_seconds,train_rows,test_rows,"
-                              "val_loss,val_accuracy,val_seconds,val_rows";
+                              "val_loss,val_accuracy,val_seconds,val_rows,seed";
 
 static TrainLog *open_log(const char *name, bool append) {
   path = name;
@@ -115,8 +116,8 @@ static void assert_json(const char *line, const char *values) {
 /* Every number reads back bit for bit. */
 static const char first_values[] =
     "1,10,0.30000000000000004,0.3333333333333333,4.94065645841247e-324,"
-    "0.9775,0.1,1.7976931348623157e+308,0,60000,9007199254740992,,,,";
-static const char second_values[] = "2,10,,0,,,1e-09,0,0,60000,,,,,";
+    "0.9775,0.1,1.7976931348623157e+308,0,60000,9007199254740992,,,,,4294967295";
+static const char second_values[] = "2,10,,0,,,1e-09,0,0,60000,,,,,,0";
 
 IN_FOLDER(test_json) {
   assert_int_equal(write_log("run.jsonl"), 3);

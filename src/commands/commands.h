@@ -49,7 +49,7 @@ typedef struct {
 bool many_runs(ManyRuns *runs, Error *error);
 
 /* Writes the options and the engine of a run, numbers and yes or no as in JSON. train_command.c */
-bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
+bool run_log_header(TrainLog *log, const InUse *in_use, const Options *options, Error *error);
 
 /* --sweep: trains networks of other options, and says which are best. sweep_command.c */
 bool sweep_command(const Options *options, Report *report, Error *error);

@@ -20,6 +20,7 @@ typedef struct {
   EpochResult *epoch; /* (count, epochs): 0 of other ranks'. The last one of a network of --ensemble
                          is judged by the committee's rows in the end */
   TrainLog *log;      /* of --seeds, NULL: none */
+  InUse in_use;       /* by this rank's networks */
   ManyRuns runs;
   Engine *judge; /* reads the rows to judge by, from a file; NULL: not yet */
   int classes;
@@ -111,6 +112,18 @@ static bool say_network(const Ensemble *e, int network, Error *error) {
   return report_good(e->report, error);
 }
 
+/* Writes the header and the epochs of a network. */
+static bool log_network(const Ensemble *e, int network, const InUse *in_use, Error *error) {
+  Options o = *e->options;
+  o.training.seed = seed_of(e, network);
+  if (!e->log) return true;
+  bool good = run_log_header(e->log, in_use, &o, error);
+  for (const EpochResult *last = last_epoch(e, network), *r = last - e->epochs + 1;
+       good && r <= last; r++)
+    good = train_log_epoch(e->log, r, error);
+  return good;
+}
+
 static TrainerConfig network_config(void *context, int network, Options *o) {
   const Ensemble *e = context;
   o->training.seed = seed_of(e, network);
@@ -148,11 +161,9 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
   Ensemble *e = context;
   char path[DERIVED_PATH];
   run_files_derived(e->options, network, path);
-  const EpochResult *last = last_epoch(e, network);
-  if (e->log && !run_log_header(e->log, trainer->engine, o, error)) return false;
-  for (const EpochResult *r = last - e->epochs + 1; e->log && r <= last; r++)
-    if (!train_log_epoch(e->log, r, error)) return false;
-  return (e->options->seeds || judge(e, trainer->engine, network, error)) &&
+  e->in_use = engine_in_use(trainer->engine);
+  return log_network(e, network, &e->in_use, error) &&
+         (e->options->seeds || judge(e, trainer->engine, network, error)) &&
          (!*path || run_files_save(trainer, o, "", path, error)) && say_network(e, network, error);
 }
 
@@ -184,12 +195,8 @@ static bool say_seeds(const Ensemble *e, Error *error) {
   return report_good(e->report, error);
 }
 
-/* After the ranks have told each other: those of others were not printed yet. */
 static bool say_all(const Ensemble *e, Error *error) {
-  const int ranks = ranks_count(e->ranks);
   uint64_t correct = 0; /* answers of the committee */
-  for (int n = 0; n < e->count; n++)
-    if (n % ranks != 0 && !say_network(e, n, error)) return false;
   if (e->options->seeds) return say_seeds(e, error);
   for (uint64_t r = 0; r < e->rows; r++) {
     const double *chances = e->chances + r * (uint64_t)e->classes;
@@ -206,17 +213,22 @@ static bool say_all(const Ensemble *e, Error *error) {
   return report_good(e->report, error);
 }
 
-/* Tells every rank of the epochs that the others' networks had. */
-static bool gather_epochs(Ensemble *e, Error *error) {
-  const int ranks = ranks_count(e->ranks);
-  const size_t of_one = (size_t)e->epochs, all = (size_t)e->count * of_one;
-  if (!e->ranks) return true;
+/* Tells every rank of the epochs that the others' networks had. What the first one has said and
+   logged of its own networks it then says of theirs. */
+static bool gather_networks(Ensemble *e, Error *error) {
+  const size_t ranks = (size_t)ranks_count(e->ranks), of_one = (size_t)e->epochs,
+               all = (size_t)e->count * of_one;
   EpochResult *told = ranks_gather(e->ranks, e->epoch, all * sizeof *told, error);
-  for (size_t n = 0; told && n < (size_t)e->count; n++)
-    memcpy(e->epoch + n * of_one, told + n % (size_t)ranks * all + n * of_one,
-           of_one * sizeof *told);
+  InUse *in_use = told ? ranks_gather(e->ranks, &e->in_use, sizeof *in_use, error) : NULL;
+  bool good = in_use;
+  for (size_t n = 0; good && n < (size_t)e->count; n++) {
+    if (n % ranks == 0) continue;
+    memcpy(e->epoch + n * of_one, told + n % ranks * all + n * of_one, of_one * sizeof *told);
+    good = log_network(e, (int)n, &in_use[n % ranks], error) && say_network(e, (int)n, error);
+  }
   free(told);
-  return told;
+  free(in_use);
+  return good;
 }
 
 static bool train_all(Ensemble *e, Error *error) {
@@ -244,7 +256,7 @@ static bool train_all(Ensemble *e, Error *error) {
                        .context = e};
   return many_runs(&e->runs, error) &&
          ranks_sum_doubles(e->ranks, e->chances, e->rows * (uint64_t)e->classes, error) &&
-         gather_epochs(e, error) && say_all(e, error);
+         gather_networks(e, error) && say_all(e, error);
 }
 
 bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error) {

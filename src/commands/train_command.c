@@ -126,13 +126,13 @@ static bool test_exists(const Options *o, Error *error) {
 }
 
 /* Numbers, yes and no are written as JSON has them. */
-bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
+bool run_log_header(TrainLog *log, const InUse *in_use, const Options *o, Error *error) {
   ShortText values[OPTION_ROWS];
   TrainLogField fields[OPTION_ROWS + 4] = {
       {"version", MLP_TRAIN_VERSION, false},
-      {"device-in-use", engine->device, false},
-      {"fusion-in-use", training_fusions[engine->config.training.fusion], false},
-      {"fusion-reason", engine->reason, false}};
+      {"device-in-use", in_use->device, false},
+      {"fusion-in-use", training_fusions[in_use->fusion], false},
+      {"fusion-reason", in_use->reason, false}};
   int used = 4;
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
@@ -172,6 +172,7 @@ static void say_test(Run *run, const Metrics *metrics) {
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
                               .epochs = run->options->training.epochs,
+                              .seed = run->options->training.seed,
                               .train_loss = NAN,
                               .train_accuracy = NAN,
                               .learning_rate = NAN,
@@ -244,8 +245,8 @@ static bool train(Run *run, Error *error) {
                                 .context = run};
   report_start(run->report, run->trainer, run->device.reason.text);
   if (!is_wanted(run, error)) return false;
-  if (run->log)
-    logged(run, run_log_header(run->log, run->trainer->engine, run->options, error), error);
+  const InUse in_use = engine_in_use(run->trainer->engine);
+  if (run->log) logged(run, run_log_header(run->log, &in_use, run->options, error), error);
   const TrainerResult result = trainer_run(run->trainer, &events, error);
   if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
     const Error why = *error;

@@ -9,6 +9,8 @@
    the latest by collect. */
 #pragma once
 
+#include <string.h>
+
 #include "base/sizes.h"
 #include "engine/training.h"
 #include "ranks/ranks.h"
@@ -123,6 +125,19 @@ struct Engine {
   int replays;         /* times that numbers were beyond these and work was done again */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
+
+/* What a log says of an engine: fields of it as it was. */
+typedef struct {
+  char device[sizeof((Engine *)NULL)->device], reason[sizeof((Engine *)NULL)->reason];
+  Fusion fusion;
+} InUse;
+
+static inline InUse engine_in_use(const Engine *engine) {
+  InUse in_use = {.fusion = engine->config.training.fusion};
+  memcpy(in_use.device, engine->device, sizeof in_use.device);
+  memcpy(in_use.reason, engine->reason, sizeof in_use.reason);
+  return in_use;
+}
 
 /* Queues the forward pass over this rank's part of dataset rows [first_row, first_row + rows). */
 static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t rows,

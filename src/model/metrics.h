@@ -17,6 +17,7 @@ typedef struct {
   double learning_rate;
   double train_seconds, test_seconds; /* wall clock, until the device had finished */
   uint64_t train_rows, test_rows;     /* that were used */
+  uint64_t seed;                      /* of the run */
   uint64_t rows_before;               /* of train_rows: outside of train_seconds, by another run */
 } EpochResult;
 

@@ -293,6 +293,7 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
 
 /* Few values: every rank gets all of them and adds them itself. */
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
+  if (!ranks || count == 0) return true;
   double *all = ranks_gather(ranks, values, count * sizeof *values, error);
   if (!all) return false;
   for (size_t i = 0; i < count; i++) {

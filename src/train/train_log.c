@@ -24,8 +24,8 @@ struct TrainLog {
 
 static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
                               "learning_rate,train_seconds,test_seconds,train_rows,test_rows,"
-                              "val_loss,val_accuracy,val_seconds,val_rows";
-enum { COLUMNS = 15, LEARNING_RATE = 6 };
+                              "val_loss,val_accuracy,val_seconds,val_rows,seed";
+enum { COLUMNS = 16, LEARNING_RATE = 6 };
 
 static double count_of(uint64_t rows) {
   return rows > 0 ? (double)rows : NAN;
@@ -150,7 +150,7 @@ bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
   const double values[COLUMNS] = {
       r->epoch,         r->epochs,        r->train_loss, r->train_accuracy,       test[0], test[1],
       r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
-      val[1],           val[2],           val[3]}; /* NAN: there is none */
+      val[1],           val[2],           val[3],        (double)r->seed}; /* NAN: there is none */
   const char *name = columns;
   if (!open_regular(log, error)) return false;
   if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", r->train_rows > 0 ? "epoch" : "test");

@@ -305,6 +305,7 @@ static bool run_epoch(Epoch *e, bool in_parts, EpochResult *epoch, Error *error)
   totals->test += evaluated - loaded;
   *epoch = (EpochResult){.epoch = e->epoch + 1,
                          .epochs = t->config.training.epochs,
+                         .seed = t->config.training.seed,
                          .train_loss = train->loss / (double)train->rows,
                          .train_accuracy = (double)train->correct / (double)train->rows,
                          .judged_by = t->judged_by,

@@ -3,6 +3,8 @@ S="$T --threads 3 --lr 0.01 --epochs 2"
 
 case_ 'it says what runs of those seeds say'
 for seed in 5 6 7 8; do ok $S --seed $seed --log $seed.jsonl; done
+ok $S --seed 5 --seeds 4 --log all.csv
+same <(tail -n +2 all.csv | awk -F , '{ print $NF, $1 }') <(for n in 5 6 7 8; do echo $n 1; echo $n 2; done)
 ok $S --seed 5 --seeds 4 --log all.jsonl --plot all.png
 is_png all.png
 printed 4 '^network  seed [5-8]  test-loss '
@@ -29,7 +31,12 @@ case_ 'validation rows judge them'
 prints 1 '^val-acc [0-9.]+% ± [0-9.]+ \(s.d. of 2 seeds\)$' $S --validation 0.2 --seeds 2
 
 case_ 'ranks share them out'
-if with_ranks; then RANKS=2 ok $S --seed 5 --seeds 4 && grep -qF "$(cat line)" out; fi
+if with_ranks; then
+  RANKS=2 ok $S --seed 5 --seeds 4 --log ranks.jsonl --plot ranks.png
+  grep -qF "$(cat line)" out
+  is_png ranks.png
+  for key in device_in_use seed test_loss; do same <(value $key all.jsonl | sort) <(value $key ranks.jsonl | sort); done
+fi
 
 case_ 'those on a GPU that train at once are the same however many they are'
 gpu="${S/--device cpu/} --hidden 8,4 --seed 5"

@@ -38,6 +38,16 @@ awk 'BEGIN { for (row = 0; row < 300; row++) print (row * 7 % 16 >= 8) "," row *
 ok $S --train dim.csv --sweep pixel-max=auto,15,255 --epochs 2
 [ "$(sed -nE 's/^ +[12] +([0-9.]+%) +2  --pixel-max (auto|15)$/\1/p' out | uniq -c | awk '{ print $1 }')" = 2 ]
 
+case_ 'as many train at once as the largest trial leaves memory for'
+if sanitized; then
+  skip_ 'a sanitizer needs more address space than a limit leaves'
+else
+  digits 700 10
+  (ulimit -v 600000 && run $S --train digits_train.csv --classes 10 --threads 4 --sweep hidden=10,8000,8001,8002 \
+    --epochs 1) # 100 MB each but the first, of half of the memory
+  printed 1 '^at once  2 networks$'
+fi
+
 case_ 'a trial that diverges is the last'
 prints 1 '^ +2  diverged +[01]  --lr 100$' $S --sweep lr=100,0.01 --epochs 2 --weight-decay 1
 
