@@ -1,35 +1,37 @@
 # mlp-train: `make help` lists what this file can do.
 
-# ---- what can be set ---------------------------------------------------------------------
-SETUP    ?= 1                 # 0: install nothing, look for nothing
-SANITIZE ?= 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
-CUDA     ?= auto              # 1: build the kernels even where there is no GPU; 0: even there not
-MPI      ?= auto              # 0: build without MPI even where it is found; 1: make setup installs it
-ARCH     ?= auto              # all: for every GPU since Turing; or options of nvcc
-PART     ?= all               # of make gpu-check: tests sanitizers mnist older faults
-EPOCHS   ?= 10                # of make run
-BATCH    ?= 64                # of make run
-SEED     ?= 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
-GRADE    ?=                   # of make exercise: points go to this file; docs/teaching
-TOPIC    ?= softmax           # of make profile
-SECONDS  ?= 60                # of make fuzz: for each harness
-COUNT    ?= 100               # of make mutants: changes to be tried
-MINUTES  ?= 10                # of make soak
-RELEASES ?= bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
-PREFIX   ?= /usr/local        # of make install: where programs and manual are to be found
-DESTDIR  ?=                   # of make install: a folder to put that tree in
-WERROR   ?= 0                 # 1: a compiler's warning ends the build, for those who change it
-V        ?= 0                 # 1: show the commands
+# ---- what can be set: on the command line, for the environment sets none of it ---------------
+SETUP    = 1                 # 0: install nothing, look for nothing
+SANITIZE = 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
+CUDA     = auto              # 1: build the kernels even where there is no GPU; 0: even there not
+MPI      = auto              # 0: build without MPI even where it is found; 1: make setup installs it
+CUBLAS   = 0                 # 1: make setup also brings cuBLAS, 444 MB, if it brings nvcc
+ARCH     = auto              # all: for every GPU since Turing; or options of nvcc
+PART     = all               # of make gpu-check: tests sanitizers mnist older faults
+EPOCHS   = 10                # of make run
+BATCH    = 64                # of make run
+SEED     = 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
+GRADE    =                   # of make exercise: points go to this file; docs/teaching
+TOPIC    = softmax           # of make profile
+SECONDS  = 60                # of make fuzz: for each harness
+COUNT    = 100               # of make mutants: changes to be tried
+MINUTES  = 10                # of make soak
+RELEASES = bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
+PREFIX   = /usr/local        # of make install: where programs and manual are to be found
+DESTDIR  =                   # of make install: a folder to put that tree in
+WERROR   = 0                 # 1: a compiler's warning ends the build, for those who change it
+V        = 0                 # 1: show the commands
 
-SEED_GIVEN := $(filter command environment,$(origin SEED))
+SEED_GIVEN := $(filter command,$(origin SEED))
 # The spaces before a comment belong to no value.
-$(foreach name,$(shell sed -n 's/^\([A-Z]*\) *?=.*\# .*/\1/p' Makefile),$(eval $(name) := $(strip $($(name)))))
+$(foreach name,$(shell sed -n 's/^\([A-Z]*\) *= .*\# .*/\1/p' Makefile),$(eval $(name) := $(strip $($(name)))))
 
 # ---- compilers ---------------------------------------------------------------------------
 # Kernels take minutes to compile: without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
-GPUS := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+# In WSL2 /dev/dxg is a GPU of any maker; NVIDIA's brings a libcuda.
+GPUS := $(wildcard /dev/nvidia[0-9]* $(if $(wildcard $(addsuffix /libcuda.so.1,/usr/lib/wsl/lib /usr/lib/*)),/dev/dxg))
 ifeq ($(CUDA),auto)
-CUDA := $(if $(GPUS)$(filter-out auto,$(ARCH))$(filter-out undefined,$(origin NVCC)),1,0)
+override CUDA := $(if $(GPUS)$(filter-out auto,$(ARCH))$(filter-out undefined,$(origin NVCC)),1,0)
 endif
 ifeq ($(CUDA),0)
 override NVCC :=
@@ -40,6 +42,12 @@ endif
 KERNELS_NVCC := $(NVCC)
 
 comma := ,
+quoted = '$(subst ','\'',$(1))'
+# nvcc gives a shell the name of the checkout's folder in double quotes.
+ifneq ($(NVCC),)
+$(if $(shell case $$PWD in (*[\"\`$$\\]*) echo no;; esac),$(error nvcc would run what the name of this \
+  folder says: move the checkout to a folder without " ` $$ and \ in its name, or use CUDA=0))
+endif
 VERSION := 0.1.0
 # Constants are enumerators here, which clang 19 would not have beside a float.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-enum-float-conversion \
@@ -74,7 +82,8 @@ endif
 MPI_FLAGS := $(if $(filter-out 0,$(MPI)),$(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
                pkg-config --cflags --libs mpich 2>/dev/null || mpicc --showme 2>/dev/null | cut -d' ' -f2-)))
 
-CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(KERNELS_NVCC)))
+# NVIDIA's wheels (scripts/setup.sh) have a path without the checkout's, whose name may be any.
+CUDA_HOME := $(patsubst %/bin/nvcc,%,$(or $(filter .cuda/%,$(KERNELS_NVCC)),$(realpath $(KERNELS_NVCC))))
 # NCCL is in this folder's lib/, or elsewhere when a program runs. Ranks are built with its header;
 # the Python packages bring one.
 ifneq ($(KERNELS_NVCC),)
@@ -93,10 +102,12 @@ code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
 ifeq ($(ARCH),all)
 override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
                    $(KERNELS_NVCC) --list-gpu-code))))
-# With a GPU at hand, build for it alone; else for Ampere and Hopper.
+# With a GPU at hand, build for it alone (native asks it once more for each file); else for Ampere and Hopper.
 else ifeq ($(ARCH),auto)
-override ARCH := $(if $(NVCC),$(if $(GPUS),-arch=native,$(call code_for,80 90)),-gencode \
-                   arch=compute_80,code=compute_80)
+CAPABILITIES := $(if $(GPUS),$(filter 75 8% 9% 1%,$(subst .,,$(sort $(shell \
+                  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+')))))
+override ARCH := $(if $(NVCC),$(if $(GPUS),$(or $(foreach c,$(CAPABILITIES),-gencode arch=compute_$(c)$(comma)code=sm_$(c)),-arch=native),$(call \
+                   code_for,80 90)),-gencode arch=compute_80,code=compute_80)
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
@@ -105,7 +116,14 @@ WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
-CUBLAS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas
+# References and mlp-bench alone want cuBLAS; without it they get functions that fail.
+ifneq ($(wildcard $(CUDA_HOME)/include/cublas_v2.h /usr/include/cublas_v2.h),)
+CUBLAS_FLAGS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(if $(filter .cuda/%,$(CUDA_HOME)),$(call quoted,$(CURDIR))/)$(CUDA_HOME)/lib64 -lcublas
+else
+NVCC_FLAGS += -isystem src/measure/cuda/absent
+WITH_CUDA += -isystem src/measure/cuda/absent \
+             -DWITHOUT_CUBLAS='"cuBLAS is not installed; make setup CUBLAS=1 brings it (444 MB)"'
+endif
 LANGUAGE += $(WITH_CUDA)
 endif
 
@@ -121,6 +139,8 @@ kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
 # The longest compiles come first, so that every core has work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
+LONGEST  := $(foreach name,wide_wgmma wide_mma epoch forward,$(filter %/$(name).o,$(KERNELS)))
+KERNELS  := $(LONGEST) $(filter-out $(LONGEST),$(KERNELS))
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)
@@ -179,15 +199,18 @@ MAKEFLAGS += --no-print-directory
 BUILD_ON_EVERY_CORE = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) SETUP=0
 
 run: setup                  ## set up, build, get MNIST (or draw digits), train
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train mnist
 	@train='$(PLACE)/mlp-train --epochs $(EPOCHS) --batch $(BATCH)'; \
-	if ! scripts/download_mnist.sh; then \
+	if ! [ -f data/mnist_train.csv -a -f data/mnist_test.csv ]; then \
 	  echo 'MNIST cannot be had (the reason is above): training on drawn digits instead.'; \
 	  [ -f data/digits_train.csv ] && [ -f data/digits_test.csv ] || \
 	    { $(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-digits && $(PLACE)/mlp-digits; } || exit; \
 	  train="$$train --train data/digits_train.csv --test data/digits_test.csv"; \
 	fi; \
 	echo "$$train"; $$train
+
+mnist:                      # beside the compilers
+	@scripts/download_mnist.sh || :
 
 test: setup                 ## set up, build, run every test that this machine can run
 	@$(BUILD_ON_EVERY_CORE) all tests
@@ -267,9 +290,11 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-	$(if $(filter-out 0,$(SETUP)),@NVCC='$(NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' scripts/setup.sh)
+	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' GPUS='$(GPUS)' SETUP='$(SETUP)' scripts/setup.sh
 
-TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
+# Only some shells expand the ~ of PREFIX=~/.local.
+at_home = $(if $(filter ~ ~/%,$(1)),$(patsubst ~,$(HOME),$(patsubst ~/%,$(HOME)/%,$(1))),$(1))
+TREE = $(subst ','\'',$(call at_home,$(DESTDIR))$(call at_home,$(PREFIX)))
 COMPLETIONS = $(TREE)/share/bash-completion/completions
 DOCS = $(TREE)/share/doc/mlp-train
 
@@ -308,6 +333,7 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 # objects before it want.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
+$(PLACED): | $(call with_cuda,$(LONGEST))
 $(PLACED): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
@@ -342,7 +368,7 @@ ifneq ($(NVCC),)
 # These count what the host launches.
 $(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
-$(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS)
+$(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS_FLAGS)
 endif
 
 # Tests run programs.
@@ -417,9 +443,9 @@ $(BUILD)/emulated/%: % src/emulator/launches.awk
 $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	$(call said,CXX $*.cu)$(CXX) $(AS_CXX) $(CXX_FLAGS) $(KERNEL_FLAGS) $(filter --coverage,$(CFLAGS))
 $(BUILD)/watched/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
-	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(CURDIR)=. -MMD -MP
+	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(HERE)=. -MMD -MP
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
-	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) $(TEST_FLAGS) -c $< -o $@
+	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) -UWITHOUT_CUBLAS $(TEST_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \

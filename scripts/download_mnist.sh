@@ -11,6 +11,14 @@ set -euo pipefail
 
 self=${0##*/}
 self=${self%.sh}
+case ${1-} in
+'') ;;
+--help) sed -n '/^set/q; 2,$s/^# \{0,1\}//p' "$0" && exit ;;
+*) echo "$self: takes no arguments, but variables; --help names them" >&2 && exit 1 ;;
+esac
+# What begins with a dash would be an option of the commands below.
+[[ ${MNIST_SOURCE-} != -* ]] || MNIST_SOURCE=./$MNIST_SOURCE
+[[ ${DATA_DIR-} != -* ]] || DATA_DIR=./$DATA_DIR
 data=${DATA_DIR:-data}
 if [ "$self" = mlp-train-fetch ]; then
   data=${DATA_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/mlp-train}
@@ -70,16 +78,18 @@ take_from_folder() {
 }
 
 # get ADDRESS FILE: fetches one file through https alone; wget, which cannot hold redirects to that,
-# follows none. Gives up on a mirror that does not answer within 5 seconds or stands still for 10.
-get() {
+# follows none. Gives up on a mirror that does not answer within 5 seconds, stands still for 10, or
+# sends more than the largest file has, 9.9 MB.
+get() (
+  ulimit -f 16384
   if command -v curl >/dev/null; then
-    curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 \
+    exec curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 \
       --speed-limit 1000 --speed-time 10 -o "$2" "$1"
   else
-    wget -nv --max-redirect=0 --tries=1 --dns-timeout=5 --connect-timeout=5 --read-timeout=10 \
+    exec wget -nv --max-redirect=0 --tries=1 --dns-timeout=5 --connect-timeout=5 --read-timeout=10 \
       -O "$2" "$1"
   fi
-}
+)
 
 # download_from MIRROR: fetches the files that no mirror before gave; the first failure ends it.
 download_from() {

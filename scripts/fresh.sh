@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # fresh.sh RELEASE...: both commands of the README as on a new machine: a bare root of each release,
-# made by debootstrap, with nothing but make added. Prints a line each:
+# made by debootstrap, with nothing but make added. Then nvcc as a machine with a driver alone gets it:
+# `make setup CUDA=1` fetches NVIDIA's wheels, which compile for GPUs of 7.5, 8.9 and 9.0a; without
+# them and without a network `make run CUDA=1` says so and trains on the CPU. Prints a line each:
 #
-#   release   compiler     run     test                                  seconds
-#   trixie    gcc 14.2.0   works   356 passed, 0 failed, 26 skipped           97
+#   release   compiler     run     test                                 nvcc     seconds
+#   trixie    gcc 14.2.0   works   356 passed, 0 failed, 26 skipped     works         97
 #
 # Nothing is as it is at home: the folder's name has spaces and worse in it, files are for their
 # owner alone, nothing in /tmp may be run, the locale is one that is not installed. root runs
@@ -28,7 +30,7 @@ cache=$PWD/build/fresh
 work=$cache/run.$$
 folder='/srv/a folder; its name'
 mkdir -p "$cache/debs"
-child=
+child='' network=''
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
   [ -z "$child" ] || kill -KILL "$child" 2>/dev/null
@@ -40,7 +42,8 @@ trap 'exit 1' INT TERM HUP
 
 # apart COMMAND...: in namespaces of its own, killed with this script. Its exit status.
 apart() {
-  unshare --mount --pid --fork --kill-child "$@" </dev/null &
+  # shellcheck disable=SC2086 # one option or none
+  unshare $network --mount --pid --fork --kill-child "$@" </dev/null &
   child=$!
   wait "$child"
   local status=$?
@@ -92,9 +95,26 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try RELEASE: a line of the table. Its exit status: 0 if both commands passed.
+# try_wheels: pip trusts whom it trusts outside.
+try_wheels() {
+  local certificate
+  if certificate=$(python3 -m pip config get global.cert 2>/dev/null); then
+    cp -L "$certificate" "$work/etc/outside.crt"
+    printf '[global]\ncert = /etc/outside.crt\n' >"$work/etc/pip.conf"
+  fi
+  inside root make setup CUDA=1 && chroot "$work" chown -R newcomer: "$folder" &&
+    inside newcomer make build/kernels/unfused.o SETUP=0 CUDA=1 \
+      ARCH="$(printf -- '-gencode arch=compute_%s,code=sm_%s ' 75 75 89 89 90a 90a)" || return
+  rm -rf "$work$folder/.cuda"
+  network=--net inside newcomer make run CUDA=1 EPOCHS=1 >"$cache/offline.partial" 2>&1
+  cat "$cache/offline.partial"
+  grep -q '^setup: .* so the build is CPU-only: pip cannot fetch it' "$cache/offline.partial" &&
+    grep -q '^epoch 1/1 ' "$cache/offline.partial"
+}
+
+# try RELEASE: a line of the table. Its exit status: 0 if all of it passed.
 try() {
-  local log=$cache/$1.log run=works test compiler start=$SECONDS failed=0
+  local log=$cache/$1.log run=works test compiler start=$SECONDS failed=0 wheels=works
   rm -rf --one-file-system "$work"
   cp -a "$cache/$1" "$work" && cp -L /etc/resolv.conf /etc/hosts "$work/etc" || return
   mkdir -p "$work$folder"
@@ -103,9 +123,10 @@ try() {
   inside root make run >"$log" 2>&1 || run=FAILS failed=1
   chroot "$work" chown -R newcomer: "$folder"
   inside newcomer "${test_command[@]}" >>"$log" 2>&1 || failed=1
+  try_wheels >>"$log" 2>&1 || wheels=FAILS failed=1
   test=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
   compiler=$(chroot "$work" gcc -dumpfullversion 2>/dev/null)
-  printf '%-10s gcc %-10s %-7s %-38s %6d\n' "$1" "${compiler:-none}" $run "${test:-FAILS}" \
+  printf '%-10s gcc %-10s %-7s %-36s %-7s %6d\n' "$1" "${compiler:-none}" $run "${test:-FAILS}" $wheels \
     $((SECONDS - start))
   [ $failed = 0 ] || tail -n 30 "$log" | sed 's/^/  | /'
   return $failed
@@ -117,7 +138,7 @@ if [ -n "${TEST_QUICK-}" ]; then
   test_command=(sh -c 'make -j2 all "$@" && scripts/run_tests.sh "$@"' sh "${quick[@]}")
 fi
 failed=0 reason=
-printf '%-10s %-14s %-7s %-38s %s\n' release compiler run test seconds
+printf '%-10s %-14s %-7s %-36s %-7s %s\n' release compiler run test nvcc seconds
 for release in "$@"; do
   if make_root "$release"; then try "$release" || failed=1; else skip "$release: $reason"; fi
 done

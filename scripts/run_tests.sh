@@ -5,9 +5,9 @@
 #   skipped 2: there is no GPU
 #   41 passed, 0 failed, 2 skipped
 #
-#   JOBS   programs that run at the same time; their lines come as they end  [1]
+#   JOBS   programs that run at the same time; their lines come as they end  [as many as cores]
 #   ALONE  names of programs that measure times or free memory, so that nothing may run beside them:
-#          one by one, after the others
+#          one by one, after the others  [test_engine_interface, if there is a GPU]
 #
 # A program that crashes, or does not end within 5 minutes, is one more failure. Exit status 1 if
 # anything failed.
@@ -59,8 +59,10 @@ test_program() {
 }
 export -f test_program
 
+JOBS=${JOBS:-$(nproc)}
+[ -n "${ALONE+given}" ] || ! compgen -G '/dev/nvidia[0-9]*' >/dev/null || ALONE=test_engine_interface
 # Threads of OpenMP that wait would take the cores from the other programs.
-[ "${JOBS:-1}" = 1 ] || export OMP_WAIT_POLICY=passive
+[ "$JOBS" = 1 ] || export OMP_WAIT_POLICY=passive
 
 # test_programs JOBS PROGRAM...: by xargs, as this shell's own background processes, and so the
 # programs, would ignore Ctrl-C.
@@ -74,7 +76,7 @@ together=() alone=()
 for program; do
   if [[ " ${ALONE-} " = *" ${program##*/} "* ]]; then alone+=("$program"); else together+=("$program"); fi
 done
-test_programs "${JOBS:-1}" "${together[@]}"
+test_programs "$JOBS" "${together[@]}"
 test_programs 1 "${alone[@]}"
 
 touch "$results/sums" "$results/reasons"

@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # Looks for what the build needs and installs what is missing as Debian or Ubuntu packages; where
-# it may not, it prints the one command that does and exits with 1.
+# it may not, it prints the one command that does and exits with 1. Where kernels are to be built and
+# there is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda, or says why not; that is no failure.
 #
-#   scripts/setup.sh          NVCC in the environment is believed, empty for a build without CUDA;
-#                             CC is the compiler to be used  [gcc]; MPI=1: for runs of several
-#                             ranks, too; CUDA=0: say how kernels are built, if there is an nvcc
+#   scripts/setup.sh          sets up for a build with these variables of the Makefile: CC, NVCC (empty
+#                             if there is none), CUDA, CUBLAS, MPI, GPUS and SETUP, which at 0 only
+#                             has it say that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
+# shellcheck disable=SC2016 # commands in sentences
 set -euo pipefail
+
+DRIVER=580 # the first of NVIDIA's drivers that runs programs of CUDA 13
+wheels=.cuda/nvidia/cu13
 
 has() { command -v "$1" >/dev/null; }
 
 find_nvcc() {
   # shellcheck disable=SC2046 # the newest of several releases is the first
   command -v nvcc /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc /usr/lib/nvidia-cuda-toolkit/bin/nvcc \
-    $(printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV) | head -n 1 || true
+    $(printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV) $wheels/bin/nvcc | head -n 1 || true
 }
 
 has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
@@ -46,6 +51,60 @@ missing_packages() {
   [ "${MPI-}" != 1 ] || has mpirun || echo openmpi-bin
 }
 
+# ---- NVIDIA's wheels -------------------------------------------------------------------------
+
+# The pinned wheels of this setup: with cuBLAS if it is asked for or there already.
+wanted_wheels() {
+  if [ "${CUBLAS-}" = 1 ] || [ -e $wheels/lib/libcublas.so ]; then cat; else grep -v '^nvidia-cublas='; fi \
+    <"$(dirname "$0")/cuda_wheels.txt"
+}
+
+driver_version() {
+  { PATH=$PATH:/usr/lib/wsl/lib nvidia-smi --query-gpu=driver_version --format=csv,noheader ||
+    cat /proc/driver/nvidia/version; } 2>/dev/null | grep -oE '\b[0-9]{3}\.[0-9.]+' | head -n 1 || true
+}
+
+# what_serves VERSION: how the owner of a driver that is too old gets a compiler for it.
+what_serves() {
+  local package needs=$DRIVER
+  package=$(LC_ALL=C apt-cache policy nvidia-cuda-toolkit 2>/dev/null |
+    sed -nE 's/^ *Candidate: ([0-9]+\.[0-9]+).*/\1/p')
+  case $package in 11.*) needs=450 ;; 12.*) needs=525 ;; esac
+  if [ -n "$package" ] && [ "${1%%.*}" -ge $needs ]; then
+    echo "\`sudo apt-get install nvidia-cuda-toolkit\` brings CUDA $package, which it runs"
+  elif [ -e /dev/dxg ]; then
+    echo "update NVIDIA's driver in Windows"
+  else
+    echo 'update it; on Ubuntu `sudo ubuntu-drivers install` does'
+  fi
+}
+
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+can_make_pip() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
+# Fetches the wheels into .cuda, which is whole or as it was; else sets $why.
+fetch_wheels() {
+  local python=python3 new=.cuda.partial
+  echo "setup: fetching nvcc into .cuda: $(wanted_wheels | grep -q cublas && echo 129 MB and cuBLAS, 444 MB || echo 129 MB) of NVIDIA's wheels"
+  rm -rf $new
+  mkdir $new
+  wanted_wheels >$new/wheels.txt
+  has_pip || { python3 -m venv $new/venv && python=$new/venv/bin/python; }
+  if TMPDIR=$PWD/$new PIP_USER=0 "$python" -m pip install -q --retries 1 --timeout 20 --no-deps \
+    --only-binary :all: --target $new -r $new/wheels.txt >$new/log 2>&1; then
+    ln -s lib $new/nvidia/cu13/lib64
+    [ ! -e $new/nvidia/cu13/lib/libcublas.so.13 ] || ln -s libcublas.so.13 $new/nvidia/cu13/lib/libcublas.so
+    rm -rf .cuda $new/venv
+    mv $new .cuda
+    nvcc=$wheels/bin/nvcc
+  else
+    why="pip cannot fetch it: $(grep -E '^ERROR' $new/log | tail -n 1 | cut -c 8-160)"
+    rm -rf $new
+  fi
+}
+
+# ---- packages --------------------------------------------------------------------------------
+
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 
 install() {
@@ -58,26 +117,45 @@ install() {
 
 [ "${1-}" != --nvcc ] || { find_nvcc; exit; }
 
-nvcc=${NVCC-$(find_nvcc)}
+nvcc=${NVCC-$(find_nvcc)} why='' fetch=''
+if [ "${CUDA-}" = 1 ] && [[ -z $nvcc || $nvcc = "$wheels"/* ]] && ! wanted_wheels | cmp -s - .cuda/wheels.txt; then
+  driver=$(driver_version)
+  if [ "${SETUP-}" = 0 ]; then
+    why='`make setup` brings it'
+  elif [ -n "$driver" ] && [ "${driver%%.*}" -lt $DRIVER ]; then
+    why="the GPU's driver is $driver, and CUDA 13 needs $DRIVER or newer; $(what_serves "$driver")"
+  else
+    fetch=1
+  fi
+fi
+if [ "${SETUP-}" = 0 ]; then
+  [ -z "$why" ] || echo "setup: there is no nvcc, so the build is CPU-only: $why"
+  exit
+fi
+
 read -ra compiler <<<"${CC:-gcc}"
 mapfile -t packages < <(missing_packages)
+mapfile -t for_wheels < <([ -z "$fetch" ] || { has g++ || echo g++; has_pip || can_make_pip || echo python3-venv; })
+needed=${#packages[@]}
+packages+=("${for_wheels[@]}")
 if [ ${#packages[@]} -gt 0 ]; then
   # A machine this bare should be able to download MNIST, too.
   has curl || has wget || packages+=(curl ca-certificates)
   command=(apt-get install -y --no-install-recommends "${packages[@]}")
   install || {
     printf '%s\n' "setup: ${packages[*]} missing. On Debian or Ubuntu run:" "  sudo ${command[*]}" >&2
-    exit 1
+    [ "$needed" = 0 ] || exit 1
+    why="the command above lets \`make setup\` bring it" fetch=
   }
 fi
+[ -z "$fetch" ] || fetch_wheels
 
 if [ -n "$nvcc" ]; then
-  compgen -G '/dev/nvidia[0-9]*' >/dev/null || compgen -G /dev/dxg >/dev/null || slow="; without a GPU the kernels, which take \
-some minutes to compile, can be left out: \`make CUDA=0\`"
+  [ -n "${GPUS-}" ] || slow="; without a GPU the kernels, which take some minutes to compile, can be left out: \`make CUDA=0\`"
   echo "setup: everything is there, CUDA through $nvcc${slow-}"
 elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
   echo "setup: everything is there, but no GPU: the build is CPU-only. \`make CUDA=1\` also builds the" \
     "kernels, which takes some minutes"
 else
-  echo "setup: everything is there but nvcc, so the build is CPU-only"
+  echo "setup: everything is there but nvcc, so the build is CPU-only${why:+: $why}"
 fi

@@ -109,6 +109,9 @@ ENGINE_TEST(test_cublas_level) {
   static const Case c = {"cublas", 50,   {33, 20}, 2, 10,    32,    ROWS, 0.05f,
                          0.9f,     0.0f, 0,        3, false, false, 0};
   needs_gpu();
+#ifdef WITHOUT_CUBLAS
+  skip_because(WITHOUT_CUBLAS);
+#endif
   const Data data = {allocate(ROWS, 50), allocate(ROWS, sizeof(uint16_t)), 50};
   reference_fill_pixels(data.pixels, ROWS * data.inputs, 0);
   reference_fill_labels(data.labels, ROWS, c.classes, 2);

@@ -3,8 +3,8 @@
 
 #ifndef HAVE_CUDA
 
-static const char absent[] = "this program was built without CUDA; install the CUDA Toolkit and "
-                             "build again, or use --device cpu";
+static const char absent[] = "this program was built without CUDA; with an NVIDIA GPU `make run` "
+                             "fetches nvcc and builds it again, or use --device cpu";
 
 Engine *engine_cuda_open(const EngineConfig *config, Error *error) {
   (void)config;

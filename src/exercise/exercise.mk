@@ -12,14 +12,16 @@ LIKE_SOURCE := $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-read-befo
                  -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
 WATCH_FLAGS := -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(AS_NVCC) \
                -fsanitize=thread,bounds -fsanitize-coverage=trace-pc$(if $(findstring clang,$(CXX)),$(shell echo ,)no-prune) $(LIKE_SOURCE)
-WATCHED_CXX = $(CXX) $(WATCH_FLAGS) -isystem $(CURDIR)/src/emulator/include -I$(CURDIR)/src
+# The folder's name may be any.
+HERE := '$(subst ','\'',$(CURDIR))'
+WATCHED_CXX = $(CXX) $(WATCH_FLAGS) -isystem $(HERE)/src/emulator/include -I$(HERE)/src
 
 $(BUILD)/sealed_emulator.o: kernels/exercise.cu $(wildcard src/emulator/*.h) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
 	@CXX='$(CXX)' scripts/seal_exercise.sh emulator $< $@ $(WATCHED_CXX) -w -include emulator/device.h
 $(BUILD)/sealed_gpu.o: kernels/exercise.cu scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@CXX='$(CXX)' scripts/seal_exercise.sh gpu $< $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+	@CXX='$(CXX)' scripts/seal_exercise.sh gpu $< $@ $(if $(filter .cuda/%,$(NVCC)),$(HERE)/)$(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 
 # What src/measure/cuda/launch_count.c counts, put in the place of what the host calls.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \

@@ -44,6 +44,8 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call) {
 #ifdef ON_EMULATOR
   if (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART)
     refused = "a library has no sources that could be compiled for the emulator";
+#elif defined WITHOUT_CUBLAS
+  if (strncmp(rung->name, "cublas", strlen("cublas")) == 0) refused = WITHOUT_CUBLAS;
 #endif
   if (needs > has)
     return text_format("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",

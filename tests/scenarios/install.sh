@@ -10,6 +10,25 @@ to_root() {
   env MAKEFLAGS= make -C "$TOP" -o all BUILD="$built" PLACE="$built" CUDA=0 SETUP=0 \
     MPI_FLAGS=-lmpi CXX=true DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
 }
+
+case_ 'only the command line changes a build, and ~ is the home'
+shown() {
+  env MAKEFLAGS= HOME='/a home' "$@" make -s -C "$TOP" BUILD="$(realpath --relative-to="$TOP" built)" PREFIX='~/.local' \
+    --eval='show: ; @echo "$(V) $(CUDA) $(ARCH) $(EPOCHS) $(BATCH) $(SEED) $(SETUP) $(TREE)"' show
+}
+shown A=b >wanted
+grep -q ' /a home/.local$' wanted
+shown V=1 CUDA=2 ARCH=all EPOCHS=3 BATCH=4 SEED=5 SETUP=0 DESTDIR=/tmp | cmp - wanted
+
+case_ 'a build in a folder of any name'
+folder="a b\$(touch x);touch y;'c"
+mkdir "$folder"
+cp -r "$TOP"/{Makefile,kernels,scripts,src,tests} "$folder"
+parts='build/src/base/error.o build/sealed_emulator.o build/watched/kernels/lab/constant.o'
+MAKEFLAGS='' make -C "$folder" $parts CUDA=0 SETUP=0 >out 2>&1 || die "$(<out)"
+holds "$folder" Makefile build kernels scripts src tests
+rm -r "$folder"
+
 to_root install
 root=$PWD/'a root'
 

@@ -19,5 +19,5 @@ typedef enum {
 extern const Rung ceilings[CEILINGS]; /* their names and units */
 
 /* Measures ceilings first to end - 1 in their order, up to one that fails, and sets their values,
-   in the units of their rungs. */
+   in the units of their rungs; without cuBLAS those of SGEMM are left as they are. */
 bool ceilings_measure(Ceiling first, Ceiling end, double values[CEILINGS], Error *error);
