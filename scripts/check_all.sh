@@ -15,7 +15,7 @@ passed=0 failed=0
 for check in "$@"; do
   start=$SECONDS
   read -ra words <<<"$check"
-  if make "${words[@]}" >"$log" 2>&1 </dev/null; then
+  if make WERROR=1 "${words[@]}" >"$log" 2>&1 </dev/null; then
     verdict=ok passed=$((passed + 1))
   else
     verdict=FAILED failed=$((failed + 1))
