@@ -41,10 +41,10 @@ __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
   if (i < (size_t)rows * out) d_z[i] += d_b[i % out];
 }
 
-/* A = max(Z, 0). One thread per value: reads 4 bytes, writes 4. */
+/* A = activate(Z). One thread per value: reads 4 bytes, writes 4. */
 __global__ void relu(const float *d_z, float *d_a, size_t count) {
   const size_t i = thread_of_grid();
-  if (i < count) d_a[i] = relu_of(d_z[i]);
+  if (i < count) d_a[i] = activate(d_z[i]);
 }
 
 /* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4, and makes a word of
@@ -116,10 +116,10 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
   d_dx[i] = sum;
 }
 
-/* dA = 0 where A was not positive. One thread per value: reads 4 bytes, writes 4 where masked. */
+/* dZ = dA times the activation's slope, in place. One thread per value: reads 8 bytes, writes 4. */
 __global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
   const size_t i = thread_of_grid();
-  if (i < count && d_a[i] <= 0.0f) d_da[i] = 0.0f;
+  if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
 }
 
 /* dW = dZ^T X. One thread per element of dW: one multiply-add per row, with 8 bytes of loads. Rows

@@ -29,7 +29,7 @@ rm -rf "$folder"
 mkdir -p "$folder/kernels" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 cp "$source" "$folder/kernels/exercise.cu"
-cp "$top"/kernels/{batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
+cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 

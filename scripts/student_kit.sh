@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 kit=$1/student-kit
 files=(
   LICENSE docs/exercise.md
-  kernels/exercise.cu kernels/{batch.cuh,unrolled.cuh,cuda_try.h,gpu.h,kernels.h}
+  kernels/exercise.cu kernels/{activation.h,batch.cuh,unrolled.cuh,cuda_try.h,gpu.h,kernels.h}
   scripts/seal_exercise.sh
   src/mlp_exercise.c src/emulator
   src/exercise/{exercise.h,exercise.mk,run.h}

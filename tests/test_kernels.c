@@ -169,8 +169,8 @@ KERNEL_TEST(test_relu_and_mask) {
     float *d_a = poisoned_floats(count);
     LAUNCH(relu, z.d, d_a, count);
     LAUNCH(relu_mask, da.d, d_a, count);
-    reference_relu(z.host, count);
-    reference_relu_mask(z.host, count, da.host);
+    reference_activate(z.host, count);
+    reference_activation_slope(z.host, count, da.host);
     float *expected = host(count * sizeof *expected);
     reference_to_float(z.host, count, expected);
     assert_exact(d_a, expected, count);

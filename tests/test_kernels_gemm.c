@@ -84,7 +84,7 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
   LAUNCH(backward_gemm, dz.d, w.d, d_dx, s.rows, s.in, s.out);
   assert_near("backward_gemm", s, d_dx, dx, count, bound(s.out, GEMM_ROUNDING));
 
-  reference_relu_mask(a.host, count, dx);
+  reference_activation_slope(a.host, count, dx);
   for (int terms = 2; terms <= 3; terms++) {
     float *d_masked = poisoned_floats(count);
     LAUNCH(backward, (BatchView){.rows = s.rows}, dz.d, w.d, a.d, d_masked, s.in, s.out,

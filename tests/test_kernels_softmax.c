@@ -293,7 +293,7 @@ static void check_head_gemms(Shape s, uint64_t seed) {
   assert_near("head, logits", s, d_z, z, zs, bound(s.in, GEMM_ROUNDING + BIAS_ROUNDING));
   reference_to_double(fetch_floats(d_dz, zs), zs, dz);
   double *dx = expect_input_gradient(dz, w.host, s);
-  reference_relu_mask(x.host, xs, dx);
+  reference_activation_slope(x.host, xs, dx);
   assert_near("head, input's gradient", s, d_dx, dx, xs, bound(s.out, GEMM_ROUNDING));
 }
 

@@ -228,7 +228,7 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   const Values w = random_values(w_count(s), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
-  reference_relu_mask(a.host, count, dx);
+  reference_activation_slope(a.host, count, dx);
   EACH_TERMS() {
     const Planes above = planes_of(dz, terms, s.rows, s.out);
     const Planes weights = planes_of(w, terms, s.out, s.in);

@@ -28,9 +28,9 @@ TEST(linear) {
 
 TEST(relu) {
   double y[] = {-1, 0, 2, -1e-300, 3}, gradient[] = {5, 6, 7, 8, 9};
-  reference_relu(y, 5);
+  reference_activate(y, 5);
   NEAR(y, 0, 0, 2, 0, 3);
-  reference_relu_mask(y, 5, gradient);
+  reference_activation_slope(y, 5, gradient);
   NEAR(gradient, 0, 0, 7, 0, 9);
 }
 

@@ -135,7 +135,7 @@ template <class Shared> struct RowTeam : Team {
       unrolled (e, 3) {
         h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 2);
         h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1);
-        h[q][e] = relu_of(h[q][e]);
+        h[q][e] = activate(h[q][e]);
       }
     if (!lane.exists || lane.in_row) return;
     unrolled (q, QUADS) {
@@ -251,7 +251,7 @@ template <class Shared> struct RowTeam : Team {
         h[q][0] += in[i].x, h[q][1] += in[i].y, h[q][2] += in[i].z;
       unrolled (e, 3) {
         h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1); /* as above: both get the same bits */
-        h[q][e] = relu_of(h[q][e] + weights.b2[e]);
+        h[q][e] = activate(h[q][e] + weights.b2[e]);
       }
     }
     if (!lane.exists || odd) return;

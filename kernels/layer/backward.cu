@@ -9,7 +9,7 @@ namespace {
 /* The epilogue: masks the gradient by the activation, stores dX. Dropout's zeros are masked with
    those of ReLU; what it let pass it scaled. */
 struct ReluMask {
-  using Prefetched = bool;
+  using Prefetched = Slope;
   using PrefetchedSegment = Floats;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
   float *d_dx;
@@ -19,17 +19,18 @@ struct ReluMask {
     take_network(networks, d_a, d_dx);
   }
   __device__ Prefetched prefetch(int row, int column) const {
-    return !(d_a[(size_t)row * in + column] <= 0.0f);
+    return activation_slope(d_a[(size_t)row * in + column]);
   }
-  __device__ void operator()(int row, int column, float value, Prefetched passes) const {
-    d_dx[(size_t)row * in + column] = passes ? value * scale : 0.0f;
+  __device__ void operator()(int row, int column, float value, Prefetched slope) const {
+    d_dx[(size_t)row * in + column] = times_slope(slope, value * scale);
   }
   __device__ PrefetchedSegment prefetch_segment(int row, int column) const {
     return load_segment(d_a + (size_t)row * in + column, in - column, in % 4 == 0);
   }
   __device__ void store_segment(int row, int column, Floats value,
                                 const PrefetchedSegment &a) const {
-    unrolled (e, SEGMENT) value.value[e] = a.value[e] <= 0.0f ? 0.0f : value.value[e] * scale;
+    unrolled (e, SEGMENT)
+      value.value[e] = times_slope(activation_slope(a.value[e]), value.value[e] * scale);
     ::store_segment(d_dx + (size_t)row * in + column, value, in - column, in % 4 == 0);
   }
 };

@@ -45,7 +45,7 @@ struct BiasRelu {
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }
   __device__ float finish(float value, float bias) const {
-    return relu ? relu_of(value + bias) : value + bias;
+    return relu ? activate(value + bias) : value + bias;
   }
   __device__ RandomWords words(int row, int group) const {
     return dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, row), group);

@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
-    const float masked = x[v] <= 0.0f ? 0.0f : dx[v] * head.scale;
+    const float masked = times_slope(activation_slope(x[v]), dx[v] * head.scale);
     if constexpr (TERMS > 0)
       store_term<TERMS>(head.dx, r, input[v], masked, scale);
     else

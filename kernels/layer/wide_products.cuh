@@ -93,7 +93,7 @@ template <int TERMS_> struct Forward {
                           const Once &once) const {
       unrolled (e, 4) {
         value.value[e] += bias.value[e];
-        if (relu) value.value[e] = relu_of(value.value[e]);
+        if (relu) value.value[e] = activate(value.value[e]);
       }
       if (y.d) store_terms<TERMS, FULL>(y, row, column, value, once.scale);
       if (d_y) store_quad<FULL>(d_y + (size_t)row * y.columns, column, y.columns, value);
@@ -126,10 +126,8 @@ template <int TERMS_> struct Backward {
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, Prefetched a, const Once &once) const {
       const float2 near = unpack_fp16(a.x), far = unpack_fp16(a.y);
-      if (near.x <= 0.0f) value.value[0] = 0.0f;
-      if (near.y <= 0.0f) value.value[1] = 0.0f;
-      if (far.x <= 0.0f) value.value[2] = 0.0f;
-      if (far.y <= 0.0f) value.value[3] = 0.0f;
+      const float y[4] = {near.x, near.y, far.x, far.y};
+      unrolled (e, 4) value.value[e] = times_slope(activation_slope(y[e]), value.value[e]);
       store_terms<TERMS, FULL>(dx, row, column, value, once.scale);
     }
   };

@@ -32,8 +32,8 @@ typedef struct {
   size_t in, out; /* the same, padded */
   float *array[ARRAYS];
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
-  float *y;           /* (capacity, out): after the ReLU; the last layer's logits */
-  float *dy;          /* (capacity, out): the gradient of y before the ReLU */
+  float *y;           /* (capacity, out): after the activation; the last layer's logits */
+  float *dy;          /* (capacity, out): the gradient of y before the activation */
   size_t gradient;    /* where (in + 1, out), of weights and bias, begin in `gradients` */
 } Layer;
 

@@ -101,7 +101,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
 /* Computes the output of layer l by an array of parameters. */
 static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l];
-  const bool relu = l + 1 < cpu->engine.config.network.layers;
+  const bool activates = l + 1 < cpu->engine.config.network.layers;
   const size_t width = cpu->kernels->width;
   const float *biases = layer->array[array] + layer->in * layer->out;
   for (size_t column = 0; column < layer->out; column += width) {
@@ -111,7 +111,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
       const GemmTerms of =
           x ? (GemmTerms){x, layer->in, 1, cpu->identity, layer->inputs, weight, layer->out}
             : packed(&cpu->rows, p, weight, layer->out);
-      cpu->kernels->forward(&of, min_size(width, layer->out - column), biases + column, relu,
+      cpu->kernels->forward(&of, min_size(width, layer->out - column), biases + column, activates,
                             layer->y + p * GEMM_PANEL * layer->out + column, layer->out);
     }
   }
@@ -162,8 +162,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of the output of the layer below from that of layer l's output. The ReLU's
-   mask covers what dropout made 0 there; what dropout let pass it scaled. */
+/* Computes the gradient of the output of the layer below from that of layer l's output. The
+   slope is 0 where dropout made the output 0; what dropout let pass it scaled. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;

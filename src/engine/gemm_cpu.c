@@ -8,7 +8,12 @@
 #define UNROLL _Pragma("GCC unroll 4")
 #endif
 
+/* Without it GCC unrolls a loop over a tile's row into single floats. */
+#define IN_VECTORS _Pragma("omp simd")
+
 #include "engine/gemm_cpu.h"
+
+#include "activation.h"
 
 typedef float Four __attribute__((vector_size(GEMM_PANEL * sizeof(float))));
 

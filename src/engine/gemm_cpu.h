@@ -35,12 +35,12 @@ typedef struct {
   const char *name; /* of the instruction set */
   size_t width;     /* most columns of a tile, a multiple of GEMM_ALIGN */
 
-  /* y(m, n) = c(m, n) + bias[n], through a ReLU if asked; y's rows are y_row floats apart. */
-  void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool relu, float *y,
-                  size_t y_row);
+  /* y(m, n) = c(m, n) + bias[n], then activate() if asked; y's rows are y_row floats apart. */
+  void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
+                  float *y, size_t y_row);
 
-  /* Computes the gradient of the input of a ReLU whose output is y: dx(m, n) = c(m, n) where y(m,
-     n) > 0, else 0. Rows of y and dx are `row` floats apart. */
+  /* Computes the gradient of the input of an activation whose output is y: dx(m, n) = c(m, n) times
+     the slope. Rows of y and dx are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* c is the gradient of the weights w: v = momentum v + c + weight_decay w, then

@@ -8,9 +8,7 @@
                have to fit in the registers */
 
 typedef float NAME(Vector) __attribute__((vector_size(LANES * sizeof(float))));
-typedef int32_t NAME(Mask) __attribute__((vector_size(LANES * sizeof(int32_t))));
 #define Vector NAME(Vector)
-#define Mask NAME(Mask)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
 /* c = start + sum over j of a(m, j) b(index[j], n); start is one row, or NULL for zeros. `vectors`
@@ -36,14 +34,16 @@ INLINE void NAME(accumulate)(const GemmTerms *t, const int vectors, const float 
 }
 
 INLINE void NAME(forward_tile)(const GemmTerms *terms, const int vectors, const float *bias,
-                               bool relu, float *y, size_t y_row) {
+                               bool activates, float *y, size_t y_row) {
   Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, bias, c);
   UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
-    Vector *row = (Vector *)(y + m * y_row);
-    for (int v = 0; v < vectors; v++) {
-      const Mask negative = c[m][v] < 0;
-      row[v] = relu ? (Vector)((Mask)c[m][v] & ~negative) : c[m][v];
+    float *row = y + m * y_row;
+    for (int v = 0; v < vectors; v++) ((Vector *)row)[v] = c[m][v];
+    if (activates) {
+      IN_VECTORS for (int n = 0; n < vectors * LANES; n++) {
+        row[n] = activate(row[n]);
+      }
     }
   }
 }
@@ -53,9 +53,11 @@ INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const
   Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, NULL, c);
   UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
-    for (int v = 0; v < vectors; v++) {
-      const Mask positive = ((const Vector *)(y + m * row))[v] > 0;
-      ((Vector *)(dx + m * row))[v] = (Vector)((Mask)c[m][v] & positive);
+    const float *output = y + m * row;
+    float *gradient = dx + m * row;
+    for (int v = 0; v < vectors; v++) ((Vector *)gradient)[v] = c[m][v];
+    IN_VECTORS for (int n = 0; n < vectors * LANES; n++) {
+      gradient[n] = times_slope(activation_slope(output[n]), gradient[n]);
     }
   }
 }
@@ -97,8 +99,8 @@ _Static_assert(GEMM_ALIGN == LANES * VECTORS, "every tile is a whole one");
 #endif
 
 TARGET static void NAME(forward)(const GemmTerms *terms, size_t columns, const float *bias,
-                                 bool relu, float *y, size_t y_row) {
-  EACH_WIDTH(forward_tile, bias, relu, y, y_row);
+                                 bool activates, float *y, size_t y_row) {
+  EACH_WIDTH(forward_tile, bias, activates, y, y_row);
 }
 
 TARGET static void NAME(backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx,
@@ -114,7 +116,6 @@ TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const Ge
 #undef EACH_WIDTH
 #undef INLINE
 #undef Vector
-#undef Mask
 #undef NAME
 #undef TARGET
 #undef LANES

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "activation.h"
 #include "base/interrupt.h"
 #include "base/output.h"
 #include "engine/loader.h"
@@ -22,7 +23,7 @@ static bool all_finite(const float *values, size_t count) {
   return true;
 }
 
-/* y (out) = x W^T + b, and its ReLU unless it is the last layer's, in float32 as in engines. */
+/* y (out) = x W^T + b, activated unless the layer is the last one, in float32 as in engines. */
 static void forward_layer(const Network *n, int l, const float *parameters, const float *x,
                           float *y) {
   const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
@@ -30,7 +31,7 @@ static void forward_layer(const Network *n, int l, const float *parameters, cons
     const float *w = parameters + n->weight[l] + o * in;
     float sum = parameters[n->bias[l] + o];
     for (size_t i = 0; i < in; i++) sum += w[i] * x[i];
-    y[o] = l < n->layers - 1 && sum < 0 ? 0 : sum;
+    y[o] = l < n->layers - 1 ? activate(sum) : sum;
   }
 }
 

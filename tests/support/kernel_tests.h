@@ -290,7 +290,7 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
 static inline double *add_bias(const double *z, const double *b, Shape s, bool relu) {
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
-  if (relu) reference_relu(y, z_count(s));
+  if (relu) reference_activate(y, z_count(s));
   return y;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "activation.h"
 #include "base/random.h"
 
 /* ---- one layer ------------------------------------------------------------------------- */
@@ -14,9 +15,8 @@ void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x)
   for (int i = 0; i < in; i++) x[i] = (pixels[i] / max - scale.mean) / std;
 }
 
-void reference_relu(double *y, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (y[i] < 0) y[i] = 0;
+void reference_activate(double *y, size_t count) {
+  for (size_t i = 0; i < count; i++) y[i] = activate_float64(y[i]);
 }
 
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
@@ -28,9 +28,8 @@ void reference_input_gradient(const double *dy, const double *weight, int rows, 
         dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
 }
 
-void reference_relu_mask(const double *y, size_t count, double *gradient) {
-  for (size_t i = 0; i < count; i++)
-    if (y[i] <= 0) gradient[i] = 0;
+void reference_activation_slope(const double *y, size_t count, double *gradient) {
+  for (size_t i = 0; i < count; i++) gradient[i] = activation_slope_float64(y[i], gradient[i]);
 }
 
 /* ---- the whole network ----------------------------------------------------------------- */
@@ -87,7 +86,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
     reference_linear(y[l], parameters + network->weight[l], parameters + network->bias[l], rows,
                      size[l], size[l + 1], y[l + 1]);
     if (l + 1 == layers) break;
-    reference_relu(y[l + 1], area(rows, size[l + 1]));
+    reference_activate(y[l + 1], area(rows, size[l + 1]));
     drop(step, l + 1, rows, size[l + 1], y[l + 1]);
   }
 
@@ -113,7 +112,7 @@ static void gradient_of(const Network *network, const Step *step, const double *
       double *dx = reference_zeros(area(rows, size[l]), sizeof(double));
       reference_input_gradient(dy, parameters + network->weight[l], rows, size[l], size[l + 1], dx);
       drop(step, l, rows, size[l], dx);
-      reference_relu_mask(y[l], area(rows, size[l]), dx);
+      reference_activation_slope(y[l], area(rows, size[l]), dx);
       free(dy);
       dy = dx;
     }

@@ -10,15 +10,15 @@
 /* x (in) = the pixels of a row, scaled; of a scale of zeros, pixel / 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
-/* y = max(y, 0), in place. */
-void reference_relu(double *y, size_t count);
+/* y = activate(y), in place. */
+void reference_activate(double *y, size_t count);
 
 /* dx (rows, in) = dy (rows, out) W, W (out, in): the gradient of the layer's input. */
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
                               double *dx);
 
-/* In place: gradient = 0 where the ReLU's output y is 0, that is where y <= 0. */
-void reference_relu_mask(const double *y, size_t count, double *gradient);
+/* Multiplies the gradient by the slope where the activation's output is y, in place. */
+void reference_activation_slope(const double *y, size_t count, double *gradient);
 
 /* ---- the whole network ----------------------------------------------------------------- */
 

@@ -1,0 +1,39 @@
+/* The activation of the hidden layers, the same on the host and on the device. Another activation
+   is another set of the functions below: all levels, the CPU engine and the float64 reference take
+   them from here.
+
+     relu   y = max(z, 0); the gradient passes where y is above 0 (Nair and Hinton 2010)
+
+   A NaN passes both ways and shows that training has failed; fmaxf would make it a 0. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/host_device.h"
+
+/* Returns the output for the input z. */
+HOST_DEVICE float activate(float z) {
+  return z < 0.0f ? 0.0f : z;
+}
+
+/* The slope of the activation: ReLU's is 1 or 0, so one bit keeps it. */
+typedef bool Slope;
+
+/* Returns the slope where the output is y. Dropout may have made y 0, or scaled it up. */
+HOST_DEVICE Slope activation_slope(float y) {
+  return !(y <= 0.0f);
+}
+
+/* Returns the gradient of the input: `gradient`, that of the output, times the slope. */
+HOST_DEVICE float times_slope(Slope slope, float gradient) {
+  return slope ? gradient : 0.0f;
+}
+
+/* Both again in float64, for the reference. */
+HOST_DEVICE double activate_float64(double z) {
+  return z < 0 ? 0 : z;
+}
+
+HOST_DEVICE double activation_slope_float64(double y, double gradient) {
+  return y <= 0 ? 0 : gradient;
+}
