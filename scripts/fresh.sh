@@ -98,7 +98,8 @@ inside() {
 # try_wheels: pip trusts whom it trusts outside.
 try_wheels() {
   local certificate
-  if certificate=$(python3 -m pip config get global.cert 2>/dev/null); then
+  certificate=$(python3 -m pip config list 2>/dev/null | sed -n "s/^global.cert='\(.*\)'$/\1/p")
+  if [ -n "$certificate" ]; then
     cp -L "$certificate" "$work/etc/outside.crt"
     printf '[global]\ncert = /etc/outside.crt\n' >"$work/etc/pip.conf"
   fi

@@ -1,19 +1,8 @@
-/* The table of options: help, man page, completion, defaults and configs/ agree with it. Runs from
-   the top of the checkout, where configs/ and the templates are. */
+/* The table of options: help, man page and completion agree with it. Runs from the top of
+   the checkout, where the templates are. */
 #include "cli/options.h"
 #include "model/lr_schedule.h"
 #include "support/process.h"
-
-TEST(mnist_conf_is_the_defaults) {
-  Options built_in, from_file;
-  options_default(&built_in);
-  memset(&from_file, 0, sizeof from_file);
-  OK(options_read_file(&from_file, "configs/mnist.conf", &error));
-  assert_memory_equal(&built_in, &from_file, sizeof built_in);
-  assert_int_equal(built_in.training.hidden.count, 2);
-  assert_int_equal(built_in.training.hidden.size[0], 300);
-  assert_int_equal(built_in.training.batch, 64);
-}
 
 /* The columns that say what an option means to commands, files and saved runs. */
 TEST(every_option_is_classified) {
@@ -28,34 +17,6 @@ TEST(every_option_is_classified) {
     if (row->file == FILE_OUTPUT && options_is_saved(row))
       fail_msg("--%s: a saved run names a file to be written", row->name);
   }
-}
-
-/* A key's line follows a comment's. Counts the keys, and sets seen[] for their rows. */
-static int count_keys(const char *path, bool seen[OPTION_ROWS]) {
-  char line[256], before[256] = "";
-  int keys = 0;
-  FILE *file = fopen(path, "r");
-  assert_non_null(file);
-  for (; fgets(line, sizeof line, file); strcpy(before, line)) {
-    const char *equals = strstr(line, " =");
-    if (!equals || line[0] == '#') continue;
-    if (before[0] != '#') fail_msg("%s: no comment above %s", path, line);
-    keys++;
-    line[equals - line] = '\0';
-    foreach_row (row, &options_table)
-      seen[row - options_table.rows] |= strcmp(row->name, line) == 0;
-  }
-  fclose(file);
-  return keys;
-}
-
-TEST(configs_explain_each_key) {
-  bool some[OPTION_ROWS] = {false}, all[OPTION_ROWS] = {false};
-  assert_true(count_keys("configs/literature.conf", some) >= 4);
-  count_keys("configs/mnist.conf", all);
-  foreach_row (row, &options_table)
-    if (all[row - options_table.rows] != (row->initial != NULL))
-      fail_msg("mnist.conf and --%s", row->name);
 }
 
 static char *help, *page, *completion;

@@ -242,7 +242,7 @@ static const OptionRow table[] = {
       "print the options as a configuration file and exit",
       GROUP("other")),
   ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
-      "read options from FILE, or a preset like mnist.conf; the command line wins",
+      "read options from FILE, or a preset like record.conf; the command line wins",
       READS("conf"), SHORT('c')),
 
   OPTION_HELP, OPTION_VERSION
@@ -259,7 +259,7 @@ const OptionTable options_table = {
              "Trains a multilayer perceptron on rows of pixels in a file, or evaluates a\n"
              "saved one and predicts with it. Defaults are in [brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
-             "the options as keys; configs/mnist.conf holds the defaults. It is trusted as the\n"
+             "the options as keys, as --dry-run prints them. It is trusted as the\n"
              "command line is, but a file to be written that it alone names replaces none.\n"
              "Level epoch of --fusion needs two hidden layers, the second of at most 120, and\n"
              "batches of at most 64; auto takes the fastest level that is possible.\n"
