@@ -5,10 +5,10 @@ on each until one fails.
   scripts/mutants.py COUNT SEED TEST...   by `make mutants`; TEST is a program's name or a scenario
 
 A change is drawn from every token of src/ and kernels/ that stands on a line that the CPU build can
-execute, kernels on the emulator: a comparison, an operator, a constant. Only tests that execute the line can fail by it, so a
-build for coverage says first which these are (gcov); a line that no test executes is not found.
-Changes that do not compile are not counted, and a test that fails without any change is left out. Prints one line per change and the share that was found;
-works on copies of the checkout in build/mutants, one per core.
+execute, kernels on the emulator: a comparison, an operator, a constant. A build for coverage says which
+tests execute a line (gcov), since no other can find its change. Changes that do not compile are not
+counted, and a test that fails without any change is left out. Prints one line per change and the share
+that was found; works on copies of the checkout in build/mutants, one per core.
 """
 import glob
 import json
@@ -25,11 +25,11 @@ import time
 WORK = os.path.abspath("build/mutants")
 FIRST = f"{WORK}/first"  # the tree that is built, and copied
 PLACE = "build/coverage"
-MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", "CC=" + os.environ.get("CC", "gcc"), f"BUILD={PLACE}",
-        f"PLACE={PLACE}", "CFLAGS=-O0 -g --coverage"]
-SWAPS = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "&&": "||", "||": "&&",
-         "+": "-", "-": "+", "*": "/", "/": "*", "+=": "-=", "-=": "+=", "++": "--", "--": "++",
-         "true": "false", "false": "true", "!": ""}
+PROGRAMS = ("mlp-train", "mlp-digits", "mlp-lab", "mlp-bench", "mlp-lab-emulator")
+MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", f"BUILD={PLACE}", f"PLACE={PLACE}",
+        "CFLAGS=-O0 -g --coverage"]
+SWAPS = dict(pair.split("→") for pair in "==→!= !=→== <→<= <=→< >→>= >=→> &&→|| ||→&& +→- -→+ *→/ /→* "
+             "+=→-= -=→+= ++→-- --→++ true→false false→true !→".split())
 # Tokens that are never changed come first: comments, text, includes, arrows.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
@@ -37,13 +37,11 @@ TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^
 
 def changed(token, before):
     """What a token becomes behind the one before it, None where it stays."""
-    if token.isdigit():
-        return str(int(token) + 1)
     # A sign or star is an operator behind a value; behind a type the star is a pointer's.
     if token in "*-+" and (not re.fullmatch(r"[\w)\]]+", before) or before[0].isupper() or
                            before in ("const", "void", "char", "float", "int", "double", "return")):
         return None
-    return SWAPS.get(token)
+    return str(int(token) + 1) if token.isdigit() else SWAPS.get(token)
 
 
 def succeeds(tree, command, **environment):
@@ -52,7 +50,7 @@ def succeeds(tree, command, **environment):
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def run(tree, test, limit):
+def passes(tree, test, limit):
     """Whether a test passes in a tree; its counts of lines go there."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
     return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
@@ -67,12 +65,10 @@ def own_tree():
     return tree
 
 
-def files_of(tree, ending):
-    return glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
-
-
-def lines_of(tree, data, least):
+def lines_of(tree, ending, least):
     """The (file, line)s that gcov finds in .gcno or .gcda files, executed so often at least."""
+    data = [name for name in glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
+            if "/tests/" not in name[len(tree):]]
     said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
                           text=True, check=False).stdout
     return {(file["file"], line["line_number"])
@@ -84,22 +80,19 @@ def lines_of(tree, data, least):
 def survey(test):
     """Runs a test: (test, its seconds, the lines that it ran)."""
     tree = own_tree()
-    for counts in files_of(tree, ".gcda"):
+    for counts in glob.glob(f"{tree}/{PLACE}/**/*.gcda", recursive=True):
         os.remove(counts)
     start = time.monotonic()
-    if not run(tree, test, 600):
+    if not passes(tree, test, 600):
         print(f"{test} fails without any change: left out", flush=True)
         return test, 0, []
-    seconds = time.monotonic() - start
-    data = [name for name in files_of(tree, ".gcda") if "/tests/" not in name[len(tree):]]
-    return test, seconds, lines_of(tree, data, 1)
+    return test, time.monotonic() - start, lines_of(tree, ".gcda", 1)
 
 
 def every_change(lines):
     """(file, line, first and last character, new token) of each token on these lines."""
     for name in sorted({name for name, _ in lines}):
-        text = pathlib.Path(name).read_text(encoding="utf-8")
-        before = ""
+        text, before = pathlib.Path(name).read_text(encoding="utf-8"), ""
         for token in TOKEN.finditer(text):
             new = changed(token.group(), before)
             line = text.count("\n", 0, token.start()) + 1
@@ -118,30 +111,30 @@ def judge(job):
     try:
         if not succeeds(tree, [*MAKE, "all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
             return None
-        found = next((test for seconds, test in tests if not run(tree, test, 30 + 5 * seconds)), None)
-        verdict = f"found by {os.path.basename(found)}" if found else "NOT FOUND"
-        return f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: {verdict}"
+        found = next((test for seconds, test in tests if not passes(tree, test, 30 + 5 * seconds)), None)
+        return (f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: " +
+                (f"found by {os.path.basename(found)}" if found else "NOT FOUND"))
     finally:
         path.write_text(text, encoding="utf-8")
 
 
 def main():
-    count, seed, tests = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    count, tests, said = int(sys.argv[1]), sys.argv[3:], []
     shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", "*.csv", "mlp-train", "mlp-digits", "mlp-lab", "mlp-bench"))
+    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", ".cuda", "*.csv", *PROGRAMS))
     if not succeeds(FIRST, [*MAKE, "all", "tests"]):
         sys.exit("mutants: the sources do not build")
-    said, runs = [], {line: [] for line in lines_of(FIRST, files_of(FIRST, ".gcno"), 0)}
+    runs = {line: [] for line in lines_of(FIRST, ".gcno", 0)}
     with multiprocessing.Pool() as pool:
         for test, seconds, lines in pool.imap_unordered(survey, tests):
             for line in lines:
                 runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
-        random.Random(seed).shuffle(changes)
+        random.Random(int(sys.argv[2])).shuffle(changes)
         # Some more than are wanted, for those that do not compile.
         jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
-        for verdict in pool.imap(judge, jobs):
-            if verdict and len(said) < count:
+        for verdict in filter(None, pool.imap(judge, jobs)):
+            if len(said) < count:
                 said.append(verdict)
                 print(verdict, flush=True)
     print(f"{sum('NOT FOUND' not in verdict for verdict in said)} of {len(said)} changes were found")
