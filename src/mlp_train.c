@@ -155,7 +155,7 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
-  if (!file_exists(options->train, error) || !pixel_range_find(options, report, error))
+  if (!run_files_are_there(options, error) || !pixel_range_find(options, report, error))
     return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
@@ -177,6 +177,8 @@ int main(int argc, char **argv) {
                                   ? decide(argc, argv, ranks, &options, &from, &error)
                                   : OPTIONS_FAILURE;
   Report report = report_open(options.quiet);
+  report.aside = ranks_number(ranks) == 0 &&
+                 (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
     report.has_bar = false; /* mpirun shows them a terminal even where it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);

@@ -205,7 +205,8 @@ static ShortText get_text(const OptionRow *row, const void *options) {
 static const char *file_at(const OptionRow *row, const void *options, int index) {
   const char *path = text_at(row, options, index);
   if (!path || !*path) return NULL;
-  const bool is_none = row->kind == &option_path_or_none && strcmp(path, "none") == 0,
+  const bool is_none = row->kind == &option_path_or_none &&
+                       (strcmp(path, "none") == 0 || strcmp(path, "auto") == 0),
              is_share = row->kind == &option_share_or_path && !isnan(option_share(path)),
              is_list = row->kind == &option_list_or_path && strchr(path, ',');
   return is_none || is_share || is_list ? NULL : path;

@@ -143,8 +143,9 @@ static const OptionRow table[] = {
   ROW(train, "FILE", "data/mnist_train.csv", option_path, TRAINING, RESUME_ROWS,
       "CSV or IDX file to train on",
       READS("csv"), GROUP("data")),
-  ROW(test, "FILE", "data/mnist_test.csv", option_path_or_none, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
-      "CSV or IDX to test on after each epoch, or at the end with --validation; or none",
+  ROW(test, "FILE", "auto", option_path_or_none, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
+      "CSV or IDX to test on after each epoch, or at the end with --validation; or none; auto: "
+      "data/mnist_test.csv where --train is MNIST's; for a saved network its run's",
       READS("csv")),
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
       "CSV or IDX to judge by after each epoch instead of --test, or a share of the training rows to "
@@ -294,8 +295,12 @@ bool options_validates(const Options *options) {
   return option_share(options->validation) != 0; /* NAN of a file */
 }
 
+bool options_test_is_auto(const Options *options) {
+  return strcmp(options->test, "auto") == 0;
+}
+
 const char *options_test_file(const Options *options) {
-  return strcmp(options->test, "none") == 0 ? NULL : options->test;
+  return strcmp(options->test, "none") == 0 || options_test_is_auto(options) ? NULL : options->test;
 }
 
 void options_default(Options *options) {

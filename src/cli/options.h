@@ -78,7 +78,8 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* True if either is given. */
 bool options_validates(const Options *options);
-/* --test, NULL: none. */
+/* --test; NULL if it is none, or auto, which run_files_settle and predict_command settle. */
+bool options_test_is_auto(const Options *options);
 const char *options_test_file(const Options *options);
 
 extern const OptionTable options_table;

@@ -18,8 +18,8 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
 /* The options of the trainer. train_command.c */
 TrainerConfig trainer_config(const Options *options);
 
-/* False if a file of rows is not there: *error says how to get it. train_command.c */
-bool file_exists(const char *path, Error *error);
+/* False if a file of rows is not there: *error says how to get it. run_files.c */
+bool run_files_are_there(const Options *options, Error *error);
 
 /* --pixel-max auto: finds the number, and prints it if it is below 255. pixel_range.c */
 bool pixel_range_find(Options *options, Report *report, Error *error);
@@ -33,6 +33,7 @@ typedef struct {
   Device device;
   int first, step, count;
   bool told;    /* how they are run */
+  bool read;    /* what was read is told, too */
   bool several; /* they are, or were: many_runs says so */
   bool states;  /* `keep` holds each run's network and the state of its training in memory */
   /* Makes *options those of the run, which the caller has checked, and returns its trainer's. */
@@ -67,13 +68,15 @@ bool predict_command(const Options *options, Report *report, Error *error);
    them fail, with the same sentence. NULL for `ranks`: true. agreement.c */
 bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error);
 
-/* Settles what the run reads and writes, before anything is opened. Looks for MNIST in data/, then
-   in the user's cache, where mlp-train-fetch puts it. A run on another file than MNIST's that
-   validation rows judge does without MNIST's default test file. A page of a saved network does
-   without that file, too. Leaves printing and all files that are written to the first rank, if this
-   is another; but the networks of an ensemble to those who train them. False if an output of the
-   run is another of its files, its name promises another format, or the run has no rows for it.
-   run_files.c */
+/* Settles --test auto of a run that trains: MNIST's file, if --train is MNIST's; else none, if
+   validation rows judge. Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch
+   puts it. run_files.c */
+void run_files_find_cached(Options *options);
+
+/* Settles what the run reads and writes, before anything is opened. Leaves printing and all files
+   that are written to the first rank, if this is another; but the networks of an ensemble to those
+   who train them. False if an output of the run is another of its files, its name promises another
+   format, or the run has no rows for it. run_files.c */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
 /* Saves the trainer's network with these options in `path`, and before that in `best` unless that

@@ -122,6 +122,12 @@ static bool open_members(Team *team, Error *error) {
 
 /* ---- training ------------------------------------------------------------------------------- */
 
+static void tell_data(ManyRuns *r, const Trainer *trainer) {
+  if (r->read || trainer->train_data.rows == 0) return;
+  report_data(r->report, trainer);
+  r->read = true;
+}
+
 /* A member that trains is waited for by the others. */
 static bool attend(Trainer *trainer, bool attends, Error *error) {
   const EngineOperations *call = trainer ? trainer->engine->call : NULL;
@@ -134,6 +140,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   ManyRuns *r = team->runs;
   pthread_mutex_lock(&team->one);
   while (team->kept < run) pthread_cond_wait(&team->moved, &team->one);
+  if (!team->failed && trained) tell_data(r, trainer);
   if (!team->failed &&
       !(trained && r->keep(r->context, r->first + run * r->step, trainer, o, why))) {
     team->error = *why;
@@ -214,6 +221,7 @@ bool many_runs(ManyRuns *r, Error *error) {
   bool good = count_workers(&team, error) && open_members(&team, error);
   team.threads = max_int(1, first->config.training.threads / (team.rows ? 1 : team.workers));
   if (good && !r->told) report_start(r->report, first, r->device.reason.text);
+  if (good) tell_data(r, first);
   if (good && !r->told && team.workers > 1)
     report_note(r->report, "at once  %d networks", team.workers);
   r->told |= good;

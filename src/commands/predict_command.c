@@ -1,5 +1,7 @@
 
 #include <omp.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "commands/commands.h"
 #include "engine/loader.h"
@@ -7,14 +9,23 @@
 
 enum { BATCH = 64 }; /* as training has it by default */
 
+/* What the first network that has it says of its run. */
+typedef struct {
+  Options o;           /* the caller's: class_names, and test if that is auto, are set here */
+  bool finds_test;     /* it is auto */
+  DataSummary trained; /* the rows of its training; rows 0: unknown */
+  Report *report;
+  Device device;
+} Asked;
+
 /* Pixels have the scale that the network was trained with; of another program's file, that of the
    command line. */
-static Engine *open_engine(const Options *o, const Checkpoint *saved, const char *path,
-                           Device *device, Error *error) {
-  Options trained = *o;
+static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
+  Options *o = &a->o, trained = *o;
   if (*saved->options) {
     options_default(&trained);
     if (!options_read_text(&trained, saved->options, path, error)) return NULL;
+    if (options_test_is_auto(o)) strcpy(o->test, trained.test);
   }
   const EngineConfig config = {
       .network = saved->network,
@@ -27,35 +38,35 @@ static Engine *open_engine(const Options *o, const Checkpoint *saved, const char
       .engines = o->load.count,
       .dataset_rows = 2 * LOADER_ROWS,
       .staging_rows = LOADER_ROWS};
-  Engine *engine = device_open(device, &config, error);
+  Engine *engine = device_open(&a->device, &config, error);
   if (!engine || engine->call->write(engine, saved->parameters, 1, error)) return engine;
   engine->call->close(engine);
   return NULL;
 }
 
-/* An engine with the network in the file. names: those of the first network that has some. */
-static Engine *open_network(const Options *o, const char *path, Device *device, char **names,
-                            Error *error) {
+/* An engine with the network in the file. */
+static Engine *open_network(Asked *a, const char *path, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
-  if (!*names) {
-    *names = saved.names;
+  if (!a->o.class_names) {
+    a->o.class_names = saved.names;
     saved.names = NULL;
   }
-  Engine *engine = open_engine(o, &saved, path, device, error);
-  if (!engine && device_fall_back(device, true, error))
-    engine = open_engine(o, &saved, path, device, error);
+  if (a->trained.rows == 0 && saved.data) data_from_json(&a->trained, saved.data);
+  Engine *engine = open_engine(a, &saved, path, error);
+  if (!engine && device_fall_back(&a->device, true, error))
+    engine = open_engine(a, &saved, path, error);
   checkpoint_free(&saved);
   return engine;
 }
 
 /* An engine with the networks of options->load, which are to predict for the same rows. */
-static Engine *open_networks(const Options *o, Device *device, char **names, Error *error) {
+static Engine *open_networks(Asked *asked, Error *error) {
   Engine *engine[OPTIONS_LOADS];
-  const PathList *load = &o->load;
+  const PathList *load = &asked->o.load;
   int count = 0;
   for (bool good = true; good && count < load->count;) {
-    engine[count] = open_network(o, load->path[count], device, names, error);
+    engine[count] = open_network(asked, load->path[count], error);
     if (!engine[count]) break;
     const Network *a = &engine[0]->config.network, *b = &engine[count++]->config.network;
     const int inputs = a->size[0], classes = network_classes(a);
@@ -70,17 +81,27 @@ static Engine *open_networks(const Options *o, Device *device, char **names, Err
   return NULL;
 }
 
-static bool evaluate(Engine *engine, const Options *o, Report *report, Error *error) {
-  const EvaluateConfig config = evaluate_config(o);
+/* Says what the rows show beside those of training, if the network knows them. */
+static void compare(Asked *a, const char *path, const DataSummary *rows) {
+  if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
+}
+
+static bool evaluate(Engine *engine, Asked *a, Error *error) {
+  const Options *o = &a->o;
+  EvaluateConfig config = evaluate_config(o);
   Metrics metrics;
+  DataSummary read = {0};
+  config.read = &read;
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);
-  if (!o->json) run_files_say_drew(report, &config);
+  compare(a, config.rows.path, &read);
+  if (!o->json) run_files_say_drew(a->report, &config);
   return true;
 }
 
-static bool predict(Engine *engine, const Options *o, Report *report, Error *error) {
+static bool predict(Engine *engine, Asked *a, Error *error) {
+  const Options *o = &a->o;
   const DatasetConfig rows = {
       .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
@@ -88,8 +109,9 @@ static bool predict(Engine *engine, const Options *o, Report *report, Error *err
   const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json,
                                 o->class_names};
   const bool good = predict_to_file(engine, reader, &format, error);
+  if (good) compare(a, o->predict, dataset_summary(reader));
   dataset_close(reader);
-  if (good && !o->json) run_files_say_wrote(report, o->output, "");
+  if (good && !o->json) run_files_say_wrote(a->report, o->output, "");
   return good;
 }
 
@@ -98,7 +120,8 @@ static void say(void *report, const Error *error) {
   report_failure(report, error);
 }
 
-static bool classify(Engine *engine, const Options *o, Report *report, Error *error) {
+static bool classify(Engine *engine, Asked *a, Error *error) {
+  const Options *o = &a->o;
   const Pictures pictures = {.paths = o->pictures,
                              .count = o->picture_count,
                              .confidence = o->confidence,
@@ -107,26 +130,38 @@ static bool classify(Engine *engine, const Options *o, Report *report, Error *er
                              .names = o->class_names,
                              .file = stdout,
                              .failed = say,
-                             .context = report};
+                             .context = a->report};
   if (!predict_pictures(engine, &pictures, error)) return false;
-  if (!o->json) run_files_say_wrote(report, o->show, "");
+  if (!o->json) run_files_say_wrote(a->report, o->show, "");
   return true;
 }
 
-static bool run(const Options *options, Device *device, Report *report, Error *error) {
-  Options named = *options;
-  const Options *o = &named;
-  named.class_names = NULL;
-  Engine *engine = open_networks(o, device, &named.class_names, error);
-  const bool good = engine &&
+/* Settles --test auto once the networks are loaded. A page does without rows that are not there. */
+static bool find_test(Asked *a, Error *error) {
+  Options *o = &a->o;
+  if (!a->finds_test || *o->predict || o->classify) return true;
+  run_files_find_cached(o);
+  const char *test = options_test_file(o);
+  if (!test && o->evaluate)
+    return error_set(error, "%s does not say which rows test it: name a file with --test",
+                     o->load.path[0]);
+  if (!o->evaluate && (!test || access(test, F_OK) != 0)) strcpy(o->test, "none");
+  return true;
+}
+
+static bool run(Asked *a, Error *error) {
+  Options *o = &a->o;
+  Engine *engine = open_networks(a, error);
+  const bool good = engine && find_test(a, error) &&
                     class_names_read(o->names, network_classes(&engine->config.network),
-                                     &named.class_names, error) &&
-                    (o->classify   ? classify(engine, o, report, error)
-                     : *o->predict ? predict(engine, o, report, error)
-                                   : evaluate(engine, o, report, error)) &&
-                    report_good(report, error);
+                                     &o->class_names, error) &&
+                    (o->classify   ? classify(engine, a, error)
+                     : *o->predict ? predict(engine, a, error)
+                                   : evaluate(engine, a, error)) &&
+                    report_good(a->report, error);
   if (engine) engine->call->close(engine);
-  free(named.class_names);
+  free(o->class_names);
+  o->class_names = NULL;
   return good;
 }
 
@@ -136,9 +171,13 @@ static bool can_repeat(const Options *o) {
          source_can_repeat(*o->predict ? o->predict : options_test_file(o));
 }
 
-bool predict_command(const Options *o, Report *report, Error *error) {
-  Device device = {.choice = o->device};
-  if (!run_files_can_be_written(o, error)) return false;
-  return run(o, &device, report, error) ||
-         (device_fall_back(&device, can_repeat(o), error) && run(o, &device, report, error));
+bool predict_command(const Options *options, Report *report, Error *error) {
+  Asked asked = {.o = *options,
+                 .finds_test = options_test_is_auto(options),
+                 .report = report,
+                 .device = {.choice = options->device}};
+  asked.o.class_names = NULL;
+  if (!run_files_can_be_written(options, error)) return false;
+  return run(&asked, error) ||
+         (device_fall_back(&asked.device, can_repeat(&asked.o), error) && run(&asked, error));
 }

@@ -1,8 +1,10 @@
 /* The files that a run names: no output may destroy an input, and every output can be written. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "commands/commands.h"
 
 bool run_files_derived(const Options *o, int index, char *path) {
@@ -97,6 +99,8 @@ static const char *picture_of(const OptionRow *row, const Options *o) {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
+static const char mnist_test[] = "data/mnist_test.csv";
+
 /* Replaces a default path where no file is by that name in the user's cache, if it is there. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -108,17 +112,24 @@ static void find_in_cache(char *path, const char *initial) {
   if (length < (int)sizeof cached && access(cached, F_OK) == 0) strcpy(path, cached);
 }
 
-static void find_mnist(Options *o) {
+/* True if the path is the default file, or leads to it. */
+static bool is_mnist(const char *path, const char *initial) {
+  struct stat a, b;
+  return strcmp(path, initial) == 0 ||
+         (stat(path, &a) == 0 && stat(initial, &b) == 0 && is_same_file(&a, &b));
+}
+
+void run_files_find_cached(Options *o) {
   Options initial;
   options_default(&initial);
-  if (o->load.count == 0 && options_validates(o) && strcmp(o->test, initial.test) == 0 &&
-      strcmp(o->train, initial.train) != 0)
-    strcpy(o->test, "none");
+  if (o->load.count == 0 && options_test_is_auto(o)) {
+    if (is_mnist(o->train, initial.train))
+      strcpy(o->test, mnist_test);
+    else if (options_validates(o))
+      strcpy(o->test, "none");
+  }
   find_in_cache(o->train, initial.train);
-  find_in_cache(o->test, initial.test);
-  if (o->load.count > 0 && *o->html && !o->evaluate && strcmp(o->test, initial.test) == 0 &&
-      access(o->test, F_OK) != 0)
-    strcpy(o->test, "none");
+  find_in_cache(o->test, mnist_test);
 }
 
 const char *run_files_judged(const Options *o) {
@@ -130,7 +141,7 @@ const char *run_files_judged(const Options *o) {
 }
 
 static bool rows_are_there(const Options *o, Error *error) {
-  if (options_test_file(o)) return true;
+  if (options_test_file(o) || options_test_is_auto(o)) return true;
   if (o->evaluate)
     return error_set(error, "--evaluate wants test rows: it cannot be combined with --test none");
   const char *judged = run_files_judged(o);
@@ -138,6 +149,29 @@ static bool rows_are_there(const Options *o, Error *error) {
   return !judged || options_validates(o) || o->load.count > 0 ||
          error_set(error, "--%s wants rows to judge by: with --test none, add --validation 0.1",
                    judged);
+}
+
+static bool file_exists(const char *path, Error *error) {
+  if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
+  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
+  error_set(error, "%s does not exist", path);
+  return !nearest_append_file(path, error) &&
+         error_set(error,
+                   "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
+                   "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
+                   path);
+}
+
+/* Tells a user who has only a training file, of a competition say, how to do without another. */
+bool run_files_are_there(const Options *o, Error *error) {
+  if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
+    return false;
+  if (*o->sweep) return true; /* it does without */
+  if (!options_test_is_auto(o)) return file_exists(options_test_file(o), error);
+  return error_set(error,
+                   "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, "
+                   "or name a file with --test",
+                   o->train);
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */
@@ -190,7 +224,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 
 bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   leave_to_first(o, ranks);
-  find_mnist(o);
+  run_files_find_cached(o);
   if (!no_file_is_lost(o, error)) return false;
   foreach_row (row, &options_table)
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/nearest.h"
 #include "commands/commands.h"
 
 typedef struct {
@@ -22,6 +21,8 @@ typedef struct {
   int saved;               /* the epoch after which that was, 0: not yet */
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* of results */
+  bool told;               /* what was read */
+  DataSummary tested;      /* the rows that test what validation rows judged */
   bool mute;               /* standard output cannot be written */
   bool lacks_output;       /* that was asked for */
   double began;            /* when the process started */
@@ -79,6 +80,19 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
+/* Says and logs what was read. */
+static void say_data(Run *run) {
+  const Trainer *t = run->trainer;
+  Error error;
+  report_data(run->report, t);
+  run->told = true;
+  if (run->log)
+    logged(run, train_log_data(run->log, "train", t->config.train, &t->train_data, &error), &error);
+  if (run->log && t->judge)
+    logged(run, train_log_data(run->log, trainer_judge_option(t), t->judge, &t->test_data, &error),
+           &error);
+}
+
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Checkpoint *at = &run->trainer->position;
@@ -86,6 +100,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   run->results[run->count++] = *result;
+  if (!run->told) say_data(run);
   report_epoch(run->report, result, is_last);
   if (!is_wanted(run, error)) return false;
   if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
@@ -100,30 +115,6 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 }
 
 /* ---- before ------------------------------------------------------------------------------- */
-
-bool file_exists(const char *path, Error *error) {
-  if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
-  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
-  error_set(error, "%s does not exist", path);
-  return !nearest_append_file(path, error) &&
-         error_set(error,
-                   "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
-                   "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
-                   path);
-}
-
-/* Tells a user who has only a training file, of a competition say, how to do without another. */
-static bool test_exists(const Options *o, Error *error) {
-  Options initial;
-  options_default(&initial);
-  if (strcmp(o->test, initial.test) != 0 || strcmp(o->train, initial.train) == 0 ||
-      access(o->test, F_OK) == 0 || errno != ENOENT)
-    return file_exists(options_test_file(o), error);
-  return error_set(error,
-                   "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, "
-                   "or name a file with --test",
-                   o->train);
-}
 
 /* Numbers, yes and no are written as JSON has them. */
 bool run_log_header(TrainLog *log, const InUse *in_use, const Options *o, Error *error) {
@@ -149,7 +140,6 @@ static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
   run->results = make_array(run->results, o->training.epochs);
   if (!run->results) return error_set(error, "out of memory");
-  if (!test_exists(o, error) || !file_exists(options_validation_file(o), error)) return false;
   /* The first rank alone writes. */
   if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
@@ -199,6 +189,9 @@ static void test_and_draw(Run *run) {
     return;
   }
   if (tests) say_test(run, &metrics);
+  if (tests)
+    data_compare(run->config.test, &run->tested, &run->trainer->train_data, report_remark,
+                 run->report);
   metrics_close(&metrics);
   run_files_say_drew(run->report, &run->evaluate);
 }
@@ -336,6 +329,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
              .began = began,
              .ended_by = signal};
   *signal = 0;
+  run.evaluate.read = &run.tested;
   run.config.ranks = ranks;
   if (is_first)
     run_files_derived(options, 0, run.best);

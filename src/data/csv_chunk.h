@@ -31,7 +31,9 @@ typedef struct Chunk {
   uint64_t offset; /* how far the file had been read for it */
   uint64_t first;  /* the number of its first row in the file, where only some rows are wanted */
   size_t rows;
-  uint64_t lines; /* that ended */
+  uint64_t lines;          /* that ended */
+  uint8_t least, greatest; /* of the pixels, and their sum; of all rows but where some are wanted */
+  uint64_t sum;
   uint64_t blank; /* the first of the blank lines at the end, or CSV_NONE */
   Error fault;    /* what is wrong after these rows, if fault_line is not CSV_NONE, */
   uint64_t fault_line;

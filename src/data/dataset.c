@@ -2,14 +2,18 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "data/csv_chunk.h"
 #include "data/idx.h"
+
+enum { LOOK = 4096 }; /* rows that show if a file is sorted: a full staging buffer has as many */
 
 /* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
    that the first rows come soon and the threads end together. It also bounds a line: ten times
@@ -54,9 +58,10 @@ struct DatasetReader {
   /* Owned by the consumer: how far it is in the first chunk, and what all chunks before it held. */
   Split split;  /* each NULL: all rows are delivered */
   size_t taken; /* rows */
-  bool varied;  /* labels are not all the first row's */
-  uint16_t first_label;
   uint64_t rows;
+  DataSummary summary;
+  uint64_t pixel_sum;
+  uint16_t last_label; /* delivered */
   uint64_t offset;     /* the last of those chunks' */
   uint64_t line;       /* the number of the line that follows */
   uint64_t blank_line; /* the first of the blank lines that end them, or CSV_NONE */
@@ -141,6 +146,24 @@ static bool begin_turn(Worker *worker) {
   return false;
 }
 
+/* Finds the least and the greatest pixel of the rows, and their sum. */
+static void measure(Chunk *chunk, size_t inputs) {
+  uint8_t least = UINT8_MAX, greatest = 0;
+  chunk->sum = 0;
+  for (size_t r = 0; r < chunk->rows; r++) {
+    const uint8_t *row = chunk->pixels + r * inputs;
+    uint32_t sum = 0;
+    for (size_t i = 0; i < inputs; i++) {
+      least = row[i] < least ? row[i] : least;
+      greatest = row[i] > greatest ? row[i] : greatest;
+      sum += row[i];
+    }
+    chunk->sum += sum;
+  }
+  chunk->least = least;
+  chunk->greatest = greatest;
+}
+
 static void *work(void *context) {
   Worker *worker = context;
   DatasetReader *reader = worker->reader;
@@ -157,6 +180,7 @@ static void *work(void *context) {
     pthread_cond_signal(&reader->turn);
     pthread_mutex_unlock(&reader->mutex);
     chunk_parse(&worker->parser, worker->chunk, worker->text, length);
+    measure(worker->chunk, reader->columns.inputs);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
     reader->unparsed--;
@@ -253,6 +277,7 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
     return false;
   reader->line = first.named ? 2 : 1;
+  reader->summary.header = first.named;
   if (first.named) drop(reader, length);
   return true;
 }
@@ -352,6 +377,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = reader->idx.labels.file = -1;
+  reader->summary = (DataSummary){.classes = config->classes, .least = UINT8_MAX};
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
   pthread_cond_init(&reader->ready, NULL);
@@ -425,8 +451,24 @@ double dataset_progress(const DatasetReader *reader) {
   return reader->offset < size ? (double)reader->offset / (double)size : 1;
 }
 
+const DataSummary *dataset_summary(DatasetReader *reader) {
+  DataSummary *s = &reader->summary;
+  const struct stat *stamp = &reader->source.stamp;
+  s->device = stamp->st_dev;
+  s->inode = stamp->st_ino;
+  s->inputs = (int)reader->columns.inputs;
+  s->columns = (int)reader->columns.columns;
+  s->mean = (double)reader->pixel_sum / fmax(1, (double)reader->rows * s->inputs);
+  if (s->rows < LOOK) s->sorted = data_is_sorted(s, false);
+  return s;
+}
+
 /* Counts a chunk that has been delivered, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
+  DataSummary *s = &reader->summary;
+  s->least = min_int(s->least, chunk->least);
+  s->greatest = max_int(s->greatest, chunk->greatest);
+  reader->pixel_sum += chunk->sum;
   if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE)
     reader->blank_line = reader->line + chunk->blank;
   reader->line += chunk->lines;
@@ -446,12 +488,14 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
                         uint16_t *labels, size_t wanted) {
   const size_t inputs = reader->columns.inputs;
+  DataSummary *s = &reader->summary;
   size_t count = 0;
   for (; count < wanted && reader->taken < chunk->rows; reader->taken++) {
     const uint16_t label = chunk->labels[reader->taken];
-    if (reader->rows == 0 && reader->taken == 0) reader->first_label = label;
-    reader->varied |= label != reader->first_label;
     if (reader->split.each && !split_takes(&reader->split, label)) continue;
+    s->alike += s->rows > 0 && label == reader->last_label;
+    s->counts[reader->last_label = label]++;
+    if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
     labels[count++] = label;
   }
@@ -486,9 +530,11 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
 }
 
 bool dataset_check_labels(const DatasetReader *reader, Error *error) {
-  return !reader->guessed || reader->varied || reader->config.wanted || reader->rows < 2 ||
+  const DataSummary *s = &reader->summary;
+  const uint16_t label = reader->last_label;
+  return !reader->guessed || reader->config.wanted || s->rows < 2 || s->counts[label] < s->rows ||
          error_set(error,
                    "%s: the first column is %u in all %" PRIu64 " rows: name the label's with "
                    "--label-column N, NAME or last",
-                   reader->source.name, reader->first_label, reader->rows);
+                   reader->source.name, label, s->rows);
 }

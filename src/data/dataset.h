@@ -14,8 +14,7 @@
 
 #include "data/source.h"
 #include "data/split.h"
-
-enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
+#include "data/summary.h"
 
 typedef struct DatasetReader DatasetReader;
 
@@ -61,6 +60,9 @@ const Source *dataset_source(const DatasetReader *reader);
    file has no row; the *filled rows before the error are delivered all the same. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
+
+/* Returns what is known of the rows that have been delivered, of pixels if chunks of them were. */
+const DataSummary *dataset_summary(DatasetReader *reader);
 
 /* Called at the end: refuses labels that are all the same, unless the header or the caller said
    where they are. */

@@ -31,6 +31,7 @@ const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS] = {
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
     FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
     FIELD(options, FIELD_TEXT, false),       FIELD(names, FIELD_TEXT, true),
+    FIELD(data, FIELD_TEXT, true),
 };
 
 /* The text before the names of an array's tensors. Parameters may have another prefix, that of
@@ -42,6 +43,7 @@ void checkpoint_free(Checkpoint *checkpoint) {
   free(checkpoint->parameters);
   free(checkpoint->options);
   free(checkpoint->names);
+  free(checkpoint->data);
   *checkpoint = (Checkpoint){0};
 }
 
@@ -110,7 +112,7 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
   int failed = 0;
   foreach (f, checkpoint_fields)
     if ((checkpoint->resident || f->offset != offsetof(Checkpoint, resident)) &&
-        (checkpoint->names || f->offset != offsetof(Checkpoint, names)))
+        (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   if (!failed) return metadata;
   json_decref(metadata);

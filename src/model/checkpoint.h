@@ -6,7 +6,7 @@
    momentum.N.weight and momentum.N.bias, if there is any, and their second moment as
    second_moment.N.weight and second_moment.N.bias. If the network is an average of the parameters
    that are trained, those are raw.N.weight and raw.N.bias. The rest stands in __metadata__: format
-   "mlp-train", version "1", the fields below under their names, and names, one class a line.
+   "mlp-train", version "1", and the fields below under their names.
 
    Files of others are read, too: tensors in any order, any metadata, and instead of "layers." any
    prefix that all names share, none being one. Layers come in the order of their numbers, which
@@ -44,6 +44,7 @@ typedef struct {
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
   char *names;            /* of the classes, see class_names.h, NULL: none; owned */
+  char *data;             /* the training rows, as data_to_json has them; NULL: unknown; owned */
 } Checkpoint;
 
 /* A number in __metadata__, kept as text, or a text. */
@@ -54,7 +55,7 @@ typedef struct {
   bool may_be_left;                                             /* out: then it is 0 */
 } CheckpointField;
 
-enum { CHECKPOINT_FIELDS = 12 };
+enum { CHECKPOINT_FIELDS = 13 };
 extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
 
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */

@@ -67,6 +67,7 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
                                     c->rows.path, wanted, c->rows.path)
                         : error_set(error, "%s has %d pixels a row, but the network takes %d",
                                     c->rows.path, inputs, wanted);
+  if (good && c->read) *c->read = *dataset_summary(reader);
   dataset_close(reader);
   return good;
 }

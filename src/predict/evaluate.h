@@ -12,6 +12,7 @@ typedef struct {
   const char *names;                          /* of the classes */
   PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
   void *context;                              /* of each */
+  DataSummary *read; /* becomes what is known of the rows; NULL: unwanted */
 } EvaluateConfig;
 
 /* Refuses pictures that cannot be drawn of this network's rows. */

@@ -82,18 +82,9 @@ static ShortText epoch_text(int epoch, int epochs) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* ", 0.1 of it for validation"; "" for none. */
-static ShortText describe_validation(const TrainerConfig *c) {
-  return c->validation     ? text_format(", %s for validation", text_shown(c->validation).text)
-         : c->hold_out > 0 ? text_format(", %g of it for validation", c->hold_out)
-                           : text_format("%s", "");
-}
-
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
-  const TrainerConfig *c = &trainer->config;
-  const ShortText validation = describe_validation(c);
   ShortText memory = {""};
   report->has_heading = false;
   report->epoch = 0;
@@ -104,12 +95,34 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
   report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);
-  report_result(report, "data     %s%s%s%s%s, %s", text_shown(c->train).text, validation.text,
-                *validation.text || !c->test ? "," : "", c->test ? " and " : " no test file",
-                c->test ? text_shown(c->test).text : "",
-                trainer->resident ? "resident" : "streamed every epoch");
   if (trainer->position.epoch > 0)
     report_result(report, "resumed  after epoch %d", trainer->position.epoch);
+}
+
+void report_remark(void *context, const char *line) {
+  Report *report = context;
+  if (!report->aside) {
+    report_note(report, "note     %s", line);
+    return;
+  }
+  clear_progress(report);
+  fprintf(stderr, "mlp-train: note: %s\n", line);
+}
+
+void report_data(Report *report, const Trainer *t) {
+  const TrainerConfig *c = &t->config;
+  const DataSummary *judge = &t->test_data;
+  report_note(report, "data     %s: %s, %s", text_shown(c->train).text,
+              data_text(&t->train_data).text, t->resident ? "resident" : "streamed every epoch");
+  if (t->judge)
+    report_note(report, "data     %s: %" PRIu64 " %srows%s", text_shown(t->judge).text, judge->rows,
+                c->hold_out > 0 ? "other " : "",
+                t->judged_by == JUDGED_BY_VALIDATION ? " for validation" : "");
+  if (t->judge != c->test)
+    report_note(report, "data     %s", c->test ? text_shown(c->test).text : "no test file");
+  data_compare(c->train, &t->train_data, NULL, report_remark, report);
+  if (t->judge && c->hold_out == 0)
+    data_compare(t->judge, judge, &t->train_data, report_remark, report);
 }
 
 /* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows

@@ -14,6 +14,7 @@ typedef struct {
   int epoch;        /* of the last bar, 0: none yet */
   double since;     /* when that epoch's first bar was shown, in seconds_now */
   double from;      /* and how much was done then, 0 to 1 */
+  bool aside;       /* remarks go to standard error: output is for programs, or quiet */
   bool failed;      /* standard output cannot be written: */
   Error error;      /* why */
 } Report;
@@ -25,6 +26,12 @@ bool report_good(const Report *report, Error *error);
 
 /* The lines before the first epoch. reason: why not another device, "" for none. */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
+
+/* The lines on what was read, once it is known: files, rows, and what is remarkable about them. */
+void report_data(Report *report, const Trainer *trainer);
+
+/* A remark on the run, with what to do. `report` is a Report: this serves as data_compare's say. */
+void report_remark(void *report, const char *line);
 
 /* A row per epoch, below a heading that is printed once:
 

@@ -140,6 +140,21 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
   return end_line(log, error);
 }
 
+bool train_log_data(TrainLog *log, const char *role, const char *path, const DataSummary *summary,
+                    Error *error) {
+  if (log->csv) return true;
+  char *text = data_to_json(summary);
+  if (!text) return error_set(error, "no memory for the log %s", log->path);
+  const bool good = open_regular(log, error);
+  if (good) {
+    fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
+    json_text(path, log->file);
+    fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* end_line ends the object */
+  }
+  free(text);
+  return good && end_line(log, error);
+}
+
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
   enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows: of test or of validation rows */
   const double none[JUDGED] = {NAN, NAN, NAN, NAN},

@@ -1,6 +1,7 @@
 /* The log of a run, for other programs to read. The ending of the file's name decides the format:
 
    .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, then
+           {"kind": "data", ...} with what is known of the rows of each file that was read
            {"kind": "epoch", ...} with the numbers of each epoch
    .csv    the names of the columns, then one line per epoch; the fields of the header are left out
 
@@ -16,6 +17,7 @@
    Every function but train_log_open returns false with *error set if the file cannot be written. */
 #pragma once
 
+#include "data/summary.h"
 #include "model/metrics.h"
 
 typedef struct TrainLog TrainLog;
@@ -34,6 +36,11 @@ typedef struct {
    the run continues on another device. Epochs that are trained again follow it, and replace the
    earlier ones of the same number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
+
+/* Writes what is known of the rows of a file, in JSON alone; role: "train", "validation", "test".
+ */
+bool train_log_data(TrainLog *log, const char *role, const char *path, const DataSummary *summary,
+                    Error *error);
 
 /* Writes the line of an epoch. A result without training rows is the test after result->epoch of a
    run that validation rows judged: {"kind": "test", ...} in JSON. */

@@ -47,6 +47,7 @@ typedef struct {
   bool joined;                         /* on the rows of another one */
   Engine *engine;                      /* never NULL once the trainer is open */
   uint64_t train_rows, test_rows;      /* known after the first epoch */
+  DataSummary train_data, test_data;   /* likewise: of the rows to train on, and to judge by */
   Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those
                           of the rows to judge by, NAN before the first epoch's end, and without
                           such rows */

@@ -161,7 +161,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = *from;
   t->position.parameters = NULL; /* these are the checkpoint's */
   t->position.options = NULL;
-  t->position.names = NULL;
+  t->position.names = t->position.data = NULL;
   return write_arrays(t->engine, from, error);
 }
 
@@ -287,11 +287,12 @@ void trainer_close(Trainer *t) {
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   *checkpoint = t->position;
   checkpoint->network = t->engine->config.network;
+  checkpoint->data = t->train_data.rows > 0 ? data_to_json(&t->train_data) : NULL;
   checkpoint->resident = t->position.step == 0 ? 0 : t->resident ? RESIDENT_YES : RESIDENT_NO;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
   const size_t count = (size_t)checkpoint->count;
   checkpoint->parameters = malloc(count * checkpoint->network.floats * sizeof(float));
-  if (checkpoint->parameters
+  if (checkpoint->parameters && (checkpoint->data || t->train_data.rows == 0)
           ? t->engine->call->read(t->engine, checkpoint->parameters, count, error)
           : error_set(error, "out of memory saving the network"))
     return true;

@@ -39,10 +39,16 @@ static uint64_t batch_of(const Epoch *e) {
   return (uint64_t)e->trainer->config.training.batch;
 }
 
+/* Rows that a file has sorted by label are trained on once all are there, in random order. The
+   first staging buffer shows it, so what an epoch does is a function of the file. */
+static bool waits_for_all(const Trainer *t) {
+  return t->resident && t->train_data.sorted;
+}
+
 static TrainRange whole_window(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
-                      .shuffled = e->epoch > 0,
+                      .shuffled = e->epoch > 0 || waits_for_all(e->trainer),
                       .key = key,
                       .steps = ceil_div(rows, batch_of(e)),
                       .learning_rate = e->learning_rate,
@@ -115,9 +121,22 @@ static bool train_steps(Epoch *e, const TrainRange *range, uint64_t before, Erro
   return true;
 }
 
+/* Takes what is known of the rows that have been read of a file. From the second pass on ranks read
+   some of them. */
+static void take_summary(Trainer *t, bool judges) {
+  DataSummary *s = judges ? &t->test_data : &t->train_data;
+  if ((judges ? t->test_rows : t->train_rows) > 0) return;
+  *s = *dataset_summary(judges ? t->test : t->train);
+  s->streamed = !t->resident;
+  s->white = (int)training_white(&t->config.training);
+}
+
 /* A LoaderUse: trains on the rows of a staging buffer. */
 static bool train_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
   Epoch *e = context;
+  Trainer *t = e->trainer;
+  if (t->train) take_summary(t, false);
+  if (waits_for_all(t)) return !is_stopped(e, t->position.step);
   const uint64_t key = random_order_key(order_key(e), e->buffers++), before = e->steps;
   TrainRange range = whole_window(e, first_row, rows, key);
   e->steps += range.steps;
@@ -209,6 +228,7 @@ static bool feed(Epoch *e, bool judges, LoaderUse *use, Error *error) {
                            .context = e};
   const bool fed = loader_feed(t->engine, *reader, &plan, &fed_rows, error) &&
                    (judges || dataset_check_labels(*reader, error));
+  if (fed) take_summary(t, judges);
   trainer_close_reader(reader);
   if (fed) *rows = fed_rows;
   if (fed && *rows > 0) return true;
@@ -266,7 +286,7 @@ static bool train_epoch(Epoch *e, bool in_parts, Error *error) {
                      "the saved run stands at step %" PRIu64
                      " of an epoch, but %s has only %" PRIu64 " steps",
                      t->position.step, t->config.train, e->all_steps);
-  return feeds || train_resident(e, in_parts, error);
+  return (feeds && !waits_for_all(t)) || train_resident(e, in_parts || feeds, error);
 }
 
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {

@@ -83,10 +83,10 @@ export MNIST_SOURCE=/nowhere
 fails 1 'there is no train-images-idx3-ubyte'
 MLP=$root/usr/bin/mlp-train
 rows 20 | tee ../cache/mlp-train/mnist_{train,test}.csv >out # as mlp-train-fetch leaves them
-prints 1 '^data .*/cache/mlp-train/mnist_train.csv and ' --device cpu --epochs 1 --classes 2
+prints 1 '^data .*/cache/mlp-train/mnist_train.csv: ' --device cpu --epochs 1 --classes 2
 mkdir data
 rows 20 | tee data/mnist_{train,test}.csv >out
-prints 1 '^data     data/mnist_train.csv and ' --device cpu --epochs 1 --classes 2
+prints 1 '^data     data/mnist_train.csv: ' --device cpu --epochs 1 --classes 2
 cd .. || exit
 
 case_ 'nothing is left after make uninstall'

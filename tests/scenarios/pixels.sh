@@ -11,7 +11,7 @@ case_ 'auto is the largest pixel'
 prints 1 '^pixels   0 to 16: --pixel-max 16$' $dim --epochs 12 --pixel-max auto --save auto.st
 prints 0 '^pixels' $dim --epochs 12 --pixel-max 16 --save 16.st
 same auto.st 16.st
-prints 1 '^pixels   the largest is 16: --pixel-max auto$' $dim --epochs 12 --save 255.st
+prints 1 '^note     dim.csv: the largest pixel is 16: --pixel-max auto$' $dim --epochs 12 --save 255.st
 awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
 awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
 

@@ -10,9 +10,10 @@ printed 0 '^.{81}' # a terminal's width
 printed 1 '^device   CPU.* GiB$'
 printed 1 '^network  2-4-2, 22 parameters$'
 printed 1 '^fusion   layer: .+$'
-printed 1 '^data     .*train\.csv and .*test\.csv, resident$'
+printed 1 '^data     train\.csv: 300 rows, 2 classes, pixels 0 to 255, resident$'
+printed 1 '^data     test\.csv: 50 rows$'
 printed 1 "^total    load$time  train$time  eval$time  process$time$"
-printed 18 ''
+printed 19 ''
 printed 0 $'\r|\033' # no progress bar in a file
 
 case_ 'quiet prints the last epoch alone'

@@ -73,7 +73,7 @@ for signal in INT TERM; do
 done
 for rank in 0 1; do # ranks of an ensemble say nothing to each other while they train
   RANKS=2 start $D --epochs 1000000 --ensemble 2
-  printing 1 '^data '
+  printing 1 '^fusion '
   kill -TERM "$(process_of $rank)"
   finish
   failed_once 143 'interrupted: networks of earlier seeds'

@@ -105,7 +105,7 @@ absent {long,name,seed}*[0-9].st
 
 case_ "a stranger's file must not have a file of ours written"
 for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do
-  edit "s/\\\\n\"}/\\\\n$more&/" two.st theirs
+  edit "s/\\\\n\"[,}]/\\\\n$more&/" two.st theirs
   refuses 1 'is not an option of a saved run' --resume theirs --epochs 3
   absent theirs.jsonl theirs.st
 done

@@ -115,7 +115,7 @@ while read -r lines old; do
   rm -f old.jsonl
   [ "$old" = none ] || printf %b "$old" >old.jsonl
   ok --resume one.st --save two.st --epochs 3 --log old.jsonl
-  [ "$(wc -l <old.jsonl)" = $((lines + 3)) ]
+  [ "$(wc -l <old.jsonl)" = $((lines + 5)) ]
   [[ $(sed -n $((lines + 1))p old.jsonl) = '{"kind": "run", '* ]]
   [ $lines = 0 ] || [[ $(sed -n 2p old.jsonl) = '{"kind": "ep'* ]]
 done <<'END'
@@ -138,7 +138,7 @@ for file in run new; do
   ln -s $file.jsonl to-$file.jsonl
   ok $T --epochs 1 --log to-$file.jsonl
   [ -L to-$file.jsonl ]
-  [ "$(wc -l <$file.jsonl)" = 2 ]
+  [ "$(wc -l <$file.jsonl)" = 4 ]
 done
 mkfifo pipe.jsonl
 exec 8<>fifo 9<>pipe.jsonl

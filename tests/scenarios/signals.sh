@@ -69,7 +69,7 @@ exec 9>&-
 case_ 'a wide network in the middle of an epoch' # which takes minutes
 for signal in INT TERM HUP QUIT USR1 USR2 XCPU; do
   start $T --hidden 2000,2000 --train long.csv --save wide.st
-  printing 1 '^data '
+  printing 1 '^fusion '
   sleep 0.05
   interrupt $signal ' --resume wide.st'
   [ "$(value epoch wide.st)" = 0 ]
@@ -103,7 +103,7 @@ absent predictions.csv predictions.csv.tmp.*
 case_ 'a second signal kills'
 while read -r first second; do
   start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
-  printing 1 '^data '
+  printing 1 '^fusion '
   kill -$first $pid
   while sleep 0.02 && kill -$second $pid 2>/dev/null; do :; done # at the same time they could be one
   finish

@@ -9,9 +9,11 @@ sed "${held//p/d}" all.csv >rest.csv
 for resident in yes no; do
   options="$N --test none --epochs 4 --resident $resident"
   ok $options --train all.csv --validation 0.2 --save share.st
-  printed 1 '^data +all.csv, 0.2 of it for validation, no test file, '
+  printed 1 '^data     all.csv: 80 rows, 2 classes, '
+  printed 1 '^data     all.csv: 20 other rows for validation$'
   ok $options --train rest.csv --validation held.csv --save files.st
-  printed 1 '^data +rest.csv, held.csv for validation, no test file, '
+  printed 1 '^data     held.csv: 20 rows for validation$'
+  printed 1 '^data     no test file$'
   same_network share.st files.st
 done
 
