@@ -115,6 +115,8 @@ TEST(test_named_classes) {
   assert_in(print(&scores), " 0.00%  T-shirt\n    1    .    .    . ");
   assert_in(PRINTED(file, metrics_print_json(&scores, file)),
             "\"a \\\"b\\\"\"], \"counts\": [[0, 2, 0], ");
+  add(&scores, 1, 1, 1);
+  assert_in(PRINTED(file, metrics_print_json(&scores, file)), "\"accuracy\": 0.3333333333333333,");
   metrics_close(&scores);
   scores = open_scores(17);
   add(&scores, 0, 1, 2);

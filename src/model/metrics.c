@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+
 enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
 
 bool metrics_open(Metrics *metrics, int classes, Error *error) {
@@ -129,8 +131,10 @@ void metrics_print(const Metrics *s, FILE *file) {
 }
 
 void metrics_print_json(const Metrics *s, FILE *file) {
-  fprintf(file, "{\"loss\": %.6g, \"accuracy\": %.6g, \"rows\": %" PRIu64 ", ",
-          s->loss / (double)s->rows, (double)s->correct / (double)s->rows, s->rows);
+  const double rows = (double)s->rows;
+  fprintf(file, "{\"loss\": %s, \"accuracy\": %s, \"rows\": %" PRIu64 ", ",
+          number_text(s->loss / rows, false).text,
+          number_text((double)s->correct / rows, false).text, s->rows);
   if (s->names) {
     fputs("\"names\": ", file);
     class_names_print_json(file, s->names, s->classes);

@@ -78,4 +78,13 @@ else
   read -r row label answer < <(said_by_page mistake | sed 's/.*row \([0-9]*\) is a \([0-9]\) answer \([0-9]\).*/\1 \2 \3/')
   printed 1 "^$row,$answer,"
   [[ $(sed -n "${row}p" digits_test.csv) = "$label",* ]]
+
+  case_ 'a network that overflows has no answer'
+  head -c 31400 /dev/zero | tr '\0' '\176' | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[10,784],
+    'data_offsets':[0,31360]},'0.bias':{'dtype':'F32','shape':[10],'data_offsets':[31360,31400]}}")" >large.st # 8e37
+  ok --device cpu --load large.st --html large.html
+  echo '<script>show(new Uint8Array(inputs).fill(255))</script>' >>large.html
+  dom large.html | grep -o '"answer"[^<]*<\|"sureness"[^<]*<' >said
+  grep -q '>?<' said
+  grep -q '>the weights are too large<' said
 fi
