@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -184,9 +185,10 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Failures number first, first + step, ... until there was nothing more to fail. */
-static void try_all(const Run *r, unsigned long first, unsigned long step, bool more) {
-  for (unsigned long at = first;; at += step) {
+/* Failures number first, first + step, ... up to last, or until there was nothing more to fail. */
+static void try_all(const Run *r, unsigned long first, unsigned long step, unsigned long last,
+                    bool more) {
+  for (unsigned long at = first; at <= last; at += step) {
     restore();
     const int status = run(r, at, more, "");
     const Content told = read_content("told");
@@ -214,7 +216,7 @@ static void try_on_every_core(const Run *r, unsigned long stride, bool more) {
     assert_true(child >= 0);
     if (child > 0) continue;
     enter(text_printf("../core-%lu", i));
-    try_all(r, 1 + i * stride, cores * stride, more);
+    try_all(r, 1 + i * stride, cores * stride, ULONG_MAX, more);
     fflush(NULL);
     _exit(0);
   }
@@ -242,7 +244,7 @@ static void fill_end_folders(const Run *r) {
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
-enum { STRIDE = 29 };
+enum { STRIDE = 29, EARLY = 40 }; /* EARLY: failures before the command line is understood */
 
 TEST(every_failure) {
   const char *given = getenv("FAULTS_STRIDE");
@@ -251,6 +253,9 @@ TEST(every_failure) {
   const size_t size = OUTCOMES * sizeof *tally;
   tally = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_ptr_not_equal(tally, MAP_FAILED);
+  fill_end_folders(runs);
+  enter("../core-0");
+  try_all(runs, 1, 1, EARLY, false);
   foreach (r, runs)
     for (int more = 0; more < 2; more++) {
       fill_end_folders(r);

@@ -25,3 +25,6 @@ static inline bool error_is_set(bool set) {
 
 /* The same for a function that returns a pointer. */
 #define error_null(...) (error_set(__VA_ARGS__), NULL)
+
+/* Says "out of memory", sets error->too_large and returns false. */
+bool error_no_memory(Error *error);

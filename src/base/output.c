@@ -123,7 +123,7 @@ static bool identify(const NamedFile *file, Identity *identity) {
 
 bool same_file_check(const NamedFile *files, int count, Error *error) {
   Identity *identity = calloc((size_t)count + 1, sizeof *identity);
-  bool good = identity || error_set(error, "out of memory");
+  bool good = identity || error_no_memory(error);
   for (int i = 0; good && i < count; i++) identity[i].known = identify(&files[i], &identity[i]);
   for (int b = 0; good && b < count; b++)
     for (int a = 0; good && a < b && identity[b].known; a++)
