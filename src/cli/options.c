@@ -111,7 +111,7 @@ static const OptionRow table[] = {
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
   NAMED("lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
-      "multiplies the learning rate after each epoch",
+      "multiplies the learning rate after each epoch, but not of a warm-up",
       RANGE(0, 1)),
   NAMED("lr-schedule", "KIND", "step", option_choice, training.schedule.kind, TRAINING, RESUME_FREE,
       "how the learning rate falls; step uses --lr-decay",

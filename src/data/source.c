@@ -17,9 +17,10 @@ static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
 }
 
+/* The time of the last change of status, ctime, is the one that nobody can set back. */
 bool source_stamps_equal(const struct stat *a, const struct stat *b) {
-  return is_same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-         a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+  return is_same_file(a, b) && a->st_size == b->st_size && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
+         a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
 bool source_is(const Source *source, const char *path) {
@@ -42,7 +43,8 @@ static bool check_unchanged(Source *source, bool at_end) {
   if (fstat(source->file, &status) != 0)
     return error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
   if (!source_stamps_equal(&status, &source->stamp))
-    return error_set(&source->error, "%s changed while it was being read", source->name);
+    return error_set(&source->error, "%s %s while it was being read", source->name,
+                     status.st_nlink == 0 ? "was replaced" : "changed");
   if (at_end && !source->once && stat(source->name, &status) == 0 &&
       !is_same_file(&source->stamp, &status))
     return error_set(&source->error, "%s was replaced while it was being read", source->name);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 typedef enum {
-  SCHEDULE_STEP,     /* times `decay` after each epoch */
+  SCHEDULE_STEP,     /* times `decay` after each epoch behind the warm-up */
   SCHEDULE_CONSTANT, /* as it is */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* from 1 towards 0 */
@@ -21,7 +21,8 @@ typedef struct {
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
-  double factor = schedule->kind == SCHEDULE_STEP     ? pow((double)schedule->decay, epoch)
+  const int decays = epoch > schedule->warmup ? epoch - schedule->warmup : 0;
+  double factor = schedule->kind == SCHEDULE_STEP     ? pow((double)schedule->decay, decays)
                   : schedule->kind == SCHEDULE_COSINE ? 0.5 * (1.0 + cos(half_turn * done))
                   : schedule->kind == SCHEDULE_LINEAR ? 1.0 - done
                                                       : 1.0;
