@@ -240,12 +240,10 @@ bool run_files_draws(const Options *o) {
   return false;
 }
 
-/* Refuses to save options that could not be read again; the last network of an ensemble has the
-   longest. */
+/* Refuses to save options that could not be read again. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
-  Options saved = *o, loaded;
-  if (o->ensemble) saved.training.seed += (uint64_t)o->ensemble - 1;
-  char *text = saved_text(&saved, error);
+  Options loaded;
+  char *text = saved_text(o, error);
   if (!text) return false;
   options_default(&loaded);
   const bool good =
