@@ -1,8 +1,7 @@
-/* Digits in pictures: answered as rows are; in photographs found, ordered and answered, whatever
-   they are written on. tests/scenarios/predict.sh asks about rows. The network is
+/* Digits in photographs: found, ordered and answered, whatever they are written on. The network is
    trained here on drawn digits. With NETWORK=FILE and DIGITS=FILE, a saved network and a CSV file
-   of labelled rows, it answers PICTURES=N pictures of each ground, and N tilted pages of each kind,
-   made of those instead, and prints how many digits were right. */
+   of labelled rows, it answers PICTURES=N digits of each ground, made of those instead, and prints
+   how many were right. */
 #include "base/random.h"
 #include "engine/engine_cpu.h"
 #include "model/checkpoint.h"
@@ -18,15 +17,12 @@ typedef enum {
   GROUND_PLAIN,
   GROUND_FALLOFF, /* the light falls by 30 to 65% to one side or the corners */
   GROUND_SHADOW,  /* with a soft edge across the digits */
-  GROUND_LINED,   /* ruled paper, not quite straight */
-  GROUND_SQUARED, /* squared paper */
   GROUND_DESK,    /* dark or light, at one side of the page */
   GROUND_BOARD,   /* chalk on a blackboard, unevenly lit */
   GROUNDS
 } Ground;
 
-static const char *const ground_names[GROUNDS] = {"plain",   "falloff", "shadow", "lined",
-                                                  "squared", "desk",    "board"};
+static const char *const ground_names[GROUNDS] = {"plain", "falloff", "shadow", "desk", "board"};
 
 /* A page, its light, what is printed on it, and the desk beside it. */
 typedef struct {
@@ -34,7 +30,6 @@ typedef struct {
   uint64_t number; /* of the picture, which decides light, pen, places and noise */
   uint8_t digits[MOST_DIGITS][PIXELS];
   int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
-  bool pairs; /* each second digit touches the one before it */
   float tilt; /* of the page, in degrees clockwise */
 } Page;
 
@@ -63,11 +58,10 @@ typedef struct {
 
 typedef struct {
   Ground ground;
-  float paper, ink;                         /* share of light given back; of it taken by ink */
-  float falloff, centre_x, centre_y;        /* of the light: share lost at a distance of WIDTH */
-  Edge shadow;                              /* dark beyond it */
-  float shadow_light, penumbra;             /* the shadow's light; pixels */
-  float spacing, slope, first, thick, rule; /* of rules: pixels; share of light taken */
+  float paper, ink;                  /* share of light given back; of it taken by ink */
+  float falloff, centre_x, centre_y; /* of the light: share lost at a distance of WIDTH */
+  Edge shadow;                       /* dark beyond it */
+  float shadow_light, penumbra;      /* the shadow's light; pixels */
   Edge desk;
   float desk_light, grain;
 } Scene;
@@ -103,11 +97,6 @@ static Scene scene_of(Ground ground, Dice *dice) {
   s.shadow = edge_through(dice, between(dice, 0.35f, 0.65f) * WIDTH, HEIGHT / 2.0f, 1);
   s.shadow_light = between(dice, 0.4f, 0.65f);
   s.penumbra = between(dice, 3, 25);
-  s.spacing = ground == GROUND_LINED ? between(dice, 24, 48) : between(dice, 18, 32);
-  s.slope = between(dice, -0.035f, 0.035f);
-  s.first = between(dice, 0, 30);
-  s.thick = between(dice, 1, 2.5f);
-  s.rule = between(dice, 0.12f, 0.4f);
   const float part = between(dice, 0.8f, 0.92f);
   s.desk = edge_through(dice, part * WIDTH, HEIGHT / 2.0f, 0.05f);
   s.desk = turn(s.desk, (int)between(dice, 0, 3.999f));
@@ -116,25 +105,12 @@ static Scene scene_of(Ground ground, Dice *dice) {
   return s;
 }
 
-/* Returns how much of a pixel a rule covers, along one direction. */
-static float rule_at(const Scene *s, float along, float across) {
-  const float place = across + s->slope * along + s->first;
-  const float nearest = place - s->spacing * floorf(place / s->spacing + 0.5f);
-  return fminf(1, fmaxf(0, 0.5f * s->thick + 0.5f - fabsf(nearest)));
-}
-
 /* Returns the share of the light that the empty scene gives back at a pixel. */
 static float reflected(const Scene *s, float x, float y) {
   if (s->ground == GROUND_BOARD) return 0.18f;
   float share = s->paper;
-  if (s->ground == GROUND_LINED || s->ground == GROUND_SQUARED)
-    share *= 1 - s->rule * rule_at(s, x, y);
-  if (s->ground == GROUND_SQUARED) share *= 1 - s->rule * rule_at(s, -y, x);
-  if (s->ground == GROUND_DESK) {
-    const float past = fminf(1, fmaxf(0, beyond(s->desk, x, y)));
-    const float wood = s->desk_light * (1 + 0.1f * rule_at(s, 0.3f * x, y + x));
-    share += past * (wood - share);
-  }
+  if (s->ground == GROUND_DESK)
+    share += fminf(1, fmaxf(0, beyond(s->desk, x, y))) * (s->desk_light - share);
   return share;
 }
 
@@ -173,18 +149,6 @@ static float ink_at(const Placed *placed, float x, float y) {
                fx * pixel(placed->pixels, i + 1, j + 1));
 }
 
-/* Returns how many columns right of one digit's page another's lies, so that their ink touches. */
-static int touching(const uint8_t *left, const uint8_t *right) {
-  int apart = 0;
-  for (int y = 0; y < SIDE; y++) {
-    int last = SIDE - 1, first = 0;
-    while (last >= 0 && left[y * SIDE + last] < 128) last--;
-    while (first < SIDE && right[y * SIDE + first] < 128) first++;
-    if (last >= 0 && first < SIDE) apart = max_int(apart, last - first);
-  }
-  return apart;
-}
-
 /* Places a digit somewhere in each cell of one or two lines in the middle of the picture. */
 static void place(Dice *dice, const Page *page, Placed *placed) {
   const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
@@ -197,10 +161,6 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
     const float x = 0.2f * WIDTH + ((float)(i % columns) + 0.5f) * cell_width;
     const float y = 0.2f * HEIGHT + ((float)row + 0.5f) * cell_height;
     placed[i] = (Placed){page->digits[i], x - 0.5f * SIDE * zoom, y - 0.5f * SIDE * zoom, zoom};
-    if (!page->pairs || i % 2 == 0) continue;
-    placed[i] = placed[i - 1];
-    placed[i].pixels = page->digits[i];
-    placed[i].left += placed[i].zoom * (float)touching(page->digits[i - 1], page->digits[i]);
   }
 }
 
@@ -287,56 +247,7 @@ static int clean_up(void **state) {
 
 TESTS_WITH(prepare, clean_up);
 
-/* A row as a PNG: dark blue on yellowish paper, three times as large. */
-static void write_picture(const char *path, const uint8_t *row) {
-  Grey g = new_grey(3 * SIDE, 3 * SIDE, 0);
-  for (int i = 0; i < 9 * PIXELS; i++) g.level[i] = row[i / g.width / 3 * SIDE + i % g.width / 3];
-  write_coloured(path, &g, (Colours){{250, 244, 210}, {20, 30, 140}});
-}
-
-/* Pictures of rows get the rows' answers, 97 of 100 or more. A row's digit fills its box as MNIST's
-   do, which those of digits.h do nearly: hence each is read once before. */
-TEST(pictures_are_answered_as_rows) {
-  enum { PICTURES = 200 };
-  static float logits[PICTURES][CLASSES];
-  int labels[PICTURES], same = 0, right = 0;
-  char *names[PICTURES];
-  StagingBuffer staging;
-  if (rows) skip();
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (uint64_t i = 0; i < PICTURES; i++) {
-    uint8_t digit[PIXELS], *row = staging.pixels + i * staging.stride;
-    labels[i] = digits_draw(1, DIGITS_TEST, i, digit);
-    names[i] = text_printf("%d.png", (int)i);
-    write_picture(names[i], digit);
-    OK(read_picture(names[i], SIDE, row, &error));
-    write_picture(names[i], row);
-    staging.labels[i] = 0;
-  }
-  OK(engine->call->upload(engine, 0, 0, PICTURES, &error));
-  OK(engine->call->predict(engine, 0, PICTURES, logits[0], &error));
-  FILE *file = text_open();
-  const Pictures pictures = {
-      .paths = names, .count = PICTURES, .confidence = 0.5, .show = "", .file = file};
-  OK(predict_pictures(engine, &pictures, &error));
-  const char *line = text_close(file);
-  for (int i = 0; i < PICTURES; i++) {
-    const size_t length = strlen(names[i]);
-    assert_memory_equal(line, names[i], length);
-    const int answer = atoi(line + length);
-    same += answer == argmax(logits[i], CLASSES);
-    right += answer == labels[i];
-    line = strchr(line, '\n') + 1;
-  }
-  assert_string_equal(line, "");
-  if (same * 100 < PICTURES * 97 || right * 100 < PICTURES * 85)
-    fail_msg("of %d pictures %d were answered as rows, %d right", PICTURES, same, right);
-}
-
 /* ---- photographs -------------------------------------------------------------------------- */
-
-/* What is written on a page: digits, or what should be unsure. */
-typedef enum { DIGITS, PAIRS, LETTERS, SCRIBBLES } Writing;
 
 static struct {
   uint8_t level[WIDTH * HEIGHT];
@@ -356,48 +267,13 @@ static int next_digit(uint8_t *pixels) {
   return label;
 }
 
-/* Letters that no digit looks like. */
-static const char *const letters[] = {
-    "M10 98 S30 50 C50 2 S70 50 S90 98 M26 64 S50 64 S74 64",             /* A */
-    "M84 4 S50 4 C20 4 S20 50 C20 98 S50 98 S86 98 M20 50 S46 50 S72 50", /* E */
-    "M84 4 S50 4 C20 4 S20 50 S20 98 M20 48 S46 48 S72 48",               /* F */
-    "M18 2 S18 50 S18 98 M82 2 S82 50 S82 98 M18 50 S50 50 S82 50",       /* H */
-    "M20 2 S20 50 S20 98 M80 4 S50 30 C22 54 S50 74 S84 98",              /* K */
-    "M8 98 S10 50 C14 4 S32 40 C50 70 S68 40 C86 4 S90 50 S92 98",        /* M */
-    "M16 98 S16 50 C16 2 S50 50 C84 98 S84 50 S84 2",                     /* N */
-    "M20 98 S20 50 C20 2 S70 4 S84 26 S70 48 C20 52 S50 74 S86 98",       /* R */
-    "M6 2 S16 50 C28 98 S40 60 C50 24 S60 60 C72 98 S84 50 S94 2",        /* W */
-    "M16 2 S50 50 S84 98 M84 2 S50 50 S16 98",                            /* X */
-};
-
-static uint32_t random_below(uint64_t number, uint64_t counter, uint32_t end) {
-  return random_words(19, number, counter).word[0] % end;
-}
-
-/* Draws a letter, or a stroke through 5 to 10 random points. */
-static void draw_other(Writing writing, uint64_t number, uint8_t *pixels) {
-  char path[256] = "";
-  size_t length = 0;
-  for (uint64_t p = 0; p < 5 + random_below(number, 0, 6); p++)
-    length += (size_t)snprintf(path + length, sizeof path - length, "%c%u %u ",
-                               p ? "SSC"[random_below(number, 3 * p + 1, 3)] : 'M',
-                               random_below(number, 3 * p + 2, 101),
-                               random_below(number, 3 * p + 3, 101));
-  digits_draw_path(writing == LETTERS ? letters[number % LENGTH(letters)] : path, number, pixels);
-}
-
-/* Draws picture `number` of a ground, with `count` digits or others. */
-static void draw(Writing writing, Ground ground, uint64_t number, int count, float tilt) {
-  Page page = {ground, number, .count = count, .pairs = writing == PAIRS, .tilt = tilt};
+/* Draws picture `number` of a ground, with `count` digits. */
+static void draw(Ground ground, uint64_t number, int count, float tilt) {
+  Page page = {ground, number, .count = count, .tilt = tilt};
   char *text = drawn.text;
   for (int i = 0; i < count; i++) {
     if (count > 4 && i == (count + 1) / 2) *text++ = ' ';
-    if (writing > PAIRS)
-      draw_other(writing, 8 * number + (uint64_t)i, page.digits[i]);
-    else
-      *text = (char)('0' + next_digit(page.digits[i]));
-    if (writing != DIGITS) *text = '?';
-    text += writing != PAIRS || i % 2;
+    *text++ = (char)('0' + next_digit(page.digits[i]));
   }
   *text = '\0';
   draw_page(&page, drawn.level);
@@ -447,24 +323,19 @@ static void add_answers(double confidence, Count *sum) {
   for (int i = 0; i < length; i++) sum->answered += text[i] >= '0' && text[i] <= '9';
 }
 
-/* One digit, several in two lines, and pages that are turned by up to 20 degrees either way. Of
-   pairs, letters and scribbles the share that is taken for digits is bounded, not small. */
+/* One digit, several in two lines, and pages that are tilted by up to 10 degrees either way. */
 TEST(pages_of_every_ground) {
   static const struct {
     const char *name;
-    Writing writing;
     int things, pages; /* on a page; of a ground */
     bool tilted;
     double confidence;
-    int least_right, least_of_a_ground, most_answered; /* percent */
+    int least_right, least_of_a_ground; /* percent */
   } cases[] = {
-      {"one digit", DIGITS, 1, 10, false, 0, 90, 90, 100},
-      {"six digits", DIGITS, 6, 2, false, 0, 90, 90, 100},
-      {"tilted digits", DIGITS, 8, 5, true, 0, 95, 85, 101},
-      {"sure digits", DIGITS, 8, 2, true, 0.9, 85, 65, 100},
-      {"pairs", PAIRS, 8, 2, true, 0.9, 0, 0, 25},
-      {"letters", LETTERS, 8, 1, true, 0.9, 0, 0, 75},
-      {"scribbles", SCRIBBLES, 8, 1, true, 0.9, 0, 0, 60},
+      {"one digit", 1, 10, false, 0, 90, 90},
+      {"six digits", 6, 2, false, 0, 90, 90},
+      {"tilted digits", 8, 5, true, 0, 95, 85},
+      {"sure digits", 8, 2, true, 0.9, 85, 65},
   };
   const char *wanted = getenv("PICTURES");
   bool good = true;
@@ -473,22 +344,20 @@ TEST(pages_of_every_ground) {
     for (Ground ground = 0; ground < GROUNDS; ground++) {
       const Count before = sum;
       for (int i = 0; i < (rows && wanted ? atoi(wanted) / row->things : row->pages); i++) {
-        const int tilt = (7 * i + 3 * (int)ground) % 21 * (i % 2 ? -1 : 1);
-        draw(row->writing, ground, (uint64_t)i, row->things, row->tilted ? (float)tilt : 0);
+        const int tilt = (7 * i + 3 * (int)ground) % 11 * (i % 2 ? -1 : 1);
+        draw(ground, (uint64_t)i, row->things, row->tilted ? (float)tilt : 0);
         add_answers(row->confidence, &sum);
       }
       const int all = sum.all - before.all, right = sum.right - before.right;
-      if (rows && !row->tilted)
-        print_message("%s, %s: %d of %d\n", row->name, ground_names[ground], right, all);
+      if (rows) print_message("%s, %s: %d of %d\n", row->name, ground_names[ground], right, all);
       good = good && 100 * right >= row->least_of_a_ground * all;
     }
-    good = good && 100 * sum.right >= row->least_right * sum.all &&
-           100 * sum.answered <= row->most_answered * sum.all;
+    good = good && 100 * sum.right >= row->least_right * sum.all;
     if (rows || !good)
       print_message("%s: of %d, %d answered, %d right\n", row->name, sum.all, sum.answered,
                     sum.right);
-    assert_true(rows || good);
   }
+  assert_true(rows || good);
 }
 
 /* ---- parts and neighbours ----------------------------------------------------------------- */
@@ -499,7 +368,7 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* The boxes that are found of black bars on white paper, as text; "?" follows a doubtful one. */
+/* The boxes that are found of black bars on white paper, as text. */
 TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
@@ -510,36 +379,33 @@ TEST(pieces_become_digits) {
       /* a digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
       /* two lines, the first one slanted */
-      {{{300, 60, 20, 100}, {100, 90, 20, 100}, {400, 250, 20, 100}, {120, 240, 20, 100}},
-       "20x100+100+90 20x100+300+60 20x100+120+240 20x100+400+250"},
-      /* cut off by the picture's edge, beside a whole one */
+      {{{300, 70, 20, 100}, {100, 90, 20, 100}, {400, 250, 20, 100}, {120, 240, 20, 100}},
+       "20x100+100+90 20x100+300+70 20x100+120+240 20x100+400+250"},
+      /* lines that fall by 10 degrees: the first ends where the second begins */
+      {{{60, 60, 20, 60},
+        {220, 88, 20, 60},
+        {380, 116, 20, 60},
+        {60, 160, 20, 60},
+        {220, 188, 20, 60},
+        {540, 144, 20, 60}},
+       "20x60+60+60 20x60+220+88 20x60+380+116 20x60+540+144 20x60+60+160 20x60+220+188"},
+      /* cut off by the picture's edge, beside a whole one, and alone there */
       {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
-      /* alone there */
       {{{0, 100, 15, 100}}, "15x100+0+100"},
       /* an underline */
       {{{200, 100, 20, 100}, {260, 100, 20, 100}, {150, 260, 200, 6}},
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* above each other, if they share half of the width: a narrow gap joins, 1 in 12 at most */
-      {{{200, 100, 20, 100}, {210, 208, 20, 100}}, "30x208+200+100"},
-      {{{200, 100, 20, 100}, {210, 209, 20, 100}}, "20x100+200+100 20x100+210+209"},
-      /* and a wide one, 1 in 5 at most, if one of them is less than half as high */
-      {{{200, 100, 20, 100}, {200, 220, 20, 49}}, "20x169+200+100"},
-      {{{200, 100, 20, 100}, {200, 221, 20, 49}}, "20x100+200+100 20x49+200+221"},
-      {{{200, 100, 20, 100}, {200, 220, 20, 50}}, "20x100+200+100 20x50+200+220"},
-      /* beside each other: a part, of less than two thirds of the height */
+      /* a part has less than two thirds of the height, and a gap of a twelfth of it */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {228, 110, 20, 67}}, "20x100+200+100 20x67+228+110"},
-      /* too small: two fifths of the largest are a digit */
+      {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
+      {{{200, 100, 20, 100}, {200, 209, 20, 49}}, "20x100+200+100 20x49+200+209"},
+      /* two fifths of the largest are a digit */
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
-      /* doubtful: as wide as two digits that touch, or as thin as the edge of a page */
-      {{{200, 100, 125, 100}}, "125x100+200+100"},
-      {{{200, 100, 126, 100}}, "126x100+200+100?"},
-      {{{200, 100, 5, 125}}, "5x125+200+100"},
-      {{{200, 100, 5, 126}}, "5x126+200+100?"},
   };
   if (rows) skip();
   foreach (row, cases) {
@@ -551,9 +417,8 @@ TEST(pieces_become_digits) {
     char text[512] = "";
     if (photograph_find(&image, "it", SIDE, &found, &error)) {
       for (int i = 0; i < found.count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d%s", i ? " " : "",
-                 found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top,
-                 found.doubtful[i] ? "?" : "");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d", i ? " " : "",
+                 found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top);
       photograph_free(&found);
     } else {
       snprintf(text, sizeof text, "%.500s", error.text);

@@ -3,384 +3,395 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/ink.h"
+#include "data/grid.h"
 
+/* Ink: how far each pixel stands out from the ground around it, whatever the light. */
 typedef struct {
-  const Ink *ink;
-  int32_t *labels; /* (height, width): 1 + index of the piece, 0 elsewhere */
-  Region *pieces;  /* of ink, later whole digits; part_of -1: of none */
+  int width, height;
+  int scale;         /* pixels: no pen's stroke is wider, shades that are wider are ground */
+  int noise;         /* contrast that is not told from the ground */
+  uint8_t *contrast; /* (height, width) */
+  int32_t *labels;   /* (height, width): 1 + index of the piece, later of the digit; 0 elsewhere */
+  Region *pieces;    /* connected ink, later whole digits; part_of -1: of none */
   int count;
-} Pieces;
+} Ink;
+
+/* ---- ground and contrast ------------------------------------------------------------------ */
+
+static void invert(uint8_t *grid, int count) {
+  for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
+}
+
+/* Overwrites `level` by the ground as it would be without dark ink. A closing fills every dark
+   place that a square of `scale` pixels does not fit into and leaves larger ones, and straight
+   edges, as they are (Serra, "Image analysis and mathematical morphology", 1982). The mean before
+   it keeps the brightest grain from deciding. */
+static bool find_ground(uint8_t *level, const Ink *ink) {
+  enum { GRAIN = 128 }; /* its radius to `scale`: more would wash out the edges of shadows */
+  const int w = ink->width, h = ink->height, radius = ink->scale / 2;
+  bool good = grid_mean(level, w, h, ink->scale / GRAIN, level);
+  for (int twice = 0; good && twice < 2; twice++) {
+    good = grid_dilate(level, w, h, radius);
+    invert(level, w * h);
+  }
+  return good;
+}
+
+/* Ink is the smaller part of its surroundings and differs more from their mean, so the skewness of
+   the differences tells whether it is light. Edges of shadows differ to both sides. A pixel stands
+   out by the share of the light that dark ink takes, or by what chalk adds to a board's black. */
+static bool find_contrast(const Image *image, Ink *ink) {
+  const int count = ink->width * ink->height;
+  uint8_t *ground = make_array(ground, count);
+  int64_t skewness = 0;
+  bool good = ground && grid_mean(image->level, ink->width, ink->height, ink->scale, ground);
+  for (int i = 0; good && i < count; i++) {
+    const int64_t difference = image->level[i] - ground[i];
+    skewness += difference * difference * difference;
+  }
+  const bool light = skewness > 0;
+  if (good) {
+    memcpy(ground, image->level, (size_t)count);
+    if (light) invert(ground, count);
+    good = find_ground(ground, ink);
+  }
+  for (int i = 0; good && i < count; i++) {
+    const int level = light ? 255 - image->level[i] : image->level[i], lost = ground[i] - level;
+    ink->contrast[i] =
+        lost <= 0 ? 0 : (uint8_t)(light ? lost : (255 * lost + ground[i] / 2) / ground[i]);
+  }
+  free(ground);
+  return good;
+}
+
+/* Returns the smallest value that more than `rank` of the counted values do not exceed. */
+static int value_of_rank(const int histogram[256], int rank) {
+  int value = 0;
+  for (int below = histogram[0]; below <= rank; below += histogram[value]) value++;
+  return value;
+}
+
+/* Measures the noise of the ground and subtracts the ground's median from all contrast: most of a
+   picture is ground. Returns the strongest contrast; one pixel in ten thousand is an outlier. */
+static int find_noise(Ink *ink) {
+  enum { DEVIATIONS = 4 }; /* of the median: 2.7 standard deviations of a normal distribution */
+  int values[256] = {0}, deviations[256] = {0};
+  const int count = ink->width * ink->height;
+  for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
+  const int median = value_of_rank(values, count / 2);
+  for (int value = 0; value < 256; value++) deviations[abs(value - median)] += values[value];
+  ink->noise = DEVIATIONS * value_of_rank(deviations, count / 2);
+  for (int i = 0; i < count; i++) ink->contrast[i] = (uint8_t)max_int(0, ink->contrast[i] - median);
+  return max_int(0, value_of_rank(values, count - 1 - count / 10000) - median);
+}
 
 /* ---- pieces of ink ------------------------------------------------------------------------ */
 
-/* Ink has at least this share of the strongest contrast nearby. So a pale digit is found beside a
-   black one that is not next to it, and a faint rule or stain beside ink is not (after Bernsen,
-   "Dynamic thresholding of grey-level images", 1986). */
-static const double INK_SHARE = 0.4;
-
-/* Ink has at least this share of the strongest contrast in the picture: paler pixels are the
-   ground's grain. */
-static const double PALEST_SHARE = 0.25;
+/* Ink has at least this share of the strongest contrast nearby, so that a pale digit is found
+   beside a black one that is not next to it (after Bernsen, "Dynamic thresholding of grey-level
+   images", 1986), and this share of the strongest in the picture. */
+static const double LOCAL_SHARE = 0.3, LEAST_SHARE = 0.25;
 
 /* Sets the mask to 1 where there is ink, to 0 elsewhere. */
 static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
   enum { GRAIN = 64 }; /* scales to the radius of a mean: no pixel decides for all around it */
-  const int grain = ink->scale / GRAIN;
   const int count = ink->width * ink->height;
-  if (!grid_mean(ink->contrast, ink->width, ink->height, grain, mask)) return false;
   int strongest = 0;
+  if (!grid_mean(ink->contrast, ink->width, ink->height, ink->scale / GRAIN, mask)) return false;
   for (int i = 0; i < count; i++) strongest = max_int(strongest, mask[i]);
-  const double least = fmax(ink->noise + 1, PALEST_SHARE * strongest);
+  const double least = fmax(ink->noise + 1, LEAST_SHARE * strongest);
   if (!grid_dilate(mask, ink->width, ink->height, ink->scale)) return false;
   for (int i = 0; i < count; i++)
-    mask[i] = ink->contrast[i] >= least && ink->contrast[i] >= INK_SHARE * mask[i];
+    mask[i] = ink->contrast[i] >= least && ink->contrast[i] >= LOCAL_SHARE * mask[i];
   return true;
 }
 
-static bool find_pieces(const Ink *ink, Pieces *p) {
-  const int count = ink->width * ink->height;
-  uint8_t *mask = make_array(mask, count);
-  *p = (Pieces){.ink = ink, .labels = make_array(p->labels, count)};
-  if (mask && p->labels && find_ink_pixels(ink, mask))
-    p->pieces = grid_regions(mask, ink->width, ink->height, p->labels, &p->count);
-  free(mask);
-  return p->pieces != NULL;
+/* Finds the connected pixels of the mask. */
+static bool find_regions(Ink *ink, const uint8_t *mask) {
+  free(ink->pieces);
+  ink->pieces = grid_regions(mask, ink->width, ink->height, ink->labels, &ink->count);
+  return ink->pieces;
 }
+
+/* Removes the regions that lie along half of a side of the picture: the desk beside the paper. */
+static bool remove_edges(Ink *ink, int floor, uint8_t *mask) {
+  const int w = ink->width, h = ink->height;
+  for (int i = 0; i < w * h; i++) mask[i] = ink->contrast[i] > floor;
+  if (!find_regions(ink, mask)) return false;
+  for (int i = 0; i < w * h; i++) {
+    if (!ink->labels[i]) continue;
+    const Region *r = &ink->pieces[ink->labels[i] - 1];
+    if (2 * max_int(r->top, r->bottom) > w || 2 * max_int(r->left, r->right) > h)
+      ink->contrast[i] = 0;
+  }
+  return true;
+}
+
+/* Finds dark ink on light ground or light ink on dark ground, and its pieces: none if nothing
+   stands out. Returns false without memory. */
+static bool find_ink(const Image *image, Ink *ink) {
+  enum { LEAST_CONTRAST = 20 }; /* of 255: 20 levels on white paper */
+  enum { SMALL = 48 };          /* pixels: in a smaller picture a digit fills half of a side */
+  const int side = min_int(image->width, image->height), count = image->width * image->height;
+  *ink = (Ink){.width = image->width,
+               .height = image->height,
+               .scale = max_int(3, max_int(side / 3, min_int(side / 2, SMALL))),
+               .contrast = make_array(ink->contrast, count),
+               .labels = make_array(ink->labels, count)};
+  uint8_t *mask = make_array(mask, count);
+  bool good = mask && ink->contrast && ink->labels && find_contrast(image, ink);
+  const int strongest = good ? find_noise(ink) : 0;
+  if (strongest >= max_int(LEAST_CONTRAST, 2 * ink->noise))
+    good = remove_edges(ink, max_int(ink->noise, strongest / 4), mask) &&
+           find_ink_pixels(ink, mask) && find_regions(ink, mask);
+  free(mask);
+  return good;
+}
+
+static void free_ink(Ink *ink) {
+  free(ink->contrast);
+  free(ink->labels);
+  free(ink->pieces);
+}
+
+/* ---- which of them are digits ------------------------------------------------------------- */
 
 /* True if the piece, not yet joined to others, lies at the border of the picture. */
 static bool at_border(const Region *r) {
   return r->left + r->top + r->right + r->bottom > 0;
 }
 
-/* ---- which of them are digits ------------------------------------------------------------- */
-
 /* Finds the piece with the most ink, with which others are compared. A piece at the border is
    taken only if those inside are dust beside it. */
-static const Region *find_largest(const Pieces *p) {
+static const Region *find_largest(const Ink *ink) {
   enum { DUST = 8 };                       /* dust has less than this part of the extent */
   const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
-  for (int i = 0; i < p->count; i++) {
-    const Region **most = &largest[at_border(&p->pieces[i])];
-    if (!*most || p->pieces[i].pixels > (*most)->pixels) *most = &p->pieces[i];
+  for (int i = 0; i < ink->count; i++) {
+    const Region **most = &largest[at_border(&ink->pieces[i])];
+    if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
   }
   if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
-  return DUST * box_extent(largest[0]->box) >= box_extent(largest[1]->box) ? largest[0]
-                                                                           : largest[1];
+  return largest[DUST * box_extent(largest[0]->box) < box_extent(largest[1]->box)];
 }
 
-/* Drops the pieces that cannot be part of a digit. */
-static void sort_out(Pieces *p, const Region *largest) {
-  enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
-  enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
-  for (int i = 0; i < p->count; i++) {
-    Region *piece = &p->pieces[i];
-    const bool cut_off = at_border(piece) && !at_border(largest);
-    const int extent = box_extent(piece->box);
-    const bool thin =
-        piece != largest && (int64_t)piece->pixels * THINNEST < (int64_t)extent * extent;
-    if (cut_off || thin || LEAST * extent < box_extent(largest->box)) piece->part_of = -1;
-  }
+/* Returns true if two pieces are parts of one digit, such as the roof of a 5 and the rest: one is
+   small, and their boxes overlap or nearly do. */
+static bool belong(Box a, Box b) {
+  enum { GAP = 12 }; /* heights of the higher piece to the gap between them, at most */
+  const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
+  const bool small = 3 * min_int(box_extent(a), box_extent(b)) < 2 * higher;
+  return small && a.left <= b.right + near && b.left <= a.right + near &&
+         a.top <= b.bottom + near && b.top <= a.bottom + near;
 }
 
-/* Returns the length that two intervals share; below 0: how far they are apart. */
-static int shared(int first_a, int end_a, int first_b, int end_b) {
-  return min_int(end_a, end_b) - max_int(first_a, first_b);
-}
+enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
 
-/* Returns true if two intervals share half of the shorter one. */
-static bool share_half(int length, int a, int b) {
-  return 2 * length >= min_int(a, b);
-}
-
-/* Gaps between pieces of one digit, as parts of the height of the higher piece. A rule that was
-   removed leaves a narrow gap; a roof or a foot may stand a wide one off. */
-enum { WIDE_GAP = 5, NARROW_GAP = 12 };
-
-/* Returns true if two pieces are one digit. Two pieces beside each other are, if one is a part and
-   their boxes overlap or nearly do. Two pieces above each other are, if the gap is narrow, or wide
-   and one of them is low: less than half as high as the other. A part, such as the roof of a 5,
-   extends less than two thirds of the height of the higher one. */
-static bool belong(const Region *a, const Region *b) {
-  const int across = shared(a->box.left, a->box.right, b->box.left, b->box.right);
-  const int down = shared(a->box.top, a->box.bottom, b->box.top, b->box.bottom);
-  const int higher = max_int(box_height(a->box), box_height(b->box));
-  const bool low = 2 * min_int(box_height(a->box), box_height(b->box)) < higher,
-             part = 3 * min_int(box_extent(a->box), box_extent(b->box)) < 2 * higher;
-  const bool level = share_half(down, box_height(a->box), box_height(b->box));
-  if (share_half(across, box_width(a->box), box_width(b->box)))
-    return level || -down * (low ? WIDE_GAP : NARROW_GAP) <= higher;
-  const bool overlap = across > 0 && down > 0, near = level && -across * NARROW_GAP <= higher;
-  return part && (overlap || near);
-}
-
-/* Joins pieces to digits until nothing changes. The first piece of a digit holds its box. */
-static void join_pieces(Region **kept, int count, Pieces *p) {
+/* Joins pieces to digits until nothing changes; returns how many are left. */
+static int join_pieces(Region **pieces, int count) {
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < count; i++)
       for (int j = i + 1; j < count; j++) {
-        Region *a = kept[i], *b = kept[j];
-        if (a->part_of != a - p->pieces || b->part_of != b - p->pieces || !belong(a, b)) continue;
+        Region *a = pieces[i], *b = pieces[j];
+        if (!belong(a->box, b->box)) continue;
         a->box = box_around(a->box, b->box);
-        a->pixels += b->pixels;
         b->part_of = a->part_of;
+        pieces[j--] = pieces[--count];
         changed = true;
       }
   }
+  return count;
 }
 
-static int digit_of(const Pieces *p, int piece) {
-  int digit = p->pieces[piece].part_of;
-  while (digit >= 0 && p->pieces[digit].part_of != digit) digit = p->pieces[digit].part_of;
-  return digit;
+static int digit_of(const Ink *ink, int piece) {
+  while (piece >= 0 && ink->pieces[piece].part_of != piece) piece = ink->pieces[piece].part_of;
+  return piece;
 }
 
-/* Returns true if a whole piece is a digit: at least two fifths of the largest in extent and a
-   fourth in height (else it is dust), and not so wide that it is a stroke across the page. */
-static bool is_digit(const Region *piece, const Region *largest) {
-  enum { LEAST_HEIGHT = 4, MOST_WIDTH = 3 }; /* pieces to the largest; heights to a width */
-  const int height = box_height(piece->box);
-  const bool large = 5 * box_extent(piece->box) >= 2 * box_extent(largest->box) &&
-                     LEAST_HEIGHT * height >= box_height(largest->box);
-  return piece == largest || (large && box_width(piece->box) <= MOST_WIDTH * height);
-}
-
-/* Returns true if a digit has a shape that no digit has: wider than digits are, as two that touch,
-   or too thin for its length, as an edge. */
-static bool is_doubtful(const Region *digit) {
-  enum { THINNEST = 25 }; /* strokes' widths to an extent */
-  const int64_t extent = box_extent(digit->box);
-  return 4 * box_width(digit->box) > 5 * box_height(digit->box) ||
-         (int64_t)digit->pixels * THINNEST < extent * extent;
+/* Finds the digits among the pieces, and labels their pixels. Returns how many; more than
+   PHOTOGRAPH_MOST also where there are too many pieces. A digit has at least two fifths of the
+   largest one's extent and a fourth of its height, and is not a stroke across the page. */
+static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
+  enum { LEAST = 12 }; /* pieces to the extent of the largest: less is dust */
+  const Region *largest = find_largest(ink);
+  const int extent = largest ? box_extent(largest->box) : 0;
+  int kept = 0, count = 0;
+  for (int i = 0; i < ink->count; i++) {
+    Region *piece = &ink->pieces[i];
+    if ((at_border(piece) && !at_border(largest)) || LEAST * box_extent(piece->box) < extent)
+      piece->part_of = -1;
+    else if (kept == MOST_PIECES)
+      return kept;
+    else
+      digits[kept++] = piece;
+  }
+  kept = join_pieces(digits, kept);
+  if (kept > 0) largest = &ink->pieces[digit_of(ink, (int)(largest - ink->pieces))];
+  for (int i = 0; i < kept; i++) {
+    const Box box = digits[i]->box;
+    if (digits[i] == largest ||
+        (5 * box_extent(box) >= 2 * box_extent(largest->box) &&
+         4 * box_height(box) >= box_height(largest->box) && box_width(box) <= 3 * box_height(box)))
+      digits[count++] = digits[i];
+  }
+  for (int i = 0; i < ink->width * ink->height; i++) {
+    const int digit = ink->labels[i] ? digit_of(ink, ink->labels[i] - 1) : -1;
+    if (ink->labels[i]) ink->labels[i] = digit < 0 ? -1 : 1 + digit;
+  }
+  return count;
 }
 
 /* ---- reading order ------------------------------------------------------------------------ */
 
-enum { STEEPEST = 20 }; /* degrees that a page may be turned */
-
-/* A digit with its place in lines. Tops are sheared: as they are if the page were not turned. */
+/* A digit with its centre, its line and where that line meets the picture's left side. */
 typedef struct {
-  Region *piece;
-  double top, height;
+  Region *digit;
+  double x, y, height, start;
+  int line;
 } Written;
 
-static int by_top(const void *a, const void *b) {
-  const Written *x = a, *y = b;
-  return x->top != y->top ? (x->top > y->top) - (x->top < y->top)
-                          : x->piece->box.left - y->piece->box.left;
-}
-
 static int by_left(const void *a, const void *b) {
-  const Box *x = &((const Written *)a)->piece->box, *y = &((const Written *)b)->piece->box;
-  return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : x->top - y->top;
+  const Box *x = &((const Written *)a)->digit->box, *y = &((const Written *)b)->digit->box;
+  return x->left != y->left ? x->left - y->left : x->top - y->top;
 }
 
-/* Returns how many pairs of digits lie beside each other along a slope: 1 for a pair at the same
-   height, less the more they differ, 0 from half their height. */
-static double pairs_along(double slope, Region *const *digits, int count) {
-  double pairs = 0;
-  for (int i = 0; i < count; i++)
-    for (int j = 0; j < i; j++) {
-      const Box a = digits[i]->box, b = digits[j]->box;
-      const double across = (a.left + a.right - b.left - b.right) / 2.0,
-                   down = (a.top + a.bottom - b.top - b.bottom) / 2.0,
-                   off = 4 * (down - slope * across) / (box_height(a) + box_height(b));
-      pairs += fmax(0, 1 - off * off);
-    }
-  return pairs;
+static int by_line(const void *a, const void *b) {
+  const Written *x = a, *y = b;
+  if (x->line == y->line) return by_left(a, b);
+  return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : x->line - y->line;
 }
 
-/* Returns the page's tilt in radians, positive where lines fall to the right: where the profile of
-   the digits' centres is sharpest (Postl, "Detection of linear oblique structures and skew scan in
-   digitized documents", 1986). The smallest tilt of those that are nearly as sharp. */
-static double find_tilt(Region *const *digits, int count) {
-  enum { STEPS = 2 }; /* of a degree */
-  static const double BETTER = 1.02;
-  double tilt = 0, sharpest = pairs_along(0, digits, count);
-  for (int step = 1; step <= STEEPEST * STEPS; step++)
-    for (int sign = -1; sign <= 1; sign += 2) {
-      const double degrees = (double)(sign * step) / STEPS,
-                   radians = degrees * 3.14159265358979 / 180;
-      const double pairs = pairs_along(tan(radians), digits, count);
-      if (pairs <= BETTER * sharpest) continue;
-      sharpest = pairs;
-      tilt = radians;
-    }
-  return tilt;
-}
-
-/* Sorts digits by lines along the tilt, from left to right in each. A line begins with the topmost
-   digit that is left and takes every digit that shares half of the height with it. rows: the
-   number of each digit's line. */
-static void put_in_order(Region **digits, int count, double tilt, int *rows) {
-  Written line[PHOTOGRAPH_MOST];
+/* Gives each digit, from left to right, to the line whose last digit is at the same height, to half
+   of the higher one's; else a line begins. Returns the slope of all lines. */
+static double find_lines(Written *w, int count, double slope) {
+  int last[PHOTOGRAPH_MOST], lines = 0;
+  double across = 0, down = 0;
   for (int i = 0; i < count; i++) {
-    const Box box = digits[i]->box;
-    const double across = (box.left + box.right) / 2.0;
-    line[i] = (Written){digits[i], box.top - tan(tilt) * across, box_height(box)};
-  }
-  qsort(line, (size_t)count, sizeof *line, by_top);
-  for (int first = 0, end, row = 0; first < count; first = end, row++) {
-    const Written top = line[first];
-    end = first + 1;
-    for (int i = end; i < count; i++) {
-      const Written next = line[i];
-      const double down = fmin(top.top + top.height, next.top + next.height) - next.top;
-      if (2 * down < fmin(top.height, next.height)) continue;
-      memmove(&line[end + 1], &line[end], (size_t)(i - end) * sizeof *line);
-      line[end++] = next;
+    double nearest = 1;
+    w[i].line = lines;
+    for (int l = 0; l < lines; l++) {
+      const Written *other = &w[last[l]];
+      const double dy = w[i].y - other->y - slope * (w[i].x - other->x),
+                   off = 2 * fabs(dy) / fmax(w[i].height, other->height);
+      if (off > nearest) continue;
+      nearest = off;
+      w[i].line = l;
     }
-    qsort(line + first, (size_t)(end - first), sizeof *line, by_left);
-    for (int i = first; i < end; i++) rows[i] = row;
-  }
-  for (int i = 0; i < count; i++) digits[i] = line[i].piece;
-}
-
-/* ---- the ink of a digit ------------------------------------------------------------------- */
-
-/* Gives soft edges to their pieces: a pixel next to a piece that is not ink by itself becomes its
-   own as long as contrast falls, up to `steps` pixels away. */
-static bool grow(Pieces *p, int steps) {
-  const Ink *ink = p->ink;
-  const int w = ink->width, h = ink->height;
-  int *queue = make_array(queue, w * h), end = 0;
-  if (!queue) return false;
-  for (int i = 0; i < w * h; i++)
-    if (p->labels[i]) queue[end++] = i;
-  for (int step = 0, next = 0; step < steps; step++)
-    for (const int last = end; next < last; next++) {
-      const int x = queue[next] % w, y = queue[next] / w;
-      for (int k = 0; k < 9; k++) {
-        const int nx = x + k % 3 - 1, ny = y + k / 3 - 1;
-        if (nx < 0 || nx >= w || ny < 0 || ny >= h) continue;
-        const int i = ny * w + nx;
-        if (p->labels[i] || ink->contrast[i] <= ink->noise ||
-            ink->contrast[i] > ink->contrast[queue[next]])
-          continue;
-        p->labels[i] = p->labels[queue[next]];
-        queue[end++] = i;
-      }
+    const int line = w[i].line;
+    if (line == lines)
+      lines++, w[i].start = w[i].y - slope * w[i].x;
+    else {
+      across += w[i].x - w[last[line]].x;
+      down += w[i].y - w[last[line]].y;
+      w[i].start = w[last[line]].start;
     }
-  free(queue);
-  return true;
-}
-
-/* Levels of ink (height, width), 0 to 1. */
-typedef struct {
-  int width, height;
-  float *level;
-} Crop;
-
-/* Cuts out the digit's own ink: 0 for the contrast of noise, 1 for a contrast that only one in FULL
-   of its pixels exceeds. */
-static bool find_levels(const Pieces *p, int digit, Box box, Crop *crop) {
-  enum { FULL = 50 };
-  uint32_t histogram[256] = {0}, count = 0;
-  const Ink *ink = p->ink;
-  *crop = (Crop){.width = box_width(box), .height = box_height(box)};
-  const int pixels = crop->width * crop->height;
-  crop->level = make_array(crop->level, pixels);
-  for (int c = 0; crop->level && c < pixels; c++) {
-    const int i = (box.top + c / crop->width) * ink->width + box.left + c % crop->width;
-    const bool own = p->labels[i] && digit_of(p, p->labels[i] - 1) == digit;
-    const int above = own ? max_int(0, ink->contrast[i] - ink->noise) : 0;
-    crop->level[c] = (float)above;
-    if (above) histogram[above]++, count++;
+    last[line] = i;
   }
-  int full = 255;
-  for (uint32_t seen = histogram[255]; full > 1 && FULL * seen < count;) seen += histogram[--full];
-  for (int i = 0; crop->level && i < pixels; i++)
-    crop->level[i] = fminf(1, crop->level[i] / (float)full);
-  return crop->level != NULL;
+  return across > 0 ? down / across : 0;
 }
 
-/* A row or column with less than this share of the ink of the fullest one is noise at an edge. */
-static const float NOISE_PART = 0.02f;
-
-/* Finds the lines from the first to the last that are not noise, given the ink of each. */
-static void trim(const float *sums, int lines, int *first, int *end) {
-  float fullest = 0;
-  for (int i = 0; i < lines; i++) fullest = fmaxf(fullest, sums[i]);
-  for (*first = 0; sums[*first] < NOISE_PART * fullest;) ++*first;
-  for (*end = lines; sums[*end - 1] < NOISE_PART * fullest;) --*end;
-}
-
-/* Finds the extent of the ink within the crop. */
-static bool find_box(const Crop *crop, Box *box) {
-  const int width = crop->width, height = crop->height;
-  float *columns = make_array(columns, width + height);
-  if (!columns) return false;
-  float *rows = columns + width;
-  for (int i = 0; i < width * height; i++) {
-    columns[i % width] += crop->level[i];
-    rows[i / width] += crop->level[i];
+/* Sorts digits by lines, from left to right in each, and returns the slope of the lines, by which
+   the page is tilted: 0 if it is too steep or too few digits tell. rows: of each digit's line. */
+static double put_in_order(Region **digits, int count, int *rows) {
+  enum { LEAST_TELLING = 3 };
+  static const double STEEPEST = 0.21, LEVEL = 0.03; /* 12 and 2 degrees */
+  Written w[PHOTOGRAPH_MOST];
+  for (int i = 0; i < count; i++) {
+    const Box b = digits[i]->box;
+    w[i] = (Written){
+        digits[i], (b.left + b.right) / 2.0, (b.top + b.bottom) / 2.0, box_height(b), 0, 0};
   }
-  trim(columns, width, &box->left, &box->right);
-  trim(rows, height, &box->top, &box->bottom);
-  free(columns);
-  return true;
+  qsort(w, (size_t)count, sizeof *w, by_left);
+  double slope = find_lines(w, count, 0);
+  if (fabs(slope) > STEEPEST) slope = 0;
+  find_lines(w, count, slope);
+  qsort(w, (size_t)count, sizeof *w, by_line);
+  for (int i = 0, row = 0; i < count; i++) {
+    if (i > 0 && w[i].line != w[i - 1].line) row++;
+    rows[i] = row;
+    digits[i] = w[i].digit;
+  }
+  return count < LEAST_TELLING || fabs(slope) < LEVEL ? 0 : slope;
 }
 
 /* ---- from there to a row of MNIST --------------------------------------------------------- */
 
-/* Returns the mean over x0 <= x < x1, y0 <= y < y1; pixels are squares of side 1, outside is 0. */
-static double mean_ink(const Crop *crop, double x0, double x1, double y0, double y1) {
+/* Finds the lines from the first to the last that are not noise at an edge, which has less than two
+   hundredths of the ink of the fullest line. */
+static void trim(const double *sums, int lines, int *first, int *end) {
+  double fullest = 0;
+  for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
+  for (*first = 0; sums[*first] < 0.02 * fullest;) ++*first;
+  for (*end = lines; sums[*end - 1] < 0.02 * fullest;) --*end;
+}
+
+/* Returns the mean over x0 <= x < x1, y0 <= y < y1 of `level`; pixels are squares of side 1. */
+static double mean_ink(const double *level, int width, double x0, double x1, double y0, double y1) {
   double sum = 0;
-  for (int y = (int)fmax(0, y0); y < y1 && y < crop->height; y++) {
+  for (int y = (int)y0; y < y1; y++) {
     double line = 0;
-    for (int x = (int)fmax(0, x0); x < x1 && x < crop->width; x++)
-      line += (fmin(x + 1, x1) - fmax(x, x0)) * (double)crop->level[y * crop->width + x];
+    for (int x = (int)x0; x < x1; x++)
+      line += (fmin(x + 1, x1) - fmax(x, x0)) * level[y * width + x];
     sum += (fmin(y + 1, y1) - fmax(y, y0)) * line;
   }
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Turns the crop of a page that is tilted by `radians`, so that its lines are level. */
-static bool make_level(Crop *crop, double radians) {
-  const double sine = sin(radians), cosine = cos(radians);
-  const int width = (int)ceil(crop->width * cosine + crop->height * fabs(sine)),
-            height = (int)ceil(crop->width * fabs(sine) + crop->height * cosine);
-  float *level = make_array(level, width * height);
-  for (int i = 0; level && i < width * height; i++) {
-    const int row = i / width;
-    const double x = i % width + (1 - width) / 2.0, y = row + (1 - height) / 2.0;
-    const double left = (crop->width - 1) / 2.0 + cosine * x - sine * y,
-                 top = (crop->height - 1) / 2.0 + sine * x + cosine * y;
-    level[i] = (float)mean_ink(crop, left, left + 1, top, top + 1);
-  }
-  free(crop->level);
-  *crop = (Crop){width, height, level};
-  return level != NULL;
-}
-
-/* Scales the box of ink to digit (height, width). The strongest pixel becomes 255: scaling has made
-   a thin pen's lines grey, and MNIST has no pale digits. */
-static void scale(const Crop *crop, Box box, int width, int height, double *digit) {
-  const double dx = (double)box_width(box) / width, dy = (double)box_height(box) / height;
-  double strongest = 0;
-  for (int i = 0; i < width * height; i++) {
-    const int x = i % width, y = i / width;
-    digit[i] = mean_ink(crop, box.left + x * dx, box.left + (x + 1) * dx, box.top + y * dy,
-                        box.top + (y + 1) * dy);
+/* Sizes the ink in the box of `level`, `width` wide, and centres it as MNIST's digits are. The
+   strongest pixel becomes 255: scaling has made a thin pen's lines grey, and MNIST has no pale
+   digits. */
+static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
+  const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
+  const int across = max_int(1, (int)round(box_width(box) * factor)),
+            down = max_int(1, (int)round(box_height(box) * factor));
+  const double dx = (double)box_width(box) / across, dy = (double)box_height(box) / down;
+  double strongest = 0, *digit = make_array(digit, across * down);
+  if (!digit) return false;
+  for (int i = 0; i < across * down; i++) {
+    const double x = box.left + i % across * dx, y = box.top + i / across * dy;
+    digit[i] = mean_ink(level, width, x, fmin(x + dx, box.right), y, fmin(y + dy, box.bottom));
     strongest = fmax(strongest, digit[i]);
   }
-  for (int i = 0; i < width * height; i++) digit[i] *= 255 / strongest;
-}
-
-/* Sizes and centres the digit as MNIST's are. */
-static bool normalise(const Crop *crop, Box box, int side, uint8_t *pixels) {
-  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
-  const double longest = round(side * MNIST_BOX / (double)MNIST_SIDE),
-               factor = longest / box_extent(box);
-  const int width = max_int(1, (int)round(box_width(box) * factor));
-  const int height = max_int(1, (int)round(box_height(box) * factor));
-  double *digit = make_array(digit, width * height);
-  if (!digit) return false;
-  scale(crop, box, width, height, digit);
-  grid_centre(digit, width, height, side, pixels);
+  for (int i = 0; i < across * down; i++) digit[i] *= 255 / strongest;
+  grid_centre(digit, across, down, side, pixels);
   free(digit);
   return true;
+}
+
+/* Cuts out the ink of a digit and what is pale enough to be its soft edge, turned so that its line,
+   of that slope, is level; then sizes and centres it. */
+static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
+                       uint8_t *pixels) {
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* scales to an edge, at most; pixels, at least */
+  const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
+  const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;
+  const Box b = {max_int(0, digit->box.left - edge), max_int(0, digit->box.top - edge),
+                 min_int(ink->width, digit->box.right + edge),
+                 min_int(ink->height, digit->box.bottom + edge)};
+  const double w = box_width(b), h = box_height(b);
+  const int width = (int)ceil(w * cosine + h * fabs(sine)),
+            height = (int)ceil(w * fabs(sine) + h * cosine);
+  double *level = make_array(level, width * height + width + height);
+  if (!level) return false;
+  double *columns = level + width * height, *rows = columns + width;
+  for (int i = 0; i < width * height; i++) {
+    const double right = i % width + 0.5 - width / 2.0, down = i / width + 0.5 - height / 2.0;
+    const int x = b.left + (int)floor(w / 2 + cosine * right - sine * down),
+              y = b.top + (int)floor(h / 2 + sine * right + cosine * down);
+    if (x < b.left || x >= b.right || y < b.top || y >= b.bottom) continue;
+    const int at = y * ink->width + x;
+    if (ink->labels[at] && ink->labels[at] != label) continue;
+    level[i] = max_int(0, ink->contrast[at] - ink->noise);
+    columns[i % width] += level[i];
+    rows[i / width] += level[i];
+  }
+  Box box;
+  trim(columns, width, &box.left, &box.right);
+  trim(rows, height, &box.top, &box.bottom);
+  const bool good = normalise(level, width, box, side, pixels);
+  free(level);
+  return good;
 }
 
 /* ---- all of it ---------------------------------------------------------------------------- */
@@ -392,88 +403,34 @@ static PhotographBox in_file(const Image *image, Box box) {
   return (PhotographBox){left, top, right - left, bottom - top};
 }
 
-/* Cuts a digit out and sizes it. tilt: of the page, in radians. */
-static bool read_digit(const Image *image, const Pieces *p, const Region *digit, int steps,
-                       double tilt, int side, uint8_t *pixels, PhotographBox *found) {
-  const Box grown = {max_int(0, digit->box.left - steps), max_int(0, digit->box.top - steps),
-                     min_int(image->width, digit->box.right + steps),
-                     min_int(image->height, digit->box.bottom + steps)};
-  Crop crop;
-  Box box;
-  bool good = find_levels(p, (int)(digit - p->pieces), grown, &crop) && find_box(&crop, &box);
-  if (good)
-    *found = in_file(image, (Box){grown.left + box.left, grown.top + box.top,
-                                  grown.left + box.right, grown.top + box.bottom});
-  good = good && make_level(&crop, tilt) && find_box(&crop, &box) &&
-         normalise(&crop, box, side, pixels);
-  free(crop.level);
-  return good;
-}
-
-enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
-
-/* Finds the digits among the pieces. Returns how many; more than PHOTOGRAPH_MOST also where there
-   are too many pieces. */
-static int find_digits(Pieces *p, Region *digits[MOST_PIECES]) {
-  const Region *largest = find_largest(p);
-  int kept = 0, count = 0;
-  sort_out(p, largest);
-  for (int i = 0; i < p->count; i++) {
-    if (p->pieces[i].part_of < 0) continue;
-    if (kept == MOST_PIECES) return kept;
-    digits[kept++] = &p->pieces[i];
-  }
-  join_pieces(digits, kept, p);
-  largest = &p->pieces[digit_of(p, (int)(largest - p->pieces))];
-  for (int i = 0; i < kept; i++)
-    if (digits[i]->part_of == digits[i] - p->pieces && is_digit(digits[i], largest))
-      digits[count++] = digits[i];
-  return count;
-}
-
-static bool read_digits(const Image *image, Pieces *p, int side, Photograph *photograph) {
-  enum { SOFT_EDGE = 4, LEAST_EDGE = 2 }; /* edges to a scale, at most; pixels, at least */
-  enum { LEAST_TELLING = 3 };             /* digits that tell the page's tilt */
-  Region *digits[MOST_PIECES];
-  const int size = side * side, steps = max_int(LEAST_EDGE, p->ink->scale / SOFT_EDGE);
-  const int count = photograph->count = find_digits(p, digits);
-  if (count < 1 || count > PHOTOGRAPH_MOST) return false;
-  double tilt = find_tilt(digits, count);
-  put_in_order(digits, count, tilt, photograph->row);
-  if (count < LEAST_TELLING) tilt = 0;
-  photograph->pixels = make_array(photograph->pixels, count * size);
-  bool good = photograph->pixels && grow(p, steps);
-  for (int i = 0; good && i < count; i++) {
-    photograph->doubtful[i] = is_doubtful(digits[i]);
-    good = read_digit(image, p, digits[i], steps, tilt, side, photograph->pixels + i * size,
-                      &photograph->box[i]);
-  }
-  return good;
-}
-
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error) {
   Ink ink;
-  bool none, good = false;
-  photograph->count = 0;
-  photograph->pixels = NULL;
-  if (ink_find(image, &ink, &none)) {
-    Pieces pieces;
-    const bool found = find_pieces(&ink, &pieces);
-    none = found && pieces.count == 0;
-    good = found && !none && read_digits(image, &pieces, side, photograph);
-    free(pieces.labels);
-    free(pieces.pieces);
-    ink_free(&ink);
-  }
-  if (good) return true;
-  photograph_free(photograph);
-  if (none)
-    return error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
-  if (photograph->count > PHOTOGRAPH_MOST)
-    return error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
+  Region *digits[MOST_PIECES];
+  const int size = side * side;
+  bool good = find_ink(image, &ink);
+  const int count = good ? find_digits(&ink, digits) : 0;
+  *photograph = (Photograph){.count = count};
+  if (!good)
+    error_set(error, "no memory to look for digits in %s", name);
+  else if (count == 0)
+    good = error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
+  else if (count > PHOTOGRAPH_MOST)
+    good = error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
                      name, PHOTOGRAPH_MOST);
-  return error_set(error, "no memory to look for digits in %s", name);
+  else {
+    const double slope = put_in_order(digits, count, photograph->row);
+    photograph->pixels = make_array(photograph->pixels, count * size);
+    good = photograph->pixels;
+    for (int i = 0; good && i < count; i++) {
+      photograph->box[i] = in_file(image, digits[i]->box);
+      good = read_digit(&ink, digits[i], slope, side, photograph->pixels + i * size);
+    }
+    if (!good) error_set(error, "no memory to look for digits in %s", name);
+  }
+  free_ink(&ink);
+  if (!good) photograph_free(photograph);
+  return good;
 }
 
 void photograph_free(Photograph *photograph) {

@@ -13,20 +13,18 @@ typedef struct {
 typedef struct {
   int count; /* at least 1 */
   PhotographBox box[PHOTOGRAPH_MOST];
-  int row[PHOTOGRAPH_MOST];       /* line that the digit is in, from 0 at the top */
-  bool doubtful[PHOTOGRAPH_MOST]; /* shaped as no digit is: too wide, or as thin as an edge */
-  uint8_t *pixels;                /* (count, side, side): 0 for the ground to 255 for ink */
+  int row[PHOTOGRAPH_MOST]; /* line that the digit is in, from 0 at the top */
+  uint8_t *pixels;          /* (count, side, side): 0 for the ground to 255 for ink */
 } Photograph;
 
-/* Finds the digits of a picture, on whatever ground: dark on light or light on dark, unevenly lit,
-   in a shadow, on ruled or squared paper, with the desk at the paper's edge. Digits that touch
-   each other are one, doubtful if it is wider than digits are. They come line by line from the top,
-   and from left to right in a line; the page may be turned by 20 degrees either
-   way. Each is sized and placed as MNIST's are (LeCun, Bottou, Bengio, Haffner, "Gradient-based
-   learning applied to document recognition", 1998): the ink's longer extent is 20/28 of the side,
-   its centre of mass in the middle. side: at least 2; name: of the picture, for the error. Fails at
-   a picture in which nothing stands out, or more than PHOTOGRAPH_MOST things do. The caller frees
-   what photograph_free takes. */
+/* Finds the digits of a picture: dark on light or light on dark, unevenly lit, in a shadow, with
+   the desk at the paper's edge. Digits that touch each other are one. They come line by line from
+   the top, and from left to right in a line; the page may be tilted by 10 degrees either way. Each
+   is sized and placed as MNIST's are (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning
+   applied to document recognition", 1998): the ink's longer extent is 20/28 of the side, its centre
+   of mass in the middle. side: at least 2; name: of the picture, for the error. Fails at a picture
+   in which nothing stands out, or more than PHOTOGRAPH_MOST things do. The caller frees what
+   photograph_free takes. */
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error);
 void photograph_free(Photograph *photograph); /* one of zeros is allowed */

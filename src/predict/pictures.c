@@ -22,24 +22,6 @@ typedef struct {
   Error failure;                      /* of the last picture without an answer; "": none */
 } Answers;
 
-/* Strokes that a row of a digit's picture crosses, on average and at most: 0.8% of MNIST's training
-   digits cross more. */
-static const double MOST_STROKES = 1.9;
-
-/* Returns true if the pixels (side, side) have too many strokes for a digit. */
-static bool is_scribble(const uint8_t *pixels, int side) {
-  int rows = 0, strokes = 0;
-  for (int y = 0; y < side; y++) {
-    const int before = strokes;
-    for (int x = 0; x < side; x++) {
-      const uint8_t *at = pixels + y * side + x;
-      strokes += *at >= 128 && (x == 0 || at[-1] < 128);
-    }
-    rows += strokes > before;
-  }
-  return strokes > MOST_STROKES * rows;
-}
-
 /* Returns the characters of class c's name. */
 static int length_of(const char *names, int c) {
   const ClassName name = class_name(names, c);
@@ -136,7 +118,6 @@ static void write_json(const Answers *a, const char *path, const Image *image,
 static bool answer_digit(Answers *a, const char *path, const Photograph *photograph, int i,
                          Error *error) {
   const int size = a->side * a->side;
-  const bool digits = a->classes == 10 && !a->pictures->names; /* no letters, no clothes */
   const uint8_t *pixels = photograph->pixels + i * size;
   double *probabilities = a->probabilities + i * a->classes;
   Engine *engine = a->engine;
@@ -153,10 +134,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
     return false;
   softmax(logits, a->classes, probabilities);
   const int best = argmax(logits, a->classes);
-  const bool doubtful = photograph->doubtful[i] || (digits && is_scribble(pixels, a->side));
-  a->answer[i] = (SeenAnswer){probabilities, best,
-                              probabilities[best] >= a->pictures->confidence &&
-                                  (a->pictures->confidence == 0 || !doubtful)};
+  a->answer[i] = (SeenAnswer){probabilities, best, probabilities[best] >= a->pictures->confidence};
   return true;
 }
 
