@@ -556,4 +556,4 @@ clean:                      ## remove what was built (data/ stays)
 
 help:                       ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
-	@awk -F' *[?]= *| *# ' '/^[A-Z]+ +[?]=.*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile
+	@awk -F' *= *| *# ' '/^[A-Z]+ += .*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile
