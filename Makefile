@@ -223,7 +223,11 @@ CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' l
          'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
-	+@scripts/check_all.sh $(CHECKS)
+	+@for check in $(CHECKS); do \
+	  start=$$(date +%s); log=build/check.log; \
+	  if $(MAKE) WERROR=1 $$check >$$log 2>&1 </dev/null; then verdict=ok; else verdict=FAILED; failed=1; sed 's/^/  | /' $$log; fi; \
+	  printf '%-6s  %4d s  make %-21s  %s\n' $$verdict $$(($$(date +%s) - start)) "$$check" "$$(tail -n 1 $$log)"; \
+	done; [ -z "$$failed" ]
 
 watched: setup              ## the tests of kernels on the emulator, every access watched; not of wide
 	@$(BUILD_ON_EVERY_CORE) $(WATCHED)
@@ -263,7 +267,7 @@ scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, wri
 
 profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
 	@$(BUILD_ON_EVERY_CORE) all
-	@NVCC='$(NVCC)' scripts/profile.sh $(TOPIC) $(RUNGS)
+	@NVCC='$(NVCC)' scripts/profile.py $(TOPIC) $(RUNGS)
 
 COUNTERS  := $(BUILD)/exercise-counters.csv
 NCU_FLAGS := --csv --page details --print-units base \

@@ -201,7 +201,7 @@ static void list_points(const Record *known, const char *topic, const char *rung
   putchar('\n');
 }
 
-/* A word first on every line: scripts/profile.sh reads this. */
+/* A word first on every line: scripts/profile.py reads this. */
 static void list_topic(const Record *known, const char *topic, const LabTopic *live) {
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(known, topic, problems);

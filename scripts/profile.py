@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Prints a table of what the hardware counts while each rung of a topic of the lab runs once.
+
+    scripts/profile.py TOPIC [RUNG RUNG]    by `make profile`
+
+Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the memory moved, the time,
+and what warps waited for, in a process for each rung; two rungs are put side by side. NVCC is the CUDA
+Toolkit's compiler: ncu is looked for in PATH and beside it. ncu's reports, for ncu-ui, go to build/profiles.
+One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at full speed.
+docs/lab/README.md explains the waits.
+"""
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+MEMORY, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
+
+
+def said(*command):
+    """The exit status of a command and what it said."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def number(row, name):
+    return float(row[name].replace(",", "")) if row.get(name) else float("nan")
+
+
+def kernels_of(text, metric):
+    """Of ncu's CSV (names, units, a row per kernel): each kernel's name and counters, the waits last."""
+    rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))[1:]
+    for row in rows:
+        waits = {match[1]: number(row, name) for name in row
+                 if (match := re.search(r"issue_stalled_(\w+)_per_issue_active", name)) and match[1] != "selected"}
+        yield row["Kernel Name"], {metric: number(row, metric), "memory, MB": number(row, MEMORY) / 1e6,
+                                   "time, ms": number(row, TIME) / 1e6}, waits
+
+
+def profile(ncu, lab, topic, rung, metric):
+    """The kernels of a rung; or exits, or says why there is none."""
+    report = f"build/profiles/{topic}-{rung}.ncu-rep"
+    status, text = said(ncu, "--export", report, "--force-overwrite", "--nvtx", "--nvtx-include", f"{rung}/",
+                        "--section", "WarpStateStats", "--metrics", ",".join(filter(None, (TIME, MEMORY, metric))),
+                        lab, topic, "--rung", rung, "--profile")
+    if status == 0:
+        text += said(ncu, "--import", report, "--csv", "--page", "raw", "--print-units", "base",
+                     "--print-kernel-base", "function")[1]
+    found = list(kernels_of(text, metric))
+    if found:
+        return found
+    if "ERR_NVGPUCTRPERM" in text:
+        sys.exit(f"profile: {rung}: this user may not read the counters of the GPU (ERR_NVGPUCTRPERM): ask for "
+                 "the permission, or run it as root")
+    refused = re.search(r"^refused, .*?: (.*)$", text, re.M)
+    print(f"{rung:20}", f"refused: {refused[1]}" if refused else
+          "no kernel: " + (re.findall(r"(?:==ERROR==|==WARNING==|mlp-lab:) (.*)", text) or ["ncu gives no reason"])[0])
+    return []
+
+
+def main():
+    topic, *rungs = sys.argv[1:] or sys.exit("profile: name a topic: scripts/profile.py softmax")
+    lab, nvcc = os.environ.get("LAB", "./mlp-lab"), shutil.which(os.environ.get("NVCC", "nvcc")) or "nvcc"
+    status, listing = said(lab, "list", topic)
+    if status:
+        sys.exit(listing)
+    ncu = shutil.which("ncu") or shutil.which(os.path.join(os.path.dirname(nvcc), "ncu")) or sys.exit(
+        "profile: Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit")
+    # A profiler runs one kernel at a time; those of two GPUs would wait for each other for ever.
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    os.makedirs("build/profiles", exist_ok=True)
+    metric = "".join(re.findall(r"^metric (\S+):", listing, re.M))
+    print(listing.splitlines()[0].removeprefix("topic "), f"counter: {metric}", sep="\n")
+    print(f"{'rung':20} {'point':6} {'kernel':24} {'counter':>16} {'memory, MB':>12} {'time, ms':>10}  "
+          "longest waits, cycles per instruction")
+    longest = {}
+    for rung in rungs or re.findall(r"^(?:rung|library|part) (\S+):", listing, re.M):
+        found = profile(ncu, lab, topic, rung, metric)
+        points = "".join(re.findall(rf"^points {re.escape(rung)}: (.*)$", listing, re.M)).split()
+        for i, (name, counted, waits) in enumerate(found):
+            worst = sorted(waits, key=waits.get, reverse=True)[:3]
+            print(f"{rung:20} {points[i] if len(points) == len(found) else '':6} {name:24.24} {counted[metric]:16g} "
+                  f"{counted['memory, MB']:12.2f} {counted['time, ms']:10.4f}",
+                  "".join(f"  {wait} {waits[wait]:.1f}" for wait in worst))
+            if counted["time, ms"] >= longest.get(rung, {}).get("time, ms", 0):
+                longest[rung] = counted | {f"waits, {wait}": waits[wait] for wait in waits}
+    if len(longest) == len(rungs) == 2:
+        a, b = (longest[rung] for rung in rungs)
+        print(f"\n{'longest kernel':56} {rungs[0]:>16} {rungs[1]:>16} quotient")
+        for name in a:
+            print(f"{name:56} {a[name]:16g} {b[name]:16g} {a[name] / b[name] if b[name] else float('nan'):8.2f}")
+    print(f"reports: build/profiles/{topic}-*.ncu-rep")
+
+
+if __name__ == "__main__":
+    main()
