@@ -13,8 +13,10 @@ else
   done
 fi
 
-mkdir -p files/sub
-touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',sub/g.csv}
+mkdir -p files/sub share/{bash-completion/completions,mlp-train/configs}
+touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',m.best,x.csv.gz,y-idx3-ubyte,sub/g.csv} share/mlp-train/configs/p.conf
+installed=$PWD/share/bash-completion/completions/mlp-train
+cp "$made/mlp-train.bash" "$installed"
 cat >complete <<'END'
 compopt() { :; } # this bash reads no lines
 . "$1"
@@ -27,7 +29,7 @@ END
 
 # complete_ WORD...: what bash makes of the last one, in the folder files.
 complete_() {
-  env -i -C files PATH="$PATH" LC_ALL=C bash -u ../complete "$made/mlp-train.bash" "$@"
+  env -i -C files PATH="$PATH" LC_ALL=C bash -u ../complete "$installed" "$@"
 }
 
 # completes: each line of standard input has the words of a command line, "|", and what becomes of
@@ -57,12 +59,14 @@ complete_ '' | grep -q -e '--hidden'
 
 case_ 'files are completed'
 completes <<'END'
---train ''|a.csv sub
+--train ''|a.csv sub x.csv.gz y-idx3-ubyte
+--test ''|a.csv none sub x.csv.gz y-idx3-ubyte
 --test sub/|sub/g.csv
---resume ''|b.safetensors sub
+--resume ''|b.safetensors m.best sub
+--config ''|c.conf p.conf sub
 --plot ''|d.png sub
 --load b --classify ''|d.png e f.JPG sub
---classify --load ''|b.safetensors sub
+--classify --load ''|b.safetensors m.best sub
 END
 
 case_ 'a program has a page and a completion of its own'
