@@ -1,7 +1,7 @@
-/* The instructions that level epoch uses and CUDA C++ has no function for, one function each.
+/* The instructions that kernels use and CUDA C++ has no function for, one function each.
 
-   They are apart from what is made of them so that the rest of level epoch is plain C++: the tests
-   compile it for the CPU, with functions of their own in place of these (tests/emulator/). */
+   Levels layer, step and epoch and the lab use them. They stand apart so that the rest of a kernel
+   is plain C++: the emulator has functions of its own in their place (src/emulator/ptx.h). */
 #ifndef PTX_CUH
 #define PTX_CUH
 

@@ -1,7 +1,7 @@
 /* Augmentation: augment.h's arithmetic. test_kernels.c has its kernel, test_augment_engine.c
    training on augmented rows. */
 #include "base/augment.h"
-#include "support/network_reference.h"
+#include "exercise/reference.h"
 #include "support/test.h"
 
 enum { MOST_PIXELS = AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE, SIDE = 28, DRAWS = 4000 };

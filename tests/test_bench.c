@@ -3,7 +3,7 @@
 #include "bench/bench.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
-#include "support/network_reference.h"
+#include "exercise/reference.h"
 #include "base/stats.h"
 
 static Record record;

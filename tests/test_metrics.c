@@ -1,5 +1,5 @@
 /* Metrics: the answers and losses that they count, and what they print, to the letter. */
-#include "support/network_reference.h"
+#include "exercise/reference.h"
 #include "model/metrics.h"
 #include "support/test.h"
 

@@ -1,6 +1,6 @@
 /* The specification itself: small cases by hand, the gradient against finite differences. */
 #include "base/random.h"
-#include "support/network_reference.h"
+#include "exercise/reference.h"
 #include "support/test.h"
 
 static void near(const double *out, const double *expected, size_t count) {

@@ -16,7 +16,13 @@
 
 #include "base/host_device.h"
 
-typedef enum { OPTIMIZER_SGD, OPTIMIZER_NESTEROV, OPTIMIZER_ADAM, OPTIMIZER_ADAMW } Optimizer;
+typedef enum {
+  OPTIMIZER_SGD,
+  OPTIMIZER_NESTEROV,
+  OPTIMIZER_ADAM,
+  OPTIMIZER_ADAMW,
+  OPTIMIZERS
+} Optimizer;
 
 typedef struct {
   Optimizer kind;

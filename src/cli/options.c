@@ -7,7 +7,9 @@
 /* ---- the table ---------------------------------------------------------------------------- */
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};    /* --lr auto, of each optimizer */
+static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F}; /* --lr auto, of each optimizer */
+_Static_assert(LENGTH(rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
+               "every optimizer has a name and a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};

@@ -28,6 +28,8 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
     BY(OPTIMIZER_NESTEROV);
     BY(OPTIMIZER_ADAM);
     BY(OPTIMIZER_ADAMW);
+  case OPTIMIZERS:
+    break;
   }
 #undef BY
 }
