@@ -92,8 +92,7 @@ static void open_device(uint64_t dataset_rows) {
 }
 
 /* Looks at the rows, as training does. */
-static bool use_rows(void *unused, uint64_t first_row, uint64_t rows, Error *why) {
-  (void)unused;
+static bool use_rows(uint64_t first_row, uint64_t rows, Error *why) {
   if (!goes_well(CALL_USE, 'x', why)) return false;
   assert_int_equal(device.used % STAGING_ROWS, 0); /* only the last buffer is short */
   if (!device.queues) {
@@ -136,13 +135,22 @@ static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t 
   }
 }
 
-/* Feeds the whole file and closes it; `rows` rows must arrive. */
-static void must_feed(DatasetReader *reader, LoaderPlan plan, uint64_t rows) {
-  uint64_t fed = 0;
-  OK(loader_feed(&device.engine, reader, &plan, &fed, &error));
+/* Feeds the rest of the file, using each window if asked. */
+static bool feed(Loader *loader, bool uses) {
+  loader->engine = &device.engine;
+  bool good;
+  while ((good = loader_next(loader, &error)) && loader->rows > 0 &&
+         (good = !uses || use_rows(loader->first_row, loader->rows, &error))) {
+  }
   copy_all();
-  assert_int_equal(fed, rows);
-  dataset_close(reader);
+  return good;
+}
+
+/* Feeds the whole file and closes it; `rows` rows must arrive. */
+static void must_feed(Loader loader, bool uses, uint64_t rows) {
+  OK(feed(&loader, uses));
+  assert_int_equal(loader.done, rows);
+  dataset_close(loader.reader);
 }
 
 /* Up to, just and beyond one buffer of 8 and two, and many; also if the device does not copy a
@@ -156,10 +164,8 @@ TEST(test_every_row_arrives) {
       const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
       open_device(FIRST + (ring ? 2 * STAGING_ROWS : *rows)); /* not one row too many */
       device.queues = how == IS_QUEUED;
-      must_feed(
-          open_rows(*rows, ""),
-          (LoaderPlan){.first_row = FIRST, .ring = ring, .use = how == IS_FED ? NULL : use_rows},
-          *rows);
+      must_feed((Loader){.reader = open_rows(*rows, ""), .start = FIRST, .ring = ring},
+                how != IS_FED, *rows);
       assert_int_equal(device.uploads, buffers);
       assert_int_equal(device.used, how == IS_FED ? 0 : *rows);
       if (ring)
@@ -177,7 +183,7 @@ TEST(test_feeds_what_remains) {
   Table before = new_table(SKIPPED, INPUTS);
   assert_true(read_on(reader, &before, SKIPPED));
   open_device(ROWS);
-  must_feed(reader, (LoaderPlan){.use = use_rows}, ROWS);
+  must_feed((Loader){.reader = reader}, true, ROWS);
   assert_int_equal(device.labels[0], expected_label(SKIPPED));
   assert_string_equal(device.calls, "0ux1ux0ux1ux0");
 }
@@ -212,19 +218,17 @@ TEST(test_failures) {
       {400, 0, false, 0, "1,x,3,4,5,6\n", NO_CALL, 0, 0, "x.csv, line 1" NO_PIXEL, "0", 5},
   };
   foreach (c, cases) {
-    uint64_t fed = UINT64_MAX;
     open_device(c->dataset_rows);
     device.engine.config.network.size[0] = c->inputs;
     device.fails = c->fails;
     device.good_calls = c->good_calls;
-    const LoaderPlan plan = {.first_row = c->first_row, .ring = c->ring, .use = use_rows};
-    DatasetReader *reader = open_rows(c->file_rows, c->after);
+    Loader loader = {
+        .reader = open_rows(c->file_rows, c->after), .start = c->first_row, .ring = c->ring};
     error.text[0] = '\0';
-    assert_false(loader_feed(&device.engine, reader, &plan, &fed, &error));
-    copy_all();
+    assert_false(feed(&loader, true));
     assert_string_equal(error.text, c->message);
-    assert_int_equal(fed, c->rows);
+    assert_int_equal(loader.done, c->rows);
     assert_string_equal(device.calls, c->calls);
-    dataset_close(reader);
+    dataset_close(loader.reader);
   }
 }

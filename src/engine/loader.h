@@ -14,19 +14,20 @@ static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }
 
-/* Called once a staging buffer, in file order, after its upload was queued; the rows are at dataset
-   rows [first_row, first_row + rows). Returns false to stop, with *error set. */
-typedef bool LoaderUse(void *context, uint64_t first_row, uint64_t rows, Error *error);
-
+/* A pass over the remaining rows of a reader, window after window: one for each staging buffer, in
+   file order. The caller sets the first four fields. */
 typedef struct {
-  uint64_t first_row; /* where the rows go in the dataset */
-  bool ring; /* streaming: staging buffer s always goes to first_row + s * staging_rows, in turns */
-  LoaderUse *use; /* NULL: upload only */
-  void *context;
-} LoaderPlan;
+  Engine *engine;
+  DatasetReader *reader;
+  uint64_t start; /* where the rows go in the dataset */
+  bool ring; /* streaming: staging buffer s always goes to start + s * staging_rows, in turns */
+  uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
+  uint64_t done;            /* rows of all windows so far */
+  int index;                /* of the next staging buffer */
+} Loader;
 
-/* Feeds every remaining row of `reader` to `engine`; *rows is how many. Every staging buffer but
-   the last is full, so steps of config.training.batch rows never straddle two staging buffers.
-   Fails when the reader or the engine does, when the dataset is too small, or widths differ. */
-bool loader_feed(Engine *engine, DatasetReader *reader, const LoaderPlan *plan, uint64_t *rows,
-                 Error *error);
+/* Reads the next rows and queues their upload; rows 0 means that none are left. Every window but
+   the last is a full staging buffer, so steps of config.training.batch rows never straddle two
+   windows. Fails when the reader or the engine does, when the dataset is too small, or widths
+   differ. */
+bool loader_next(Loader *loader, Error *error);

@@ -77,9 +77,8 @@ typedef struct {
   void *context;
 } Pass;
 
-/* A LoaderUse: shows the rows of a staging buffer. */
-static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *error) {
-  Pass *pass = context;
+/* Shows the rows of a window, which lie in staging buffer `index`. */
+static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index, Error *error) {
   Engine *engine = pass->engine;
   const size_t classes = (size_t)network_classes(&engine->config.network);
   StagingBuffer staging;
@@ -90,7 +89,7 @@ static bool use_staged(void *context, uint64_t first_row, uint64_t rows, Error *
                                error))
       return false;
   }
-  if (!engine->call->staging(engine, first_row == 0 ? 0 : 1, &staging, error)) return false;
+  if (!engine->call->staging(engine, index, &staging, error)) return false;
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = pass->logits + r * classes;
     const uint8_t *pixels = staging.pixels + r * staging.stride;
@@ -108,9 +107,11 @@ bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *
   Pass pass = {
       .engine = engine, .logits = make_array(pass.logits, logits), .use = use, .context = context};
   if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", logits);
-  const LoaderPlan plan = {.ring = true, .use = use_staged, .context = &pass};
-  uint64_t rows;
-  const bool good = loader_feed(engine, reader, &plan, &rows, error);
+  Loader loader = {.engine = engine, .reader = reader, .ring = true};
+  bool good;
+  while ((good = loader_next(&loader, error)) && loader.rows > 0 &&
+         (good = use_window(&pass, loader.first_row, loader.rows, 1 - loader.index, error))) {
+  }
   free(pass.logits);
   return good;
 }

@@ -11,8 +11,8 @@
    themselves. */
 #pragma once
 
-#include "data/dataset.h"
-#include "engine/engine.h"
+#include "base/random.h"
+#include "engine/loader.h"
 #include "model/checkpoint.h"
 #include "model/metrics.h"
 
@@ -115,11 +115,34 @@ TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);
 
-/* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------ */
+/* ---- what trainer_run.c takes from trainer_open.c and trainer_rows.c ------------------------- */
 
 /* Opens the file to train on, or `judges` that to judge by. */
 DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error);
 void trainer_close_reader(DatasetReader **reader);
+
+/* A pass over the rows to train on, or `judges` over those to judge by, window after window. Rows
+   that have stayed in the dataset are taken from there, others from the file. */
+typedef struct {
+  bool judges;
+  int epoch;     /* from 0 */
+  uint64_t most; /* rows of a window of rows that have stayed */
+  bool began;
+  Loader loader;   /* of the file; its window is the pass's; reader NULL: the rows have stayed */
+  uint64_t number; /* of the window, from 0 */
+} TrainerPass;
+
+/* Goes on to the next window; loader.rows 0 means that the pass has ended. Fails if the file cannot
+   be read, has become another one, or has no rows. */
+bool trainer_next(Trainer *t, TrainerPass *pass, Error *error);
+
+/* Reads all rows into the dataset. */
+bool trainer_load_rows(Trainer *t, bool judges, Error *error);
+
+/* The key of an epoch's order. */
+static inline uint64_t trainer_order_key(const Trainer *t, int epoch) {
+  return random_order_key(t->config.training.seed, (uint64_t)epoch);
+}
 
 /* The way of an epoch through a file: window after window of so many rows, each in an order of its
    own, step after step. */
