@@ -1,322 +1,349 @@
-/* The pictures of a run: what charts are asked to draw, and the list of what the others draw. */
+/* Pictures, by the hash of their pixels. After a change that is meant, `FIGURES=.
+   build/test_figures` leaves them here: look at each that changed, then write its new hash. */
+#include <zlib.h>
+
 #include "base/random.h"
+#include "base/sizes.h"
+#include "plot/dot_chart.h"
 #include "plot/figures.h"
 #include "plot/line_chart.h"
-#include "support/marks.h"
+#include "plot/seen.h"
+#include "support/folder.h"
 
-static const char path[] = "plot.png";
+/* stb's reader of PNG files, whole. What gcc 14 says of it once it is inlined is not ours. */
+#pragma GCC diagnostic push
+#ifndef __clang__ /* knows no such warning */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_ONLY_PNG
+#include <stb/stb_image.h>
+#pragma GCC diagnostic pop
 
-static char *chart; /* the words and the numbers of the last line chart */
+/* Draws picture `kind` of its figure to the path. */
+typedef bool Draw(int kind, const char *path);
 
-/* Stands in for line_chart_draw.c. */
-bool line_chart_draw(LineChart *c, const char *to, Error *cause) {
-  (void)to, (void)cause;
-  FILE *file = text_open();
-  fprintf(file, "%s\n%s\n", c->title, c->subtitle);
-  for (const CurvePanel *p = c->panels; p < c->panels + c->count; p++) {
-    if (p->y.low > p->y.high) continue;
-    fprintf(file, "%s: %s, %s%s", p->title ? p->title : "", p->x.label, p->y.label,
-            p->y.logarithmic ? " (logarithms)" : "");
-    fprintf(file, p->x.mark_label ? ", %s %g\n" : "\n", p->x.mark_label, p->x.mark);
-    for (int k = 0; k < 2 * p->count; k++) { /* each, and the thin ones behind it */
-      const int curve = k % 2 ? ~(k / 2) : k / 2;
-      if (!line_chart_next(c, NULL, p, curve)) continue;
-      fputs(k % 2 ? "thin" : p->curves[curve].text, file);
-      for (const CurvePoint *q = NULL; (q = line_chart_next(c, q, p, curve));)
-        fprintf(file, " %g,%.4g", q->x, q->y);
-      fputs("\n", file);
-    }
-  }
-  chart = text_close(file);
-  line_chart_close(c);
-  return true;
+/* ---- the canvas and its axes -------------------------------------------------------------- */
+
+/* Rectangles between pixels and beyond the edge; lines likewise; images; a part that is pasted. */
+static bool draw_shapes(int kind, const char *path) {
+  static const uint8_t greys[] = {0, 50, 100, 150, 200, 250};
+  Canvas c, part;
+  (void)kind;
+  OK(canvas_open(&c, 300, 200, &error) && canvas_open(&part, 400, 20, &error));
+  canvas_rectangle(&part, 10, 5, 500, 6, 0x009e73);
+  canvas_rectangle(&c, 20, 10, 30, 20, 0xd55e00);
+  canvas_rectangle(&c, 60.6, 10.4, 0.8, 21.2, 0);
+  canvas_rectangle(&c, 70.6, 10.4, 0.9, 21.2, 0);
+  canvas_rectangle(&c, -5, -5, 10, 10, 0x0072b2);
+  canvas_rectangle(&c, 290, 190, 100, 100, 0x0072b2);
+  canvas_rectangle(&c, 400, 300, 5, 5, 0);
+  canvas_greys(&c, 90, 10, greys, 3, 2, 10);
+  canvas_greys(&c, 285, 2, greys, 3, 2, 10);
+  for (int i = 0; i < 16; i++)
+    canvas_line(&c, 80, 110, 80 + 60 * cos(0.4 * i), 110 + 60 * sin(0.4 * i), 0.5 + 0.5 * i,
+                0x5a5a5a);
+  canvas_line(&c, 160, 60, 250, 60, 2, 0);
+  canvas_line(&c, 160, 70.5, 250, 71, 1, 0x0969da);
+  canvas_line(&c, 200, 110, 200, 110, 25, 0xcc79a7); /* a dot */
+  canvas_line(&c, -1000, 210, 2000, 120, 3, 0xe69f00);
+  canvas_line(&c, (double)NAN, 2, 4, 2, 3, 0);
+  canvas_paste(&c, 175, &part);
+  canvas_close(&part);
+  const bool good = canvas_save(&c, path, &error);
+  canvas_close(&c);
+  return good;
 }
 
-enum { MOST = 1000 };
-static EpochResult results[MOST];
+/* All letters, and how wide texts are; bytes that are none; text beyond the edges. */
+static bool draw_letters(int kind, const char *path) {
+  Canvas c;
+  (void)kind;
+  OK(canvas_open(&c, 900, 330, &error));
+  for (int i = 0; i < 95; i++)
+    canvas_text(&c, 20 + i % 24 * 36, 50 + i / 24 * 50, 28, (char[]){(char)(' ' + i), '\0'}, 0);
+  const char *const texts[] = {"Quick MNIST 64: 111 and 808, (98.29%)", "\xb5 and \n are none"};
+  for (int i = 0; i < 4; i++) {
+    const double height = i < 2 ? 14 : 9, x = 20 + i % 2 * 500, y = 250 + i / 2 * 30;
+    canvas_text(&c, x, y, height, texts[i % 2], 0x0969da);
+    canvas_rectangle(&c, x, y + 6, canvas_text_width(height, texts[i % 2]), 1, 0xd1242f);
+  }
+  canvas_text(&c, -30, 325, 40, "beyond every side, and so far that nobody reads it", 0x6e7781);
+  canvas_text(&c, 30, 500, 12, "below", 0);
+  const bool good = canvas_save(&c, path, &error);
+  canvas_close(&c);
+  return good;
+}
 
-static void make_results(int count, JudgedBy judge) {
-  for (int i = 0; i < count; i++) {
-    const double part = 1.0 / (i + 1);
-    results[i] = (EpochResult){.epoch = i + 1,
-                               .epochs = count,
+/* Numbers at an axis: whole, with decimals, powers of two and of ten, with what room there is. */
+static bool draw_axes(int kind, const char *path) {
+  enum { PLAIN, WHOLE, DECIMAL, BINARY }; /* the last two are logarithms */
+  static const struct {
+    double low, high;
+    int kind;
+  } axes[] = {{0, 10, PLAIN},       {0, 1, PLAIN},       {0, 1, WHOLE},     {-3, 57, PLAIN},
+              {-0.03, 0.02, PLAIN}, {1e6, 2.2e6, PLAIN}, {2, 2.5, DECIMAL}, {2, 3, DECIMAL},
+              {-1, 2.9, DECIMAL},   {2, 6, DECIMAL},     {0, 1, BINARY},    {2, 12, BINARY}};
+  Canvas page;
+  (void)kind;
+  OK(page_open(&page, "Axes",
+               "a long subtitle that is written in smaller letters, as it would not fit the "
+               "page otherwise: it goes on and on, word by word, until nobody can read it any more",
+               1300, 1140, &error));
+  for (size_t i = 0; i < LENGTH(axes); i++) {
+    const int y = 130 + 75 * (int)i;
+    page_axis(&page, &(Axis){.label = "label",
+                             .mark = 2,
+                             .mark_label = "a mark",
+                             .logarithmic = axes[i].kind >= DECIMAL,
+                             .from = 100,
+                             .to = 1120,
+                             .near = y + 16,
+                             .far = y,
+                             .low = axes[i].low,
+                             .high = axes[i].high,
+                             .fractions = axes[i].kind == PLAIN || axes[i].kind == DECIMAL,
+                             .not_binary = axes[i].kind != BINARY});
+  }
+  return page_save(&page, path, &error);
+}
+
+/* ---- charts ------------------------------------------------------------------------------- */
+
+/* Panels: from zero, with a gap and a mark; logarithms over powers of two, with a thin curve; many
+   points; equal values; one without a point, which is left out. */
+static bool draw_lines(int kind, const char *path) {
+  static const double mark[] = {80, -30};
+  LineChart chart = {.title = "Lines", .subtitle = "subtitle"};
+  CurvePanel *panel = line_chart_panel(&chart, "first");
+  panel->title = "panel";
+  panel->x = (Axis){.label = "epoch", .mark = 4, .mark_label = "best"};
+  panel->y.label = "loss";
+  panel->y.from_zero = kind == 0;
+  panel->y.mark = mark[kind];
+  panel->y.mark_label = "marked";
+  for (int i = 1; i <= 6; i++) {
+    line_chart_add(&chart, panel, line_chart_curve(panel, "rising"), i,
+                   i == 3 ? (double)NAN : 10 * i);
+    line_chart_add(&chart, panel, line_chart_curve(panel, "dip"), i,
+                   i == 6 ? (double)INFINITY : 30 + (i - 3) * (i - 3));
+  }
+  panel = line_chart_panel(&chart, "second");
+  panel->x = (Axis){.label = "rows", .logarithmic = true};
+  panel->y.label = "ms";
+  panel->y.logarithmic = true;
+  panel->y.mark_label = "no logarithm has such a place";
+  for (int i = 0; i < 8; i++) {
+    line_chart_add(&chart, panel, line_chart_curve(panel, "curve"), 1 << i, pow(10, i - 3));
+    line_chart_add(&chart, panel, ~0, 1 << i, 3 * pow(7, i - 3));
+  }
+  panel = line_chart_panel(&chart, "third");
+  panel->x.label = panel->y.label = "many";
+  for (int i = 0; i < 100; i++)
+    line_chart_add(&chart, panel, line_chart_curve(panel, "sine"), i,
+                   i == 50 ? (double)NAN : sin(i / 9.0));
+  line_chart_panel(&chart, "empty");
+  panel = line_chart_panel(&chart, "fourth");
+  panel->x.label = panel->y.label = "equal";
+  panel->y.from_zero = kind == 0;
+  for (int i = 0; i < 3; i++) line_chart_add(&chart, panel, line_chart_curve(panel, "7"), i, 7);
+  return line_chart_draw(&chart, path, &error);
+}
+
+/* Times, the second with a mark among them and in microseconds. */
+static bool draw_dots(int kind, const char *path) {
+  DotChart chart = {
+      .title = "Dots", .subtitle = "subtitle", .mark_label = "marked", .mark = kind ? 0.3 : 0};
+  dot_chart_add(&chart, "hundred", 100, OURS);
+  dot_chart_add(&chart, "a longer label than others", 10, LIBRARY);
+  dot_chart_add(&chart, "one", kind ? 0.04 : 1, OTHER);
+  return dot_chart_draw(&chart, path, &error);
+}
+
+/* ---- the figures of a run ----------------------------------------------------------------- */
+
+/* Judged by test rows; by validation rows, with a loss that is not finite and one that is far below
+   the others; by nothing, three runs. */
+static bool draw_curves(int kind, const char *path) {
+  enum { COUNT = 5, RUNS = 3 };
+  EpochResult results[RUNS * COUNT];
+  const JudgedBy judge[] = {JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE};
+  for (int i = 0; i < RUNS * COUNT; i++) {
+    const double part = 1.0 / (i % COUNT + 1) + 0.1 * (i / COUNT);
+    results[i] = (EpochResult){.epoch = i % COUNT + 1,
+                               .epochs = COUNT,
                                .train_loss = 0.2 + 0.3 * part,
                                .train_accuracy = 0.97 - 0.1 * part,
-                               .test_loss = judge == JUDGED_BY_NONE ? NAN : 0.7 + 0.1 * part,
-                               .test_accuracy = judge == JUDGED_BY_NONE ? NAN : 0.8 - 0.1 * part,
+                               .test_loss = kind == 2 ? NAN : 0.7 + 0.1 * part,
+                               .test_accuracy = kind == 2 ? NAN : 0.8 - 0.1 * part,
                                .train_rows = 60000,
                                .test_rows = 10000,
-                               .judged_by = judge};
+                               .judged_by = judge[kind]};
   }
-}
-
-static void assert_chart(int count, const char *wanted) {
-  OK(plot_curves(results, 1, count, path, &error));
-  assert_string_equal(chart, wanted);
-}
-
-#define ROWS "60000 training rows, each judged as it is trained on"
-
-TEST(curves) {
-  make_results(2, JUDGED_BY_TEST);
-  assert_chart(
-      2, "Test accuracy 75.00% after epoch 2\n" ROWS "; 10000 test rows, judged after each epoch\n"
-         "Loss: epoch, cross-entropy, best epoch 2\ntraining 1,0.5 2,0.35\ntest 1,0.8 2,0.75\n"
-         "Accuracy: epoch, percent, best epoch 2\ntraining 1,87 2,92\ntest 1,70 2,75\n");
-  make_results(3, JUDGED_BY_VALIDATION);
-  results[0].test_accuracy = results[1].test_accuracy = 0.9; /* the first of the best */
-  results[1].train_loss = INFINITY;
-  results[2].test_loss = 0.01;
-  assert_chart(3, "Validation accuracy 76.67% after epoch 3, best 90.00% after epoch 1\n" ROWS
-                  "; 10000 validation rows, judged after each epoch\n"
-                  "Loss: epoch, cross-entropy, logarithmic scale (logarithms), best epoch 1\n"
-                  "training 1,0.5 2,inf 3,0.3\nvalidation 1,0.8 2,0.75 3,0.01\n"
-                  "Accuracy: epoch, percent, best epoch 1\n"
-                  "training 1,87 2,92 3,93.67\nvalidation 1,90 2,90 3,76.67\n");
-  results[2].test_loss = 0; /* has no logarithm */
-  OK(plot_curves(results, 1, 3, path, &error));
-  assert_null(strstr(chart, "logarithm"));
-  make_results(MOST, JUDGED_BY_TEST);
-  OK(plot_curves(results, 1, MOST, path, &error));
-  assert_in(chart, " 1000,79.99");
-}
-
-/* Without rows to judge by there is one curve; without a finite loss, one panel. */
-TEST(fewer_curves) {
-  make_results(2, JUDGED_BY_NONE);
-  assert_chart(2, "2 epochs\n" ROWS "\nLoss: epoch, cross-entropy\ntraining 1,0.5 2,0.35\n"
-                  "Accuracy: epoch, percent\ntraining 1,87 2,92\n");
-  results[0].train_loss = results[1].train_loss = NAN;
-  assert_chart(2, "2 epochs\n" ROWS "\nAccuracy: epoch, percent\ntraining 1,87 2,92\n");
-  results[0].train_accuracy = results[1].train_accuracy = NAN;
-  FAILS(plot_curves(results, 1, 2, path, &error),
-        "no epoch has a finite loss or accuracy to draw in plot.png");
-  FAILS(plot_curves(results, 1, 0, path, &error),
-        "no epoch was trained: there is nothing to draw in plot.png");
-}
-
-/* The mean of two runs, and each, behind a gap. */
-TEST(several_runs) {
-  make_results(4, JUDGED_BY_NONE);
-  results[2].epoch = 1, results[3].epoch = 2;
-  OK(plot_curves(results, 2, 2, path, &error));
-  assert_string_equal(chart, "2 epochs\nmean of 2 runs, and each; " ROWS
-                             "\nLoss: epoch, cross-entropy\ntraining 1,0.4 2,0.3125\n"
-                             "thin nan,nan 1,0.5 2,0.35 nan,nan 1,0.3 2,0.275\n"
-                             "Accuracy: epoch, percent\ntraining 1,90.33 2,93.25\n"
-                             "thin nan,nan 1,87 2,92 nan,nan 1,93.67 2,94.5\n");
-}
-
-static Network network;
-static float *parameters, *weights; /* weights: of the first layer, zeros */
-
-static void make_network(int inputs, int filters) {
-  OK(network_init(&network, inputs, &filters, 1, 10, &error));
-  parameters = allocate(network.floats, sizeof *parameters);
-  weights = parameters + network.weight[0];
-}
-
-static void draw_weights(int images) {
-  OK(plot_weights(&network, parameters, path, &error));
-  assert_int_equal(count_marks(IS_IMAGE, 0), images);
-}
-
-static const Mark *image(int index) {
-  return mark_of(IS_IMAGE, 0, index);
-}
-
-TEST(one_scale_for_all_weights) {
-  enum { INPUTS = 12, FILTERS = 7, ALL = INPUTS * FILTERS };
-  make_network(INPUTS, FILTERS);
-  for (uint32_t i = 0; i < ALL; i++)
-    weights[i] = (float)random_permute(i, ALL, 5) - 41; /* -41 to 42, each once */
-  draw_weights(FILTERS);
-  for (int i = 0; i < ALL; i++) {
-    const double w = (double)weights[i];
-    assert_int_equal(image(i / INPUTS)->pixels[i % INPUTS],
-                     w > 41 ? 255 : lround(128 + 127 * w / 41));
+  if (kind == 1) {
+    results[1].train_loss = INFINITY;
+    results[4].test_loss = 0.01;
+    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first of the best */
   }
+  return plot_curves(results, kind == 2 ? RUNS : 1, COUNT, path, &error);
 }
 
-/* All weights are 0, but for one. */
-static void assert_greys(int lone) {
-  draw_weights(10);
-  for (int i = 0; i < 7840; i++)
-    assert_int_equal(image(i / 784)->pixels[i % 784], i == lone ? 255 : 128);
+/* MNIST's shape; weights beyond all others, or none; zeros; more filters than are drawn. */
+static bool draw_weights(int kind, const char *path) {
+  static const int shape[][2] = {{784, 20}, {12, 7}, {13, 2}, {9, FIGURES_MAX_FILTERS + 1}};
+  Network network;
+  OK(network_init(&network, shape[kind][0], &shape[kind][1], 1, 10, &error));
+  float *parameters = allocate(network.floats, sizeof *parameters),
+        *weights = parameters + network.weight[0];
+  const int count = shape[kind][0] * shape[kind][1];
+  for (int i = 0; kind != 2 && i < count; i++)
+    weights[i] = (float)(random_words(3, 0, (uint64_t)i).word[0] % 2001) / 1000 - 1;
+  if (kind == 1) weights[2] = INFINITY, weights[4] = -INFINITY, weights[6] = NAN, weights[8] = 100;
+  return plot_weights(&network, parameters, path, &error);
 }
 
-TEST(the_scale) {
-  make_network(784, 10);
-  assert_greys(-1);
-  assert_says("grey: 0, as all weights are");
-  weights[7 * 784 + 300] = 0.5F;
-  assert_greys(7 * 784 + 300);
+static const char four[] =
+    "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-  for (int i = 0; i < 7840; i++) weights[i] = i % 2 ? 0.1F : -0.05F;
-  weights[1] = 100; /* a few beyond all others do not make these grey */
-  weights[2] = INFINITY, weights[4] = -INFINITY, weights[6] = NAN;
-  for (int i = 0; i < 784; i++) weights[784 * 5 + i] = INFINITY;
-  draw_weights(10);
-  const uint8_t *first = image(0)->pixels, *last = image(9)->pixels;
-  assert_true(first[1] == 255 && first[2] == 255 && first[4] == 1 && first[6] == 128);
-  assert_int_equal(last[1], 255);
-  assert_in_range(last[2], 63, 66);
-}
-
-/* Filters of all shapes lie beside each other on a page that can be drawn. */
-TEST(filter_shapes) {
-  static const struct {
-    int inputs, width;
-  } shapes[] = {{1, 1}, {2, 1}, {12, 3}, {13, 1}, {15, 3}, {784, 28}, {4093, 1}, {4096, 64}};
-  foreach (shape, shapes)
-    for (int filters = 1; filters <= 4 * FIGURES_MAX_FILTERS; filters *= 4) {
-      make_network(shape->inputs, filters);
-      draw_weights(filters < FIGURES_MAX_FILTERS ? filters : FIGURES_MAX_FILTERS);
-      for (const Mark *m = image(0); m < drawn.end; m++) {
-        assert_true(m->width == shape->width && m->width * m->height == shape->inputs);
-        assert_true(m->x1 - m->x >= 2 * m->width);
-        if (m > image(0) && m->y == m[-1].y) assert_true(m->x > m[-1].x1);
-        if (m > image(0) && m->y != m[-1].y) assert_true(m->y > m[-1].y1 && m->x == MARGIN);
-      }
-    }
-}
-
-TEST(many_filters) {
-  make_network(9, FIGURES_MAX_FILTERS + 1);
-  for (int f = 0; f <= FIGURES_MAX_FILTERS; f++) weights[9 * f + f % 9] = 1;
-  draw_weights(FIGURES_MAX_FILTERS);
-  assert_says("First layer: the first 1024 of 1025 filters of 3 x 3 weights");
-  for (int i = 0; i < 9 * FIGURES_MAX_FILTERS; i++)
-    assert_int_equal(image(0)[i / 9].pixels[i % 9], i % 9 == i / 9 % 9 ? 255 : 128);
-}
-
-enum { SIDE = 12, MISTAKES = 64 };
-
-/* Names of what is drawn, one as long as can be; NULL: numbers. */
-static const char *names,
-    four[] = "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
-
-/* Under each digit are three lines: truth, prediction, row. Saving asserts that none meet. */
-static void assert_mistakes(const Mistake *mistakes, int count, int side) {
-  OK(plot_mistakes(mistakes, count, side, names, path, &error));
-  for (int i = 0; i < count; i++) {
-    const Mark *m = image(i);
-    assert_memory_equal(m->pixels, mistakes[i].pixels, (size_t)(side * side));
-    assert_in_range(m->x1 - m->x, 100, 200);
-    for (int line = 1; line <= 3; line++)
-      assert_true(m[line].kind == IS_TEXT && m[line].x == m->x && m[line].y >= m[line - 1].y1);
-  }
-  assert_null(image(count));
-}
-
-TEST(mistakes) {
-  static uint8_t pixels[MISTAKES][64 * 64];
-  Mistake mistakes[MISTAKES];
-  for (int m = 0; m < MISTAKES; m++) {
+/* Eleven; with names, and probabilities that are not rounded to certainty; one; none. */
+static bool draw_mistakes(int kind, const char *path) {
+  enum { SIDE = 12, MOST = 11 };
+  static const int counts[] = {MOST, 5, 1, 0};
+  uint8_t pixels[MOST][SIDE * SIDE];
+  Mistake mistakes[MOST];
+  for (int m = 0; m < MOST; m++) {
     for (int i = 0; i < SIDE * SIDE; i++) pixels[m][i] = (uint8_t)(i * 7 + m * 31);
-    mistakes[m] = (Mistake){pixels[m], m % 10, 9 - m % 10, 1 - m / 100.0, (uint64_t)m * 1000 + 1};
+    mistakes[m] = (Mistake){pixels[m], kind == 1 ? 2 : m, kind == 1 ? m % 2 : 10 - m,
+                            kind == 1 ? 0.99999999 : 1 - m / 100.0,
+                            kind == 1 ? UINT64_MAX : (uint64_t)m * 1000 + 1};
   }
-  assert_mistakes(mistakes, MISTAKES, SIDE);
-  assert_says("The 64 most confident mistakes");
-  assert_true(image(7)->y == image(0)->y && image(8)->y > image(0)->y); /* eight in a row */
-  assert_mistakes(mistakes, 9, SIDE);
-  for (int side = 1; side <= 64; side *= 8) assert_mistakes(mistakes, 1, side);
-  assert_says("The most confident mistake", "truth 0", "prediction 9: 100.00%", "row 1");
-  for (int m = 0; m < MISTAKES; m++) /* long captions */
-    mistakes[m] = (Mistake){pixels[m], 1023, 1022, 0.99999999, UINT64_MAX};
-  assert_mistakes(mistakes, MISTAKES, SIDE);
-  assert_says("prediction 1022: >99.99%");
-  names = four;
-  for (int m = 0; m < MISTAKES; m++) mistakes[m].truth = 2, mistakes[m].prediction = m % 2;
-  assert_mistakes(mistakes, MISTAKES, SIDE);
-  assert_says("truth Bag", "prediction T-shirt: >99.99%", "prediction xxxx");
-  names = NULL;
-  assert_mistakes(NULL, 0, SIDE);
-  assert_says("No mistakes");
-  assert_true(drawn.width > 200 && drawn.height > 80);
+  return plot_mistakes(mistakes, counts[kind], SIDE, kind == 1 ? four : NULL, path, &error);
 }
 
-static Metrics scores;    /* of the picture that is drawn */
-static const Mark *cells; /* each with a number */
-static bool has_numbers;
-
-static void count(int truth, int prediction, uint64_t rows) {
-  scores.counts[truth * scores.classes + prediction] += rows;
-  scores.rows += rows;
-  scores.correct += truth == prediction ? rows : 0;
-}
-
-/* The rectangles after the frame are the cells, row by row; a cell's number follows it. */
-static const Mark *cell(int index) {
-  return cells + (has_numbers ? 2 : 1) * index;
-}
-
-/* Draws the matrix; each number lies within its cell, and the cells within the frame. The colours
-   are as `wanted` says, row by row: blue, red or white. */
-static void draw_confusion(const char *wanted) {
-  OK(plot_confusion(&scores, path, &error));
-  const Mark *frame = mark_of(IS_RECTANGLE, GRID, count_marks(IS_RECTANGLE, GRID) - 1);
-  cells = frame + 1;
-  has_numbers = scores.classes <= FIGURES_MAX_NUMBERS;
-  for (int i = 0; i < scores.classes * scores.classes; i++) {
-    const Mark *m = cell(i), *number = m + 1;
-    const int red = colour_part(m->colour, 0), blue = colour_part(m->colour, 2);
-    assert_int_equal(m->kind, IS_RECTANGLE);
-    assert_true(m->x > frame->x && m->y > frame->y && m->x1 < frame->x1 && m->y1 < frame->y1);
-    assert_int_equal(wanted[i], m->colour == PAPER ? 'w'
-                                : blue > red + 10  ? 'b'
-                                : red > blue + 10  ? 'r'
-                                                   : '?');
-    if (!has_numbers) continue;
-    assert_int_equal(strtoull(number->text, NULL, 10), scores.counts[i]);
-    assert_true(number->x > m->x && number->x1 < m->x1 && number->y > m->y && number->y1 < m->y1);
+/* Of four classes, one of which has no row, with numbers and with names; of large counts; of many
+   classes, without numbers; of no rows. */
+static bool draw_confusion(int kind, const char *path) {
+  static const int classes[] = {4, 4, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1, 2};
+  static const uint64_t counts[] = {1000, 0, 0, 0, 0, 5, 0, 5, 100, 1, 900};
+  const int count = classes[kind];
+  Metrics metrics;
+  OK(metrics_open(&metrics, count, &error));
+  metrics.names = kind == 1 ? four : NULL;
+  for (int i = 0; i < count * count && kind < 4; i++) {
+    const int truth = i / count, prediction = i % count;
+    const uint64_t large = truth == prediction                 ? 88888888888
+                           : (truth + 5) % count == prediction ? 9999999999
+                                                               : 0;
+    metrics.counts[i] = kind >= 2 ? large : i < (int)LENGTH(counts) ? counts[i] : 0;
+    metrics.rows += metrics.counts[i];
+    if (truth == prediction) metrics.correct += metrics.counts[i];
   }
+  const bool good = plot_confusion(&metrics, path, &error);
+  metrics_close(&metrics);
+  return good;
 }
 
-TEST(confusion) {
-  OK(metrics_open(&scores, 4, &error));
-  count(0, 0, 1000);
-  count(1, 1, 5);
-  count(1, 3, 5); /* half of its row, though few */
-  count(2, 2, 900);
-  count(2, 0, 100);
-  count(2, 1, 1); /* class 3 has no row */
-  draw_confusion("bwwwwbwrrrbwwwww");
-  /* the larger share of the row is the darker */
-  assert_true(cell(0)->colour < cell(10)->colour && cell(10)->colour < cell(5)->colour);
-  assert_true(colour_part(cell(7)->colour, 2) < colour_part(cell(8)->colour, 2) &&
-              colour_part(cell(8)->colour, 2) < colour_part(cell(9)->colour, 2));
-  assert_true(cell(0)[1].colour == PAPER); /* white on dark cells */
-  assert_true(cell(9)[1].colour == INK && cell(15)[1].colour == FAINT);
-  assert_says("Confusion matrix, accuracy 94.73%", "1905 of 2011 rows right", "truth", "prediction",
-              "right", "0.1% of the truth's rows");
-  assert_at(middle_of("3"), (cell(3)->x + cell(3)->x1) / 2);
-  scores.names = four; /* stand where numbers do */
-  draw_confusion("bwwwwbwrrrbwwwww");
-  const Mark *row = text_mark("Bag"), *column = row + 1;
-  assert_at(row->y1 - SMALL / 2.0, (cell(8)->y + cell(8)->y1) / 2);
-  assert_at((column->x + column->x1) / 2, (cell(2)->x + cell(2)->x1) / 2);
-  assert_true(row->x1 < cell(0)->x && column->y > cell(12)->y1 && !text_mark("3"));
-  metrics_close(&scores);
+/* A picture of two digits, the second unsure, then one of one digit, shrunk. */
+static bool draw_seen(int kind, const char *path) {
+  enum { SIDE = 28, WIDE = 420, HIGH = 210 };
+  static uint8_t pixels[2 * SIDE * SIDE], level[WIDE * HIGH];
+  (void)kind;
+  for (int i = 0; i < WIDE * HIGH; i++) level[i] = (uint8_t)(200 + i % WIDE / 8);
+  for (int i = 0; i < 2 * SIDE * SIDE; i++) pixels[i] = (uint8_t)(i * 3);
+  const Image image = {.width = WIDE, .height = HIGH, .level = level, .shrunk = 1},
+              shrunk = {.width = WIDE, .height = HIGH / 2, .level = level, .shrunk = 2};
+  const Photograph two = {.count = 2,
+                          .box = {{50, 40, 100, 60}, {200, 50, 40, 80}},
+                          .pixels = pixels},
+                   one = {.count = 1, .box = {{50, 40, 100, 60}}, .pixels = pixels};
+  const double probabilities[] = {[7] = 0.75, [8] = 0.25};
+  const SeenAnswer answers[] = {{probabilities, 7, true}, {probabilities, 8, false}};
+  Seen *seen = seen_open(SIDE, NULL);
+  assert_non_null(seen);
+  OK(seen_add(seen, "first.png", &image, &two, answers, &error));
+  OK(seen_add(seen, "second.png", &shrunk, &one, answers, &error));
+  const bool good = seen_save(seen, path, &error);
+  seen_close(seen);
+  return good;
 }
 
-/* Large counts fit into their cells, the largest matrix on a page. */
-TEST(many_classes) {
-  static char wanted[NETWORK_MAX_CLASSES * NETWORK_MAX_CLASSES];
-  foreach (classes,
-           VALUES(int, 2, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1, 100, NETWORK_MAX_CLASSES)) {
-    OK(metrics_open(&scores, *classes, &error));
-    memset(wanted, 'w', sizeof wanted);
-    draw_confusion(wanted); /* of no rows */
-    for (int c = 0; c < *classes; c++) {
-      count(c, c, c % 2 ? 88888888888 : 90);
-      count(c, (c + 5) % *classes, c % 2 ? 9999999999 : 10);
-      wanted[c * *classes + (c + 5) % *classes] = 'r';
-      wanted[c * *classes + c] = 'b';
+static unsigned long hash_of(const char *path) {
+  int size[2], channels;
+  uint8_t *pixels = stbi_load(path, &size[0], &size[1], &channels, 3);
+  assert_non_null(pixels);
+  assert_int_equal(channels, 3);
+  const uLong hash =
+      crc32(crc32(0, (const Bytef *)size, sizeof size), pixels, (uInt)(3 * size[0] * size[1]));
+  stbi_image_free(pixels);
+  return hash;
+}
+
+IN_FOLDER(pictures) {
+  static const struct {
+    const char *name;
+    Draw *draw;
+    unsigned long hashes[6]; /* of its kinds */
+  } figures[] = {
+      {"shapes", draw_shapes, {0x4d8aca8c}},
+      {"letters", draw_letters, {0x302276b6}},
+      {"axes", draw_axes, {0x736461d1}},
+      {"lines", draw_lines, {0x42fcbf6d, 0xed8e92fd}},
+      {"dots", draw_dots, {0xeb5c26e3, 0x26626c25}},
+      {"curves", draw_curves, {0x675ae9f1, 0x75655765, 0x2ec0d0f5}},
+      {"weights", draw_weights, {0x9026d33d, 0xe5e51c61, 0xd833e428, 0x4fcb36db}},
+      {"mistakes", draw_mistakes, {0x6886c950, 0xc3a05eb7, 0xe9dce54e, 0x5e450691}},
+      {"confusion", draw_confusion, {0x0812040b, 0xe4f52289, 0xff8d3b79, 0x042b6860, 0x18907700}},
+      {"seen", draw_seen, {0x5b2c7e7b}}};
+  const char *kept = getenv("FIGURES");
+  int wrong = 0;
+  foreach (figure, figures)
+    for (int kind = 0; figure->hashes[kind]; kind++) {
+      const char *path = text_printf("%s/%s-%d.png", kept ? kept : ".", figure->name, kind);
+      OK(figure->draw(kind, path));
+      const unsigned long hash = hash_of(path);
+      if (hash == figure->hashes[kind]) continue;
+      print_message("%s has the hash 0x%08lx\n", path, hash);
+      wrong++;
     }
-    draw_confusion(wanted);
-    assert_true(cell(0)->x1 - cell(0)->x >= 2);
-    if (*classes > 2) assert_true(cell(*classes - 1)->x1 - cell(0)->x > 800);
-    metrics_close(&scores);
+  if (wrong) fail_msg("%d pictures are not as they were", wrong);
+}
+
+/* ---- what cannot be drawn ----------------------------------------------------------------- */
+
+TEST(curves_without_numbers) {
+  EpochResult result = {
+      .epoch = 1, .train_loss = NAN, .train_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN};
+  FAILS(plot_curves(&result, 1, 1, "x.png", &error),
+        "no epoch has a finite loss or accuracy to draw in x.png");
+  FAILS(plot_curves(&result, 1, 0, "x.png", &error),
+        "no epoch was trained: there is nothing to draw in x.png");
+}
+
+/* A chart has so many panels, and they so many curves; one without a point is refused. */
+TEST(charts_have_limits) {
+  LineChart chart = {.title = "title"};
+  CurvePanel *first = line_chart_panel(&chart, "0");
+  first->y.logarithmic = true;
+  for (int i = 0; i <= LINE_CHART_MAX; i++)
+    assert_int_equal(line_chart_curve(first, text_printf("%d", i)), i);
+  for (int i = 1; i < LINE_CHART_PANELS; i++)
+    assert_non_null(line_chart_panel(&chart, text_printf("%d", i)));
+  assert_null(line_chart_panel(&chart, "another"));
+  assert_ptr_equal(line_chart_panel(&chart, "0"), first);
+  line_chart_add(&chart, first, LINE_CHART_MAX, 1, 10); /* of a curve too many */
+  line_chart_add(&chart, first, 0, 1, 0);               /* no logarithm */
+  FAILS(line_chart_draw(&chart, "x.png", &error), "the chart 'title' has no point to draw");
+  first = line_chart_panel(&chart, "");
+  line_chart_add(&chart, first, 0, 1, 10);
+  line_chart_add(&chart, first, 0, 2, 50);
+  assert_true(line_chart_far_apart(first, 201) && !line_chart_far_apart(first, 200));
+  line_chart_close(&chart);
+}
+
+TEST(dots_without_a_logarithm) {
+  foreach (value, VALUES(double, 0, -1, (double)NAN, (double)INFINITY)) {
+    DotChart chart = {.title = "title", .subtitle = ""};
+    dot_chart_add(&chart, "a row", *value, OURS);
+    FAILS(dot_chart_draw(&chart, "x.png", &error), "'a row'");
   }
 }

@@ -1,7 +1,6 @@
 #include "plot/canvas.h"
 
 #include <arpa/inet.h>
-#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +37,6 @@ uint8_t *canvas_pixel(const Canvas *p, int x, int y) {
 
 /* ---- painting ----------------------------------------------------------------------------- */
 
-/* A place on the canvas: x + i y. */
-typedef double complex Point;
-
-/* glibc has no CMPLX for clang. */
-static Point point(double x, double y) {
-  return x + I * y;
-}
-
 /* The pixels x0 <= x < x1, y0 <= y < y1. */
 typedef struct {
   int x0, y0, x1, y1;
@@ -56,11 +47,10 @@ static int clamp(double value, int high) {
   return value < high ? (int)value : high;
 }
 
-static Box box_around(const Canvas *p, Point a, Point b, double margin) {
-  return (Box){clamp(floor(fmin(creal(a), creal(b)) - margin), p->width),
-               clamp(floor(fmin(cimag(a), cimag(b)) - margin), p->height),
-               clamp(ceil(fmax(creal(a), creal(b)) + margin), p->width),
-               clamp(ceil(fmax(cimag(a), cimag(b)) + margin), p->height)};
+static Box box_around(const Canvas *p, double x0, double y0, double x1, double y1, double margin) {
+  return (Box){
+      clamp(floor(fmin(x0, x1) - margin), p->width), clamp(floor(fmin(y0, y1) - margin), p->height),
+      clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
 }
 
 /* coverage: the part of the pixel that takes the colour, of 255 */
@@ -72,8 +62,7 @@ static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
 }
 
 void canvas_rectangle(Canvas *p, double x, double y, double width, double height, Colour colour) {
-  const Box box =
-      box_around(p, point(round(x), round(y)), point(round(x + width), round(y + height)), 0);
+  const Box box = box_around(p, round(x), round(y), round(x + width), round(y + height), 0);
   for (int row = box.y0; row < box.y1; row++)
     for (int column = box.x0; column < box.x1; column++) blend(p, column, row, colour, 255);
 }
@@ -92,16 +81,24 @@ void canvas_paste(Canvas *picture, int y, const Canvas *part) {
     memcpy(canvas_pixel(picture, 0, y + row), canvas_pixel(part, 0, row), 3 * (size_t)width);
 }
 
+/* A place of a line: 64 in a pixel, so that what the C library and the compiler round otherwise
+   paints the same pixels. */
+static double snap(double place) {
+  return round(64 * place) / 64;
+}
+
 /* Adds a line to the coverage, which takes the larger value where lines cross, so that the joints
    of a letter are not painted twice. */
-static void cover_line(Canvas *p, Point from, Point to, double thickness) {
-  const Box box = box_around(p, from, to, thickness / 2 + 1);
-  const Point way = to - from;
+static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
+  const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
+  x0 = snap(x0), y0 = snap(y0);
+  const double dx = snap(x1) - x0, dy = snap(y1) - y0, square = dx * dx + dy * dy;
   for (int y = box.y0; y < box.y1; y++)
     for (int x = box.x0; x < box.x1; x++) {
-      const Point here = point(x + 0.5, y + 0.5) - from;
-      const double along = way != 0 ? fmin(fmax(creal(here / way), 0), 1) : 0;
-      const double inside = thickness / 2 + 0.5 - cabs(here - along * way);
+      const double right = x + 0.5 - x0, down = y + 0.5 - y0;
+      const double along = square > 0 ? fmin(fmax((right * dx + down * dy) / square, 0), 1) : 0;
+      const double off_x = right - along * dx, off_y = down - along * dy;
+      const double inside = thickness / 2 + 0.5 - sqrt(off_x * off_x + off_y * off_y);
       const int part = clamp(255 * inside + 0.5, 255);
       uint8_t *coverage = &p->coverage[y * p->width + x];
       if (part > *coverage) *coverage = (uint8_t)part;
@@ -120,9 +117,8 @@ static void paint(Canvas *p, Box box, Colour colour) {
 
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour) {
-  const Point from = point(x0, y0), to = point(x1, y1);
-  cover_line(picture, from, to, thickness);
-  paint(picture, box_around(picture, from, to, thickness / 2 + 1), colour);
+  cover_line(picture, x0, y0, x1, y1, thickness);
+  paint(picture, box_around(picture, x0, y0, x1, y1, thickness / 2 + 1), colour);
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
@@ -183,26 +179,25 @@ static double width_of(char c) {
   return width;
 }
 
-/* Returns a point of a stroke in units of the table. */
-static Point point_at(const char *digits) {
-  return point(base36(digits[0]), base36(digits[1]));
-}
-
 /* Adds a stroke of `digits` digits: quadratic curves that meet in the middle between two points. */
-static void cover_stroke(Canvas *p, const char *stroke, size_t digits, Point origin, double unit) {
-  Point a = point_at(stroke), from = a;
+static void cover_stroke(Canvas *p, const char *stroke, size_t digits, const double origin[2],
+                         double unit) {
+  double a[2], b[2], c[2], from[2], to[2];
+  for (int k = 0; k < 2; k++) from[k] = a[k] = base36(stroke[k]);
   for (size_t i = 2; i == 2 || i + 2 < digits; i += 2) {
-    const Point b = point_at(stroke + i);
-    const Point c = i + 4 < digits   ? (b + point_at(stroke + i + 2)) / 2
-                    : i + 2 < digits ? point_at(stroke + i + 2)
-                                     : b;
+    for (int k = 0; k < 2; k++) {
+      b[k] = base36(stroke[i + (size_t)k]);
+      c[k] = i + 2 < digits ? base36(stroke[i + 2 + (size_t)k]) : b[k];
+      if (i + 4 < digits) c[k] = (b[k] + c[k]) / 2;
+    }
     for (int part = 1; part <= CURVE_PARTS; part++) {
       const double t = (double)part / CURVE_PARTS, s = 1 - t;
-      const Point to = s * s * a + 2 * s * t * b + t * t * c;
-      cover_line(p, origin + unit * from, origin + unit * to, THICKNESS * unit);
-      from = to;
+      for (int k = 0; k < 2; k++) to[k] = s * s * a[k] + 2 * s * t * b[k] + t * t * c[k];
+      cover_line(p, origin[0] + unit * from[0], origin[1] + unit * from[1],
+                 origin[0] + unit * to[0], origin[1] + unit * to[1], THICKNESS * unit);
+      memcpy(from, to, sizeof from);
     }
-    a = c;
+    memcpy(a, c, sizeof a);
   }
 }
 
@@ -212,14 +207,13 @@ void canvas_text(Canvas *picture, double x, double baseline, double height, cons
   for (; *text; text++) {
     for (const char *s = letter_of(*text); *s; s += *s == ' ') {
       const size_t digits = strcspn(s, " ");
-      cover_stroke(picture, s, digits, point(x, baseline - height), unit);
+      cover_stroke(picture, s, digits, (double[]){x, baseline - height}, unit);
       s += digits;
     }
     x += unit * (width_of(*text) + GAP);
   }
   paint(picture,
-        box_around(picture, point(start, baseline - height), point(x, baseline + 4 * unit),
-                   2 * unit + 1),
+        box_around(picture, start, baseline - height, x, baseline + 4 * unit, 2 * unit + 1),
         colour);
 }
 
