@@ -1,14 +1,12 @@
-/* The table of options of mlp-train, and the rules for options that do not go together. */
-#include "cli/options.h"
-
-#include <inttypes.h>
+/* The table of options of mlp-train. */
+#include <math.h>
 #include <string.h>
 
-/* ---- the table ---------------------------------------------------------------------------- */
+#include "cli/options.h"
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F}; /* --lr auto, of each optimizer */
-_Static_assert(LENGTH(rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
+const float options_rates[] = {0.05F, 0.05F, 0.001F, 0.001F}; /* --lr auto, of each optimizer */
+_Static_assert(LENGTH(options_rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
                "every optimizer has a name and a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
@@ -41,27 +39,6 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 #define READS_OR_SHARE(ENDINGS, HIGH) READS(ENDINGS), .high = (HIGH)
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
 #define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
-
-/* TAKERS: commands, and levels of fusion that have the option. */
-enum {
-  FOR_TRAIN = 1,
-  FOR_ENSEMBLE = 2,
-  FOR_EVALUATE = 4,
-  FOR_PREDICT = 8,
-  FOR_CLASSIFY = 16,
-  FOR_HTML = 32, /* of a loaded network */
-  FOR_SEEDS = 64,
-  FOR_SWEEP = 128,
-  AT_EPOCH = 256,
-  AT_EXERCISE = 512,
-  ALL = 1023,
-  LEVELS = AT_EPOCH | AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
-  NO_PLAIN_STEP = TRAINING & ~LEVELS,
-  ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
-  SEVERAL_RUNS = FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
-  ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
-};
 
 /* clang-format off */
 static const OptionRow table[] = {
@@ -317,148 +294,4 @@ const char *options_changed(const Options *options, const Options *others, Resum
         option_differs(row, options, others))
       return row->name;
   return NULL;
-}
-
-/* ---- what does not go together ------------------------------------------------------------- */
-
-/* The command that the options ask for; 0: none, with --load alone. */
-static unsigned command_of(const Options *o) {
-  const bool trains = o->load.count == 0;
-  return trains && o->sweep[0]   ? FOR_SWEEP
-         : trains && o->ensemble ? FOR_ENSEMBLE
-         : trains && o->seeds    ? FOR_SEEDS
-         : o->evaluate           ? FOR_EVALUATE
-         : o->predict[0]         ? FOR_PREDICT
-         : o->classify           ? FOR_CLASSIFY
-         : trains                ? FOR_TRAIN
-         : o->html[0]            ? FOR_HTML
-                                 : 0;
-}
-
-/* The first option with another value than the default that `taker` does not take. given: on the
-   command line; a configuration file may be for several commands. NULL: none. */
-static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) {
-  Options initial;
-  options_default(&initial);
-  if (!isnan(o->training.schedule.rate))
-    initial.training.schedule.rate = rates[o->training.rule.kind];
-  if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
-  foreach_row (row, &options_table)
-    if (row->kind && !(row->takers & taker) && !(given && o->configured[row - table]) &&
-        option_differs(row, o, &initial))
-      return row;
-  return NULL;
-}
-
-/* --ensemble, --seeds and --sweep train new networks; the first writes these alone, the others
-   none. */
-static bool check_command(const Options *o, unsigned command, Error *error) {
-  if (!(command & SEVERAL_RUNS)) return true;
-  const OptionRow *other = misplaced(o, command, false);
-  if (other)
-    return error_set(error, "--%s: leave out --%s",
-                     command == FOR_ENSEMBLE ? "ensemble trains and saves several new networks"
-                     : command == FOR_SEEDS  ? "seeds compares several new networks"
-                                             : "sweep compares several new networks",
-                     other->name);
-  const uint64_t last = o->training.seed + (uint64_t)(o->ensemble + o->seeds);
-  return last <= (uint64_t)UINT32_MAX + 1 ||
-         error_set(error, "--%s needs seeds up to %" PRIu64 ", but --seed goes up to %u",
-                   o->seeds ? "seeds" : "ensemble", last - 1, UINT32_MAX);
-}
-
-static bool check_dropout(const Options *o, Error *error) {
-  const int shares = o->training.dropout.count, layers = o->training.hidden.count;
-  if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
-  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
-                   plural(shares), layers, plural(layers));
-}
-
-static bool check_level(const Options *o, Error *error) {
-  const Fusion level = o->training.fusion;
-  if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
-    return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
-                     training_fusions[level]);
-  const unsigned taker = level == FUSION_EPOCH      ? AT_EPOCH
-                         : level == FUSION_EXERCISE ? AT_EXERCISE
-                                                    : ALL;
-  const OptionRow *other = misplaced(o, taker, false);
-  return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
-                             training_fusions[level], other->name);
-}
-
-/* The option that asks what a loaded network is for. */
-static const char *use_of(const Options *o) {
-  return o->evaluate ? "evaluate" : o->classify ? "classify" : o->predict[0] ? "predict" : "html";
-}
-
-static bool check_uses(const Options *o, unsigned command, Error *error) {
-  const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
-  const OptionRow *other;
-  if (uses > 1)
-    return error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
-  if (uses && o->load.count == 0)
-    return error_set(error, "--%s needs a network: add --load FILE", use_of(o));
-  if (!uses && !o->html[0] && o->load.count > 0)
-    return error_set(error, "--load needs --evaluate, --predict, --classify or --html; to continue "
-                            "training use --resume");
-  if (o->load.count > 1 && (o->weights[0] || o->html[0]))
-    return error_set(error, "--%s draws one network: give it one --load",
-                     o->weights[0] ? "weights" : "html");
-  if (o->resume[0] && o->load.count > 0)
-    return error_set(error, "--resume and --load cannot be combined: --resume continues training, "
-                            "--load uses a trained network");
-  if (o->resume[0] && o->init[0])
-    return error_set(error, "--resume and --init cannot be combined: --resume continues with the "
-                            "weights it saved");
-  if (!(command & SEVERAL_RUNS) && (other = misplaced(o, command, true)))
-    return o->load.count > 0
-               ? error_set(error, "--%s has no use for --%s: leave it out", use_of(o), other->name)
-               : error_set(error, "--%s needs %s", other->name,
-                           other->takers & FOR_SWEEP         ? "--sweep LIST"
-                           : !(other->takers & FOR_CLASSIFY) ? "--predict FILE"
-                           : other->takers & FOR_PREDICT     ? "--evaluate, --predict or --classify"
-                                                             : "--classify PICTURE...");
-  if (o->classify && o->picture_count == 0)
-    return error_set(error, "--classify needs the names of pictures at the end of the command");
-  return o->classify || o->picture_count == 0 ||
-         error_set(error, "unexpected argument '%s'%s", o->pictures[0],
-                   o->load.count > 0 ? ": write --load before each network" : "");
-}
-
-bool options_check(Options *options, Error *error) {
-  const unsigned command = command_of(options);
-  if (!check_command(options, command, error) || !check_uses(options, command, error)) return false;
-  if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
-  if (isnan(options->training.schedule.rate))
-    options->training.schedule.rate = rates[options->training.rule.kind];
-  return check_dropout(options, error) && check_level(options, error);
-}
-
-/* ---- the command line --------------------------------------------------------------------- */
-
-static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
-  int first = argc;
-  const OptionsResult result =
-      option_table_parse(&options_table, argc, argv, options, &first, error);
-  options->words = argv;
-  options->word_count = argc;
-  options->pictures = argv + first;
-  options->picture_count = argc - first;
-  return result;
-}
-
-OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
-  const Options before = *options;
-  OptionsResult result = parse_command_line(argc, argv, options, error);
-  if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
-    const Options alone = *options;
-    *options = before;
-    if (!options_read_file(options, alone.config, error)) return OPTIONS_FAILURE;
-    result = parse_command_line(argc, argv, options, error);
-    foreach_row (row, &options_table)
-      options->configured[row - table] = row->kind && option_differs(row, options, &alone);
-  }
-  if (result != OPTIONS_RUN) return result;
-  return options_check(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
 }

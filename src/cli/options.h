@@ -46,6 +46,28 @@ typedef struct {
 } Options;
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
+extern const float options_rates[];            /* --lr auto, of each of them */
+
+/* The takers of an option: commands, and levels of fusion. */
+enum {
+  FOR_TRAIN = 1,
+  FOR_ENSEMBLE = 2,
+  FOR_EVALUATE = 4,
+  FOR_PREDICT = 8,
+  FOR_CLASSIFY = 16,
+  FOR_HTML = 32, /* of a loaded network */
+  FOR_SEEDS = 64,
+  FOR_SWEEP = 128,
+  AT_EPOCH = 256,
+  AT_EXERCISE = 512,
+  ALL = 1023,
+  LEVELS = AT_EPOCH | AT_EXERCISE,
+  TRAINING = FOR_TRAIN | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
+  NO_PLAIN_STEP = TRAINING & ~LEVELS,
+  ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
+  SEVERAL_RUNS = FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
+  ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
+};
 
 /* A rule says if a run that --resume continues may have another value than the saved one. */
 typedef enum {
