@@ -158,7 +158,7 @@ SUPPORT  := $(BUILD)/src/exercise/reference.o \
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab mlp-bench
 PLACED   := $(PROGRAMS:%=$(PLACE)/%)
-MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1) $(PROGRAMS:%=$(BUILD)/%.bash)
+MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # Without CUDA these are compiled as tests/support/without_cuda.c.
@@ -308,7 +308,7 @@ install: all                ## put programs, manual, completion, configs and doc
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
 	for name in $(PROGRAMS); do \
-	  install -D -m 644 $(BUILD)/$$name.bash '$(COMPLETIONS)'/$$name || exit; \
+	  install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; \
 	done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
 	install -d '$(DOCS)/data'
@@ -405,11 +405,9 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-# A program's table of options fills the templates of its manual.
-$(BUILD)/mlp-%.1: $(PLACE)/mlp-% $(wildcard src/cli/*.1.in) src/cli/manual.awk
-	@MLP_TABLE=1 $(PLACE)/mlp-$* --help | awk -f src/cli/manual.awk - $(or $(wildcard src/cli/mlp-$*.1.in),src/cli/mlp.1.in) >$@
-$(BUILD)/mlp-%.bash: $(PLACE)/mlp-% src/cli/mlp.bash.in src/cli/manual.awk
-	@MLP_TABLE=1 $(PLACE)/mlp-$* --help | awk -f src/cli/manual.awk - src/cli/mlp.bash.in >$@
+# A program prints its manual.
+$(BUILD)/mlp-%.1: $(PLACE)/mlp-%
+	@MLP_HELP=man $(PLACE)/mlp-$* --help >$@
 
 # cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
 # compiled in half of the time.

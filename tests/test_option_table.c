@@ -1,5 +1,4 @@
-/* The table of options: help, man page and completion agree with it. Runs from the top of
-   the checkout, where the templates are. */
+/* The table of options: help, manual page and completion agree with it. */
 #include "cli/options.h"
 #include "model/lr_schedule.h"
 #include "support/process.h"
@@ -19,27 +18,14 @@ TEST(every_option_is_classified) {
   }
 }
 
-static char *help, *page, *completion;
-
-static char *made(const char *command) {
+/* Returns --help in one of its forms. */
+static char *made(const char *form, const char *filter) {
   char *text;
+  const char *command =
+      text_printf("MLP_HELP=%s " PROGRAM_FOLDER "/mlp-train --help%s", form, filter);
   assert_int_equal(process_run(command, &text), 0);
   return text;
 }
-
-#define HELP PROGRAM_FOLDER "/mlp-train --help"
-#define FILLED(template) "MLP_TABLE=1 " HELP "| awk -f src/cli/manual.awk - src/cli/" template
-
-static FIXTURE(make_all) {
-  help = made(HELP "| sed -z 's/\\n \\{26\\}/ /g'"); /* where a line is broken */
-  page = made(FILLED("mlp-train.1.in"));
-  assert_null(strstr(page, "--")); /* roff has \- for what a reader can copy */
-  page = made(FILLED("mlp-train.1.in") "| sed 's/\\\\-/-/g'");
-  completion = made(FILLED("mlp.bash.in"));
-  return 0;
-}
-
-TESTS_WITH(make_all, NULL);
 
 /* Returns a copy of the text from `start` up to the next `end`, with that. */
 static char *cut(const char *text, const char *start, const char *end) {
@@ -48,72 +34,31 @@ static char *cut(const char *text, const char *start, const char *end) {
   return text_printf("%.*s%s", (int)(behind - at), at, end);
 }
 
-static void assert_choices(const char *entry, const char *before, const OptionRow *row) {
-  for (int c = 0; row->choices && row->choices[c]; c++)
-    assert_in(entry, text_printf("%s%s", before, row->choices[c]));
-}
-
-static bool has_default(const OptionRow *row) {
-  return row->argument && row->initial && *row->initial;
-}
-
-TEST(help_has_every_option) {
+/* Help, page and completion have every option with its values and its default. */
+TEST(every_form_of_help_has_every_option) {
+  const char *help = made("", "| sed -z 's/\\n \\{26\\}/ /g'"); /* where a line is broken */
+  const char *page = made("man", ""), *words = text_printf("\n%s", made("words", ""));
+  assert_null(strstr(page, "--")); /* roff has \- for what a reader can copy */
+  page = text_printf("%s.TP\n", made("man", "| sed 's/\\\\-/-/g'"));
   foreach_row (row, &options_table) {
-    const char *shown = has_default(row) ? text_printf(" [%s]", row->initial) : "";
-    const char *entry = cut(strstr(help, "\nnetwork:\n"), text_printf(" --%s ", row->name), "\n");
-    assert_choices(entry, "", row);
-    assert_in(entry, text_printf(" %s%s\n", row->help, shown));
+    const char *initial = row->argument && row->initial ? row->initial : "";
+    const char *argument = row->argument ? row->argument : "";
+    const char *form[] = {cut(strstr(help, "\nnetwork:\n"), text_printf(" --%s ", row->name), "\n"),
+                          cut(page, text_printf("\\fB--%s\\fR", row->name), "\n.TP\n"),
+                          cut(words, text_printf("\n%s|", row->name), "\n")};
+    for (int c = 0; row->choices && row->choices[c]; c++)
+      for (int f = 0; f < 3; f++) assert_in(form[f], row->choices[c]);
+    assert_in(form[0], row->help);
+    if (*initial) assert_in(form[0], text_printf(" [%s]\n", initial));
+    assert_in(
+        form[1],
+        text_printf("%s\n%s\n", *argument ? text_printf(" \\fI%s\\fR", argument) : "", row->help));
+    if (*initial) assert_in(form[1], text_printf("default \\fB%s\\fR\n", initial));
+    assert_in(form[2], text_printf("|%c|%s|%d|%s|", row->letter ? row->letter : '-', argument,
+                                   row->file != FILE_NONE, row->endings ? row->endings : ""));
     if (row->group) assert_in(help, text_printf("\n%s:\n", row->group));
+    if (row->group) assert_in(page, text_printf("\n.SS \"%s\"\n.TP\n", row->group));
   }
-}
-
-TEST(page_has_every_option) {
-  const char *keyless = cut(page, "only for the command line:\n", ".SH EXIT");
-  foreach_row (row, &options_table) {
-    const char *letter = row->letter ? text_printf("\\fB-%c\\fR, ", row->letter) : "";
-    const char *argument = row->argument ? text_printf(" \\fI%s\\fR", row->argument) : "";
-    const char *name = text_printf("--%s\\fR", row->name);
-    const char *start = text_printf("\n.TP\n%s\\fB%s%s\n%s\n", letter, name, argument, row->help);
-    const char *entry = cut(page, start, "\n.TP\n");
-    assert_choices(entry, "\\fB", row);
-    if (has_default(row)) assert_in(entry, text_printf("default \\fB%s\\fR\n", row->initial));
-    if (row->group) assert_in(page, text_printf("\n.SS %s\n.TP\n", row->group));
-    assert_int_equal(strstr(keyless, name) == NULL, row->initial != NULL);
-  }
-}
-
-TEST(completion_has_every_option) {
-  const char *words = made(FILLED("mlp.bash.in") "| tr \"'\\n\" '  '");
-  const char *names = cut(words, "_mlp_words  --", ";;");
-  foreach_row (row, &options_table) {
-    assert_in(names, text_printf(" --%s ", row->name));
-    if (!row->argument) continue;
-    const char *line = cut(completion, text_printf(" --%s) _mlp_", row->name), "\n");
-    assert_choices(line, "", row);
-    if (row->file != FILE_NONE)
-      assert_in(line, text_printf("_files '%s'", row->endings));
-    else if (!row->choices)
-      assert_in(line, text_printf("_words '%s'", row->initial ? row->initial : ""));
-  }
-}
-
-/* To the redirection, if there is one. */
-TEST(examples_are_command_lines) {
-  int examples = 0;
-  for (const char *at = strstr(page, ".SH EXAMPLES"); (at = strstr(at, ".nf\n")); at++) {
-    char *command = keep(strndup(at + 4, strcspn(at + 4, "\n"))), *argv[32];
-    Options options;
-    int argc = 0;
-    for (char *word = strtok(command, " "); word && *word != '>'; word = strtok(NULL, " "))
-      argv[argc++] = word;
-    argv[argc] = NULL;
-    options_default(&options);
-    if (options_parse(argc, argv, &options, &error) != OPTIONS_RUN)
-      fail_msg("example %d: %s", examples + 1, error.text);
-    assert_string_equal(argv[0], "mlp-train");
-    examples++;
-  }
-  assert_int_equal(examples, 7);
 }
 
 TEST(rates_follow_the_schedule) {

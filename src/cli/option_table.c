@@ -109,18 +109,6 @@ OptionsResult option_table_read(const OptionTable *table, int argc, char **argv,
   return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
 }
 
-int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
-                     Error *error) {
-  if (result == OPTIONS_HELP) option_table_help(table, stdout);
-  if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
-  const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
-  if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* as the shell says; `| head` is no failure */
-  fprintf(stderr, "%s: %s\n", table->program, error->text);
-  if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
-  return result == OPTIONS_USAGE ? 2 : 1;
-}
-
 /* ---- help --------------------------------------------------------------------------------- */
 
 enum { COLUMNS = 80, HELP_COLUMN = 26 };
@@ -144,28 +132,7 @@ static void print_row(FILE *file, const OptionRow *row) {
   text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 
-/* Prints the program and its version; the lines above the options; those below them; then a line
-   for each option. A form feed on a line of its own ends the first two texts, tabs end fields. */
-static void print_table(FILE *file, const OptionTable *table) {
-  fprintf(file, "%s\t%s\n%s\f\n%s\f\n", table->program, MLP_TRAIN_VERSION, table->usage,
-          table->notes);
-  foreach_row (row, table) {
-    const char letter[] = {row->letter, '\0'};
-    const char *group = row->group ? row->group : "",
-               *argument = row->argument ? row->argument : "",
-               *initial = row->initial ? row->initial : "",
-               *endings = row->endings ? row->endings : "";
-    fprintf(file, "%s\t%s\t%s\t%s\t%d\t%s\t%.10g\t%.10g\t%s\t%d\t%s\t%s\n", group, row->name,
-            letter, argument, row->initial != NULL, initial, row->low, row->high,
-            option_choices(row, " ").text, row->file, endings, row->help);
-  }
-}
-
-void option_table_help(const OptionTable *table, FILE *file) {
-  if (getenv("MLP_TABLE")) {
-    print_table(file, table);
-    return;
-  }
+static void print_help(const OptionTable *table, FILE *file) {
   fputs(table->usage, file);
   foreach_row (row, table) {
     if (row == table->rows || row->group) fputc('\n', file);
@@ -173,6 +140,25 @@ void option_table_help(const OptionTable *table, FILE *file) {
     print_row(file, row);
   }
   fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);
+}
+
+void option_table_help(const OptionTable *table, FILE *file) {
+  const char *form = getenv("MLP_HELP");
+  (form && strcmp(form, "man") == 0     ? option_table_page
+   : form && strcmp(form, "words") == 0 ? option_table_words
+                                        : print_help)(table, file);
+}
+
+int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
+                     Error *error) {
+  if (result == OPTIONS_HELP) option_table_help(table, stdout);
+  if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
+  const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
+  if (!failed && standard_output_flush(error)) return 0;
+  if (error->unread) return 128 + SIGPIPE; /* as the shell says; `| head` is no failure */
+  fprintf(stderr, "%s: %s\n", table->program, error->text);
+  if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
+  return result == OPTIONS_USAGE ? 2 : 1;
 }
 
 /* ---- files -------------------------------------------------------------------------------- */

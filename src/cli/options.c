@@ -236,8 +236,9 @@ const OptionTable options_table = {
              "       mlp-train --load FILE --predict FILE [--output FILE]\n"
              "       mlp-train --load FILE --classify PICTURE...\n"
              "       mlp-train --load FILE --html FILE\n"
-             "Trains a multilayer perceptron on rows of pixels in a file, or evaluates a\n"
-             "saved one and predicts with it. Defaults are in [brackets].\n",
+             "Trains a multilayer perceptron on rows of pixels in a CSV or IDX file, gzipped\n"
+             "or not, or evaluates a saved one and predicts with it. Defaults are in\n"
+             "[brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
              "the options as keys, as --dry-run prints them. It is trusted as the\n"
              "command line is, but a file to be written that it alone names replaces none.\n"
@@ -246,7 +247,7 @@ const OptionTable options_table = {
              "A run that is interrupted is saved in the file of --save, and --resume continues\n"
              "it as if it had never stopped.\n"
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
-             "interrupted.\n",
+             "interrupted, 141 if the reader of standard output left.\n",
     .rows = table,
     .count = LENGTH(table)};
 

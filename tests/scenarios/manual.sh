@@ -16,20 +16,20 @@ fi
 mkdir -p files/sub share/{bash-completion/completions,mlp-train/configs}
 touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',m.best,x.csv.gz,y-idx3-ubyte,sub/g.csv} share/mlp-train/configs/p.conf
 installed=$PWD/share/bash-completion/completions/mlp-train
-cp "$made/mlp-train.bash" "$installed"
+cp "$TOP/src/cli/mlp.bash" "$installed"
 cat >complete <<'END'
 compopt() { :; } # this bash reads no lines
 . "$1"
 complete -p mlp-train >/dev/null || exit
-COMP_WORDS=(./mlp-train "${@:2}")
-COMP_CWORD=$(($# - 1))
-_mlp-train
+COMP_WORDS=("$2" "${@:3}")
+COMP_CWORD=$(($# - 2))
+_mlp
 printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd ' '
 END
 
 # complete_ WORD...: what bash makes of the last one, in the folder files.
 complete_() {
-  env -i -C files PATH="$PATH" LC_ALL=C bash -u ../complete "$installed" "$@"
+  env -i -C files PATH="$PATH" LC_ALL=C bash -u ../complete "$installed" "$MLP" "$@"
 }
 
 # completes: each line of standard input has the words of a command line, "|", and what becomes of
@@ -69,14 +69,19 @@ completes <<'END'
 --classify --load ''|b.safetensors m.best sub
 END
 
-case_ 'a program has a page and a completion of its own'
+case_ 'every program has a page and a completion'
 [[ $(<"$made/mlp-digits.1") = *'
 mlp\-digits \- draws digits that look handwritten and writes them as CSV in MNIST'*'
-Usage: mlp\-digits [OPTION]...
+.SH SYNOPSIS
+.nf
+mlp\-digits [OPTION]...
+.fi
+.SH DESCRIPTION
 '*'
 \fB\-\-train\-rows\fR \fIN\fR
 rows of digits_train.csv
 .br
 from 1 to 1000000000; default \fB60000\fR
 '* ]] || die "$(<"$made/mlp-digits.1")"
-grep -qF -- "--train-rows) _mlp_words '60000'" "$made/mlp-digits.bash"
+MLP=$PROGRAMS/mlp-digits
+completes <<<"--train-rows ''|60000"

@@ -1,4 +1,4 @@
-# bash completion for @PROGRAM@ @VERSION@, made from its table of options.
+# bash completion for the programs of mlp-train, which print their options for it.
 # $cur is the word to complete, and what it may become goes to COMPREPLY.
 
 _mlp_words() {
@@ -30,9 +30,10 @@ _mlp_files() {
   compopt -o filenames
 }
 
-_@PROGRAM@() {
+_mlp() {
   local IFS=$' \t\n'
-  local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]}
+  local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD - 1]} names=""
+  local name letter argument is_file endings values
   # --name=value is three words
   if [[ $cur == = ]]; then
     cur=''
@@ -40,16 +41,23 @@ _@PROGRAM@() {
     option=${COMP_WORDS[COMP_CWORD - 2]}
   fi
   COMPREPLY=()
-  case $option in
-@VALUES@
-    *)
-      if [[ $cur != -* && " ${COMP_WORDS[*]:1:COMP_CWORD-1} " == *' --classify '* ]]; then
-        _mlp_files 'png PNG jpg JPG jpeg JPEG bmp BMP gif GIF pgm PGM ppm PPM'
-      else
-        _mlp_words '@NAMES@'
-      fi
-      ;;
-  esac
+  while IFS='|' read -r name letter argument is_file endings values; do
+    names+=" --$name"
+    [[ $argument && ($option == "--$name" || $option == "-$letter") ]] || continue
+    if ((is_file)); then
+      option=--$name _mlp_files "$endings"
+    elif [[ $argument == LIST && $values ]]; then
+      _mlp_list "$values"
+    else
+      _mlp_words "$values"
+    fi
+    return
+  done < <(MLP_HELP=words "${COMP_WORDS[0]/#\~/${HOME-}}" --help 2>/dev/null)
+  if [[ $cur != -* && " ${COMP_WORDS[*]:1:COMP_CWORD-1} " == *' --classify '* ]]; then
+    _mlp_files 'png PNG jpg JPG jpeg JPEG bmp BMP gif GIF pgm PGM ppm PPM'
+  else
+    _mlp_words "$names"
+  fi
 }
 
-complete -F _@PROGRAM@ @PROGRAM@
+complete -F _mlp mlp-train mlp-digits mlp-lab mlp-bench

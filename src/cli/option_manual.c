@@ -1,0 +1,93 @@
+/* The manual page of a table of options, and its lines for the completion of bash. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/option_table.h"
+
+/* Prints a line of roff in which every - is one that can be typed. */
+static void print_roff(FILE *file, const char *text, size_t length) {
+  if (length && strchr(".'", *text)) fputs("\\&", file);
+  for (size_t i = 0; i < length; i++)
+    if (text[i] == '-')
+      fputs("\\-", file);
+    else if (text[i] == '\\')
+      fputs("\\e", file);
+    else
+      fputc(text[i], file);
+}
+
+static void print_text(FILE *file, const char *before, const char *text, const char *after) {
+  fputs(before, file);
+  print_roff(file, text, strlen(text));
+  fputs(after, file);
+}
+
+/* Prints the lines of the text up to `end`, without the first `skipped` letters of each. */
+static void print_lines(FILE *file, const char *text, const char *end, size_t skipped) {
+  while (text < end) {
+    const size_t length = strcspn(text, "\n"), from = length < skipped ? length : skipped;
+    print_roff(file, text + from, length - from);
+    fputc('\n', file);
+    text += length + (text[length] != '\0');
+  }
+}
+
+/* Prints the values that the row allows, and its default. */
+static void print_values(FILE *file, const OptionRow *row) {
+  const bool is_list = row->argument && strcmp(row->argument, "LIST") == 0;
+  const bool has_range = !row->choices && row->high > row->low && row->high < 1.8446744e19;
+  const bool has_default = row->argument && row->initial && *row->initial;
+  if (!row->choices && !has_range && !has_default) return;
+  fputs(".br\n", file);
+  if (row->choices) fputs(is_list ? "\\fBnone\\fR or, with commas, any of " : "one of ", file);
+  for (int c = 0; row->choices && row->choices[c]; c++)
+    print_text(file, c ? ", \\fB" : "\\fB", row->choices[c], "\\fR");
+  if (has_range) fprintf(file, "from %.10g to %.10g", row->low, row->high);
+  if (has_default)
+    print_text(file, row->choices || has_range ? "; default \\fB" : "default \\fB", row->initial,
+               "\\fR");
+  fputc('\n', file);
+}
+
+void option_table_page(const OptionTable *table, FILE *file) {
+  enum { USAGE = sizeof "Usage: " - 1 }; /* and as many blanks before its other lines */
+  const char *purpose = table->usage, *end = table->usage + strlen(table->usage);
+  while (strncmp(purpose, "Usage: ", USAGE) == 0 || *purpose == ' ')
+    purpose = strchr(purpose, '\n') + 1;
+  print_text(file, ".TH \"", table->program, "\" 1 \"\" \"mlp\\-train " MLP_TRAIN_VERSION);
+  print_text(file, "\" \"User Commands\"\n.SH NAME\n", table->program, " \\- ");
+  fputc(tolower((unsigned char)*purpose), file);
+  const size_t sentence = strcspn(purpose, ".:");
+  for (size_t i = 1; i < sentence; i++) {
+    const char letter = purpose[i] == '\n' ? ' ' : purpose[i];
+    print_roff(file, &letter, 1);
+  }
+  fputs("\n.SH SYNOPSIS\n.nf\n", file);
+  print_lines(file, table->usage, purpose, USAGE);
+  fputs(".fi\n.SH DESCRIPTION\n", file);
+  print_lines(file, purpose, end, 0);
+  fputs(".SH OPTIONS\n", file);
+  foreach_row (row, table) {
+    const char letter[] = {row->letter, '\0'};
+    if (row->group) print_text(file, ".SS \"", row->group, "\"\n");
+    fputs(".TP\n", file);
+    if (row->letter) print_text(file, "\\fB\\-", letter, "\\fR, ");
+    print_text(file, "\\fB\\-\\-", row->name, "\\fR");
+    if (row->argument) print_text(file, " \\fI", row->argument, "\\fR");
+    print_text(file, "\n", row->help, "\n");
+    print_values(file, row);
+  }
+  if (*table->notes) fputs(".SH NOTES\n", file);
+  print_lines(file, table->notes, table->notes + strlen(table->notes), 0);
+  fputs(".SH SEE ALSO\nThe pages in \\fIshare/doc/mlp\\-train\\fR under the prefix.\n", file);
+}
+
+void option_table_words(const OptionTable *table, FILE *file) {
+  foreach_row (row, table)
+    fprintf(file, "%s|%c|%s|%d|%s|%s\n", row->name, row->letter ? row->letter : '-',
+            row->argument ? row->argument : "", row->file != FILE_NONE,
+            row->endings ? row->endings : "",
+            row->choices   ? option_choices(row, " ").text
+            : row->initial ? row->initial
+                           : "");
+}
