@@ -26,6 +26,14 @@ TEST(test_accepted) {
       {"1,2;3,4;", {"\"1\",\"2\"\n3,\"4\"\n", " 1 ,\t2\t\n\t3, \"4\" \n"}},
       {"7,255;0,0;", {"007,000255\n0,0\n"}},
       {"9,255;", {"9,255\n"}},
+      {"1,2,3;",
+       {"1\t2\t3\n", "1 2 3\n", "a b label\n2 3 1\n", "id,label,a,b\n9,1,2,3\n",
+        ",label,a,b\n0,1,2,3\n", "a,b,label,Unnamed: 0\n2,3,1,x\n", "1,2,2.1\n1,2,3\n"}},
+      {"1,2,3,4,5,6,7,8,9;",
+       {"0,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n", "1,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,9\n",
+        ",0,1,2,3,4,5,6,7,8\n0,1,2,3,4,5,6,7,8,9\n",
+        "4,3,4.1,3.1,3.2,0,1,1.1,1.2\n1,2,3,4,5,6,7,8,9\n"}},
+      {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* so few could be a row */
       {"5,0,128;",
        {"5.0,0.0,128.0\n",
         "5.000000000000000000e+00,0.000000000000000000e+00,1.280000000000000000e+02", "5;0;128\n",
@@ -49,20 +57,23 @@ TEST(test_for_a_network) {
       {"1,2\n256,4\n", "0,1,2;", 2, 1, "'256'" NOT_A_PIXEL},
       {"1,2\n3,x\n", "0,1,2;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
-      {"10,2,3\n", "", 1, 1, "'10'" NOT_A_LABEL},
+      {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are not looked at */
+      {",2,3\ncat,4,5\n", "0,2,3;0,4,5;", 0, 0, NULL},
       {"1\n", "", 1, 0, "1 field, but the network takes 2 pixels a row, with or without a label"},
       {"a,b,c,d\n1,2,3,4\n", "", 1, 0,
        "4 fields, but the network takes 2 pixels a row, with or without a label"},
-      {"1,2,3\n4,5,6\n", "1,2,3;4,5,6;", 0, 0, NULL},
+      {"1,2,3\n4,5,6\n", "0,2,3;0,5,6;", 0, 0, NULL},
       {"200,3\r\n5,255\n\n", "0,200,3;0,5,255;", 0, 0, NULL},
       {"pixel0,pixel1\n10,11\n", "0,10,11;", 0, 0, NULL},
-      {"label,pixel0,pixel1\n1,10,11\n", "1,10,11;", 0, 0, NULL},
+      {"label,pixel0,pixel1\n1,10,11\n", "0,10,11;", 0, 0, NULL},
+      {"index,a,b\n7,1,2\n", "0,1,2;", 0, 0, NULL},
+      {"id,index\n1,2\n", "0,1,2;", 0, 0, NULL}, /* both are pixels: the network takes two */
   };
   reading.inputs = 2;
   foreach (row, cases) expect(*row);
   reading.inputs = 1;
   expect((CsvCase){"7\n8", "0,7;0,8;", 0, 0, NULL});
-  expect((CsvCase){"7,8", "7,8;", 0, 0, NULL});
+  expect((CsvCase){"7,8", "0,8;", 0, 0, NULL});
   reading.inputs = 0;
 }
 
@@ -90,10 +101,13 @@ TEST(test_bad_numbers) {
   foreach (field, fields)
     for (int column = 1; column <= 2; column++) {
       const char *text = text_printf(column == 1 ? "%s,2\n" : "1,%s\n", *field);
-      expect((CsvCase){text, "", 1, column,
-                       text_printf("'%s'%s", *field, column == 1 ? NOT_A_LABEL : NOT_A_PIXEL)});
+      const char *cure =
+          column == 1 && strcmp(*field, "256") == 0 ? ": --classes 257 takes it" : "";
+      expect((CsvCase){
+          text, "", 1, column,
+          text_printf("'%s'%s%s", *field, column == 1 ? NOT_A_LABEL : NOT_A_PIXEL, cure)});
     }
-  expect((CsvCase){"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL});
+  expect((CsvCase){"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL ": --classes 11 takes it"});
 }
 
 TEST(test_refused) {
@@ -120,14 +134,29 @@ TEST(test_refused) {
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL},
       {"1,x", "", 1, 2, "'x'" NOT_A_PIXEL},
       {"1,0.0,0.4980\n", "", 1, 3, "'0.4980'" NOT_A_PIXEL ": multiply pixels of 0 to 1 by 255"},
-      {",label,a\n0,1,2\n", "", 1, 1,
-       "no name: an index column? to_csv(index=False) leaves it out"},
-      {"1\t2\n", "", 1, 0, "tabs between fields: tr '\\t' , makes CSV of them"},
       {"\x93NUMPY\x01", "", 0, 0,
        "is a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
       {"PK\x03\x04", "", 0, 0,
-       "is a ZIP archive or .npz: unzip it, and give the CSV file that is in it"},
-      {"\x89PNG\r\n", "", 0, 0, "is a PNG picture: --classify reads pictures"},
+       "is a ZIP archive, .npz or a file of torch.save: unzip it, and give the CSV file that is in "
+       "it"},
+      {"\x89PNG\r\n", "", 0, 0, "is a PNG picture: --classify takes pictures"},
+      {" <!DOCTYPE html>\n", "", 0, 0, "is a page of HTML or XML: get the file itself"},
+      {"version https://git-lfs.github.com/spec/v1\n", "", 0, 0,
+       "is a pointer of Git LFS: git lfs pull gets the file"},
+      {"\xff\xfe"
+       "5",
+       "", 0, 0, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 converts it"},
+      {"-1 3:0.5 9:1\n", "", 0, 0,
+       "is a libsvm file: sklearn's load_svmlight_file reads it, np.savetxt writes CSV"},
+      {"@RELATION mnist\n", "", 0, 0, "is an ARFF file: leave out the lines up to @data"},
+      {"\x80\x04\x95", "", 0, 0, "is a pickle of Python: np.savetxt writes CSV"},
+      {"PAR1\x15", "", 0, 0,
+       "is a Parquet file: pandas.read_parquet(FILE).to_csv(\"rows.csv\", index=False)"},
+      {"BZh9", "", 0, 0, "is a bzip2 archive: bunzip2 unpacks it"},
+      {"\xfd"
+       "7zXZ",
+       "", 0, 0, "is an xz archive: unxz unpacks it"},
+      {"\x89HDF\r\n", "", 0, 0, "is an HDF5 file: h5py reads it, np.savetxt writes CSV"},
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
       {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
       {"1,\" 2\"\n", "", 1, 2, "' 2'" NOT_A_PIXEL},

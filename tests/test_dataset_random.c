@@ -11,6 +11,7 @@ typedef struct {
   char first;                   /* the first character of the first field, or 0 */
   size_t bad_quote;             /* the column of a quote that is wrong, or 0 */
   bool carriage_return;         /* that does not end the line */
+  bool named;                   /* a field behind the first begins as no number does */
 } ReferenceLine;
 
 static int reference_value(const char *text, size_t length) {
@@ -28,8 +29,14 @@ static int reference_value(const char *text, size_t length) {
   return value;
 }
 
+static char separator; /* of the file's fields, by its first line */
+
 static bool is_blank(char c) {
-  return c == ' ' || c == '\t';
+  return (c == ' ' || c == '\t') && c != separator;
+}
+
+static char separator_of(const char *text, size_t length) {
+  return memchr(text, ',', length) ? ',' : memchr(text, '\t', length) ? '\t' : ' ';
 }
 
 static ReferenceLine reference_line(const char *at, const char *end) {
@@ -48,9 +55,10 @@ static ReferenceLine reference_line(const char *at, const char *end) {
       const bool closed = at < end;
       if (closed) at++;
       while (at < end && is_blank(*at)) at++;
-      if (!closed || (at < end && *at != ',' && *at != '\r')) line.bad_quote = line.fields + 1;
+      if (!closed || (at < end && *at != separator && *at != '\r'))
+        line.bad_quote = line.fields + 1;
     } else {
-      for (; at < end && *at != ',' && *at != '\r'; at++) {
+      for (; at < end && *at != separator && *at != '\r'; at++) {
         if (*at == '"') line.bad_quote = line.fields + 1;
         field[length++] = *at;
       }
@@ -58,9 +66,10 @@ static ReferenceLine reference_line(const char *at, const char *end) {
     }
     if (line.bad_quote) return line;
     if (line.fields == 0 && length > 0) line.first = field[0];
+    if (line.fields > 0 && length > 0) line.named |= !strchr("0123456789+-.", field[0]);
     if (line.fields < REFERENCE_COLUMNS) line.value[line.fields] = reference_value(field, length);
     line.fields++;
-    more = at < end && *at == ',';
+    more = at < end && *at == separator;
     if (more) at++;
   }
   for (; at < end; at++)
@@ -72,6 +81,7 @@ static ReferenceLine reference_line(const char *at, const char *end) {
 static Table expected;
 static size_t bad_line, bad_column;
 static bool failed;
+static size_t left_out; /* columns: the first, where only the others have names */
 
 static void fail_at(size_t line, size_t column) {
   failed = true;
@@ -85,22 +95,25 @@ static bool reference_first_line(const ReferenceLine *line, const char *text, si
   for (size_t i = 0; i < length; i++)
     if ((unsigned char)text[i] < 32 && text[i] != '\t') fail_at(1, 0);
   if (failed) return false;
-  if (line->bad_quote || line->fields < 2) fail_at(1, line->bad_quote);
-  expected.inputs = line->fields - 1;
-  return !failed && (line->first == 0 || strchr("0123456789+-.", line->first));
+  if (line->bad_quote) fail_at(1, line->bad_quote);
+  left_out = line->first == 0 && line->named;
+  if (line->fields < 2 + left_out) fail_at(1, line->bad_quote);
+  expected.inputs = line->fields - 1 - left_out;
+  return !failed && !left_out && (line->first == 0 || strchr("0123456789+-.", line->first));
 }
 
 static void reference_row(const ReferenceLine *line, size_t number) {
-  const size_t columns = expected.inputs + 1;
-  for (size_t i = 0; i < line->fields && i < columns; i++) {
-    if (line->value[i] < 0 || line->value[i] >= (i == 0 ? 10 : 256)) {
+  const size_t columns = expected.inputs + 1 + left_out;
+  for (size_t i = left_out; i < line->fields && i < columns; i++) {
+    const size_t at = i - left_out;
+    if (line->value[i] < 0 || line->value[i] >= (at == 0 ? 10 : 256)) {
       fail_at(number, i + 1);
       return;
     }
-    if (i == 0)
+    if (at == 0)
       expected.labels[expected.rows] = (uint16_t)line->value[i];
     else
-      expected.pixels[expected.rows * expected.inputs + i - 1] = (uint8_t)line->value[i];
+      expected.pixels[expected.rows * expected.inputs + at - 1] = (uint8_t)line->value[i];
   }
   if (line->bad_quote) {
     fail_at(number, line->bad_quote);
@@ -121,6 +134,7 @@ static void reference_read(const char *text, size_t length) {
   for (const char *at = text; at < end && !failed;) {
     const char *feed = memchr(at, '\n', (size_t)(end - at));
     const char *stop = feed ? feed : end;
+    if (number == 0) separator = separator_of(at, (size_t)(stop - at));
     const ReferenceLine line = reference_line(at, stop);
     number++;
     const bool empty = line.fields == 0 && !line.bad_quote && !line.carriage_return;

@@ -124,6 +124,7 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                                            : hold_out > 0 ? options->train
                                                           : validation,
                                    .label = options->label_column,
+                                   .left_out = options->ignore_columns,
                                    .hold_out = hold_out,
                                    .held_out = true,
                                    .seed = options->training.seed},

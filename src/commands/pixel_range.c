@@ -11,6 +11,7 @@ bool pixel_range_find(Options *o, Report *report, Error *error) {
                        .classes = o->training.classes,
                        .threads = o->training.threads ? o->training.threads : ranks_cores(NULL),
                        .label = o->label_column,
+                       .left_out = o->ignore_columns,
                        .ahead = (size_t)2 * ROWS},
       error);
   if (!reader) return false;

@@ -305,6 +305,7 @@ TrainerConfig trainer_config(const Options *o) {
                          .test = test,
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
+                         .ignore_columns = o->ignore_columns,
                          .hold_out = options_hold_out(o),
                          .rereads_test = judged || !test ? judged
                                          : *o->weights   ? "weights"

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/formats.h"
 #include "base/sizes.h"
+#include "data/summary.h"
 
 /* REPALL_NL: blank lines are reported, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
@@ -32,32 +34,59 @@ static bool is_name(const char *text, size_t length) {
   return length > 0 && !strchr("0123456789+-.", *text);
 }
 
-static void see_field(void *text, size_t length, void *context) {
-  CsvFirstLine *first = context;
-  if (first->columns->columns == 0)
-    first->named = is_name(text, length), first->nameless = length == 0;
-  else if (is_name(text, length) && first->nameless)
-    first->named = true;
-  see_name(first, text, length, first->wanted, 0);
-  for (int i = 0; i < LABEL_NAMES; i++) see_name(first, text, length, label_names[i], i + 1);
-  first->columns->columns++;
+/* True if a list with commas has the column's name, or its number from 1. */
+static bool is_listed(const char *list, const char *text, size_t length, size_t number) {
+  for (; *list; list += strcspn(list, ","), list += *list == ',') {
+    const size_t item = strcspn(list, ",");
+    char *end;
+    if ((item == length && strncasecmp(list, text, item) == 0) ||
+        (strtoul(list, &end, 10) == number && end == list + item))
+      return true;
+  }
+  return false;
 }
 
-/* Files that are taken for CSV, by their first three bytes. */
-static const struct {
-  char begins[4];
-  const char *what;
-} other_formats[] = {
-    {"\x93NU",
-     "a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
-    {"PK\x03", "a ZIP archive or .npz: unzip it, and give the CSV file that is in it"},
-    {"\x89PN", "a PNG picture: --classify reads pictures"},
-};
+/* Looks if the field goes on counting, or is a number or its k-th repetition, as 0.1 is. */
+static void see_number(CsvFirstLine *first, const char *text, size_t length) {
+  char copy[16] = "", *end;
+  const long column = (long)first->columns->columns;
+  memcpy(copy, text, min_size(length, sizeof copy - 1));
+  const bool is_number = length < sizeof copy && *copy >= '0' && *copy <= '9';
+  const long number = strtol(copy, &end, 10);
+  if (column == 0) first->from = length == 0 ? -1 : number;
+  first->counts &= column == 0 ? first->from <= 1 && (length == 0 || is_number)
+                               : is_number && !*end && number == first->from + column;
+  const long times = *end == '.' ? strtol(end + 1, &end, 10) : 0;
+  first->repeats &= is_number && !*end && number < (long)sizeof first->seen && times < UINT8_MAX &&
+                    times == first->seen[number];
+  first->renamed |= times > 0;
+  if (first->repeats) first->seen[number]++;
+}
+
+static void see_field(void *text, size_t length, void *context) {
+  static const char ids[] = "id,imageid,index,unnamed: 0";
+  CsvFirstLine *first = context;
+  CsvColumns *columns = first->columns;
+  const size_t column = columns->columns;
+  if (column == 0) {
+    first->named = is_name(text, length), first->nameless = length == 0;
+    first->counts = first->repeats = true;
+  } else if (is_name(text, length) && first->nameless)
+    first->named = true;
+  see_number(first, text, length);
+  see_name(first, text, length, first->wanted, 0);
+  for (int i = 0; i < LABEL_NAMES; i++) see_name(first, text, length, label_names[i], i + 1);
+  const bool listed = is_listed(first->left_out, text, length, column + 1),
+             is_id = is_listed(ids, text, length, 0) || (column == 0 && length == 0);
+  first->listed += listed;
+  const bool is_label = first->columns->label == column;
+  if ((listed || is_id) && !is_label && columns->stop_count < CSV_LEFT_OUT)
+    columns->stops[columns->stop_count++] = column;
+  columns->columns++;
+}
 
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
-  foreach (format, other_formats)
-    if (length >= 3 && memcmp(line, format->begins, 3) == 0)
-      return error_set(error, "%s is %s", name, format->what);
+  if (!format_check(name, line, length, FORMAT_ROWS, error)) return false;
   while (length > 0 && (line[length - 1] == CSV_LF || line[length - 1] == CSV_CR)) length--;
   for (size_t i = 0; i < length; i++) {
     const unsigned char byte = (unsigned char)line[i];
@@ -73,9 +102,13 @@ bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstL
                     Error *error) {
   struct csv_parser csv;
   CsvColumns *columns = first->columns;
+  enum { COUNTED = 9 }; /* columns that count; fewer could be a row */
+  int items = *first->left_out != '\0';
   first->rank = LABEL_NAMES + 1;
   columns->label = CSV_NONE;
-  columns->separator = memchr(line, ',', length) || !memchr(line, ';', length) ? ',' : ';';
+  columns->separator = ' ';
+  for (const char *c = "\t;,"; *c; c++) /* the last of these that the line has */
+    if (memchr(line, *c, length)) columns->separator = *c;
   csv_init(&csv, CSV_OPTIONS);
   csv_set_delim(&csv, (unsigned char)columns->separator);
   const bool parsed = csv_parse(&csv, line, length, see_field, NULL, first) == length &&
@@ -85,12 +118,12 @@ bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstL
   if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
   if (!parsed)
     return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, columns->columns + 1);
-  if (first->nameless && first->named)
-    return error_set(
-        error, "%s, line 1, column 1: no name: an index column? to_csv(index=False) leaves it out",
-        name);
-  if (columns->columns == 1 && memchr(line, CSV_TAB, length))
-    return error_set(error, "%s, line 1: tabs between fields: tr '\\t' , makes CSV of them", name);
+  if ((first->counts && columns->columns >= COUNTED) || (first->repeats && first->renamed))
+    first->named = true;
+  for (const char *c = first->left_out; *c; c++) items += *c == ',';
+  if (first->listed < items)
+    return error_set(error, "%s, line 1: it has only %d of the columns of --ignore-columns %s",
+                     name, first->listed, first->left_out);
   if (columns->columns == 0) return error_set(error, "%s, line 1: a blank line", name);
   return true;
 }
@@ -128,7 +161,7 @@ static Error *fault_at(ChunkParser *parser, uint64_t line, size_t column) {
 }
 
 static size_t fields(const ChunkParser *parser) {
-  return parser->others + (size_t)(parser->pixel - parser->row);
+  return parser->passed + parser->extra + (size_t)(parser->pixel - parser->row);
 }
 
 /* Parses a number of digits alone, below `limit`. */
@@ -166,7 +199,7 @@ static bool parse_whole(const unsigned char *text, size_t length, unsigned limit
 
 /* True if the next field of the row is its label. */
 static bool is_at_label(const ChunkParser *parser) {
-  return parser->columns->labelled && fields(parser) == parser->columns->label;
+  return parser->columns->judged && fields(parser) == parser->columns->label;
 }
 
 static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
@@ -184,10 +217,16 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   shown[count] = '\0';
   for (size_t i = 0; i < count; i++)
     if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
-  const double number = is_label ? -1 : parse_float(field, length);
+  const int most = is_label ? parser->columns->classes - 1 : UINT8_MAX;
+  const double number = parse_float(field, length);
+  unsigned class;
+  ShortText cure = {""};
+  if (is_label && parse_whole(field, length, DATASET_MAX_CLASSES, &class))
+    cure = text_format(": --classes %u takes it", class + 1);
+  else if (!is_label && number > 0 && number < 1)
+    cure = text_format(": multiply pixels of 0 to 1 by 255");
   error_set(fault, "'%s%s' is not %s from 0 to %d%s", shown, count < length ? "..." : "",
-            is_label ? "a label" : "an integer", is_label ? parser->columns->classes - 1 : 255,
-            number > 0 && number < 1 ? ": multiply pixels of 0 to 1 by 255" : "");
+            is_label ? "a label" : "an integer", most, cure.text);
 }
 
 /* Called before a row's first field. Returns false after a fault, or if no row may begin here. */
@@ -200,35 +239,39 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a row's first field, label, bad pixel, or a field too many; none matters after a fault. */
+/* Takes the column that is no pixel, or a field too many. False: the field is a pixel. */
+static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
+  const CsvColumns *c = parser->columns;
+  const size_t at = fields(parser);
+  unsigned value = 0;
+  if (chunk_failed(parser->chunk) || (at == 0 && !begin_row(parser))) return true;
+  if (at == 0) parser->chunk->labels[parser->chunk->rows] = 0;
+  const bool is_pixel = at == 0 && c->stops[0] > 0;
+  if (!is_pixel && (parser->extra || c->stops[parser->passed] != at || at == c->columns)) {
+    parser->extra++; /* end_row says how many there were */
+    return true;
+  }
+  const bool is_label = !is_pixel && is_at_label(parser);
+  if ((is_label && !parse_whole(text, length, (unsigned)c->classes, &value)) ||
+      (!is_pixel && memchr(text, CSV_LF, length))) {
+    not_an_integer(parser, text, length);
+    return true;
+  }
+  if (is_label) parser->chunk->labels[parser->chunk->rows] = (uint16_t)value;
+  parser->passed += !is_pixel;
+  parser->row_end = parser->row + c->stops[parser->passed] - parser->passed;
+  return !is_pixel;
+}
+
+/* Takes a field that is not a pixel of digits alone; none matters after a fault. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
-  const CsvColumns *columns = parser->columns;
   unsigned value;
-  if (parser->pixel != parser->row_end) {
-    if (parse_whole(text, length, 256, &value))
-      *parser->pixel++ = (uint8_t)value;
-    else
-      not_an_integer(parser, text, length);
-    return;
-  }
-  const bool is_first = fields(parser) == 0, is_label = is_at_label(parser);
-  if (chunk_failed(parser->chunk) || (is_first && !begin_row(parser))) return;
-  if (!is_first && !is_label) {
-    parser->others++; /* a field too many: end_row says how many there were */
-    return;
-  }
-  if (!parse_whole(text, length, is_label ? (unsigned)columns->classes : 256, &value)) {
-    not_an_integer(parser, text, length);
-    return;
-  }
-  const bool is_next = columns->labelled && !is_label; /* the label follows some pixels */
-  parser->chunk->labels[parser->chunk->rows] = is_label ? (uint16_t)value : 0;
-  parser->row_end = parser->row + (is_next ? columns->label : columns->inputs);
-  if (is_label)
-    parser->others = 1;
-  else
+  if (parser->pixel == parser->row_end && take_stop(parser, text, length)) return;
+  if (parse_whole(text, length, 256, &value))
     *parser->pixel++ = (uint8_t)value;
+  else
+    not_an_integer(parser, text, length);
 }
 
 /* Called by libcsv for a field: fifty million times in MNIST, so pixels go first. */
@@ -256,7 +299,7 @@ static void end_row(int terminator, void *context) {
     chunk->rows++;
     parser->row_on_line = true;
     parser->row = parser->pixel = parser->row_end;
-    parser->others = 0;
+    parser->passed = parser->extra = 0;
   }
   if (terminator == CSV_CR) {
     parser->carriage = true;
@@ -294,7 +337,7 @@ static bool parse_wanted(ChunkParser *parser, const char *text, size_t length) {
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length) {
   parser->chunk = chunk;
   parser->row = parser->pixel = parser->row_end = chunk->pixels;
-  parser->others = 0;
+  parser->passed = parser->extra = 0;
   parser->row_on_line = parser->carriage = false;
   const bool parsed =
       parser->wanted ? parse_wanted(parser, text, length) : parse(parser, text, length);

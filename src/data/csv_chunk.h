@@ -14,13 +14,17 @@
 /* Stands for no line. */
 #define CSV_NONE UINT64_MAX
 
-/* The columns of a file. */
+enum { CSV_LEFT_OUT = 32 }; /* columns, at most */
+
+/* The columns of a file: a label if `labelled`, some that are left out, and pixels. */
 typedef struct {
   size_t columns, inputs;
   char separator;
-  bool labelled; /* one column is a label, all others are pixels */
-  size_t label;  /* which, from 0 */
-  int classes;   /* labels are below it */
+  bool labelled, judged; /* judged: labels are read, else they may be anything and become 0 */
+  size_t label;          /* which column, from 0 */
+  int classes;           /* labels are below it */
+  int stop_count;
+  size_t stops[CSV_LEFT_OUT + 2]; /* the columns that are not pixels, ascending, then `columns` */
 } CsvColumns;
 
 /* The result of parsing some whole lines of text. */
@@ -50,25 +54,34 @@ typedef struct {
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
   uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
-  size_t others;              /* its fields that were no pixels: a label, fields too many */
+  size_t passed, extra;       /* its fields that were stops; that were too many */
   bool row_on_line, carriage; /* the line has had a row, a carriage return */
 } ChunkParser;
 
-/* Refuses the binary file `name`, which begins with this line, with a better message than a parser
-   could give. */
+/* Refuses the file `name` of another format, or binary, which begins with this line. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
-/* The first line of a file, header or row. */
+/* The first line of a file, header or row. It is a header if its first field starts as no number
+   does, if it names the label's column, if it counts its columns from 0 or 1, as pandas numbers
+   them, or if it is a row whose repeated values were renamed 0.1, 0.2, as pandas renames columns.
+ */
 typedef struct {
-  const char *wanted;  /* the name of the label's column in any case, NULL: a usual one */
-  CsvColumns *columns; /* columns, separator and label are set here: CSV_NONE is not named */
-  bool named;          /* a header: the first field starts as no number does, or label's is named */
-  int rank;            /* of the label's name, 0: the wanted one */
-  bool nameless;       /* a header whose first field is empty */
+  const char *wanted;   /* the name of the label's column in any case, NULL: a usual one */
+  const char *left_out; /* numbers from 1 or names of columns to leave out, with commas; "": none */
+  CsvColumns *columns;  /* columns, separator and label are set here: CSV_NONE is not named; and
+                           stop_count and stops, without the label and the end */
+  bool named;           /* a header */
+  int rank;             /* of the label's name, 0: the wanted one */
+  int listed;           /* columns that left_out lists */
+  bool nameless;        /* the first field is empty */
+  bool counts, repeats; /* so far it counts; it only repeats by .1, .2 */
+  bool renamed;         /* one of them has a .1 */
+  long from;            /* what it counts from */
+  uint8_t seen[1000];   /* how often a number was repeated, 255 at most */
 } CsvFirstLine;
 
-/* Reads the first line of the file `name` to *first, whose `wanted` and `columns` are set. False
-   with *error set: the line is blank or badly quoted. */
+/* Reads the first line of the file `name` to *first, whose first three fields are set. False with
+ *error set: the line is blank or badly quoted, or lacks a column to be left out. */
 bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
                     Error *error);
 

@@ -219,28 +219,54 @@ static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *
     return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too", name,
                      first->named ? "no field is" : "no header names the column", label);
   reader->guessed = !*label && *column == CSV_NONE;
-  if (numbered != CSV_NONE || reader->guessed) *column = reader->guessed ? 0 : numbered;
+  if (numbered != CSV_NONE) *column = numbered;
+  if (reader->guessed) /* the first that is not left out */
+    for (*column = 0;
+         (int)*column < reader->columns.stop_count && reader->columns.stops[*column] == *column;)
+      ++*column;
   return *column < columns ||
          error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, columns, label);
+}
+
+/* Makes stops of the columns that are no pixels, and says in the summary which have no use. */
+static void set_stops(DatasetReader *reader) {
+  CsvColumns *c = &reader->columns;
+  DataSummary *s = &reader->summary;
+  int at = c->stop_count;
+  s->left_out = at;
+  s->first_left_out = at ? (int)c->stops[0] + 1 : 0;
+  if (c->labelled) {
+    for (; at > 0 && c->stops[at - 1] > c->label; at--) c->stops[at] = c->stops[at - 1];
+    c->stops[at] = c->label;
+    c->stop_count++;
+  }
+  c->stops[c->stop_count] = c->columns;
+  c->inputs = c->columns - (size_t)c->stop_count;
 }
 
 static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
   CsvColumns *c = &reader->columns;
   const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
-  c->labelled = columns != inputs;
-  c->inputs = columns - c->labelled;
-  if (inputs > 0 && c->inputs != inputs) {
+  /* Row numbers are named in a header; and no column is one where all are pixels. */
+  if (!first->listed && (!first->named || columns == inputs)) c->stop_count = 0;
+  const size_t most = columns - (size_t)c->stop_count;
+  c->labelled = most != inputs;
+  c->judged = c->labelled && inputs == 0;
+  if (inputs > 0 && most - c->labelled != inputs) {
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label",
-                     reader->source.name, columns, s, inputs);
+                     reader->source.name, most, s, inputs);
   }
-  if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS)) {
-    return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels",
-                     reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1);
+  if (inputs == 0 && (most < 2 || most > DATASET_MAX_COLUMNS)) {
+    return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels%s",
+                     reader->source.name, most, s, DATASET_MAX_COLUMNS - 1,
+                     most > 2 ? ": make pictures 64 x 64 at most" : "");
   }
-  return !c->labelled || find_label(reader, first, error);
+  if (c->labelled && !find_label(reader, first, error)) return false;
+  set_stops(reader);
+  return true;
 }
 
 static bool open_pictures(DatasetReader *reader, Error *error) {
@@ -273,6 +299,7 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
   CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL,
+                        .left_out = reader->config.left_out,
                         .columns = &reader->columns};
   if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
     return false;
@@ -324,20 +351,50 @@ static size_t commonest(const Chunk *chunk, size_t inputs, int classes, bool las
   return most;
 }
 
-/* Refuses a file whose first rows show that the label is their last field, not their first: nearly
-   all of the first have one value, and the last are classes, no three quarters of one. */
+/* Returns true if these columns hold one 1 in each row, at different places, and zeros. */
+static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, size_t first, size_t columns) {
+  size_t place = 0, label = c->label; /* among the columns that are read */
+  bool varies = false;
+  for (int i = 0; c->stops[i] < c->label; i++) label--;
+  for (size_t r = 0; r < chunk->rows; r++) {
+    size_t ones = 0, one = 0;
+    for (size_t i = first; i < first + columns; i++) {
+      const unsigned value =
+          i == label ? chunk->labels[r] : chunk->pixels[r * c->inputs + i - (i > label)];
+      if (value > 1) return false;
+      if (value) ones++, one = i;
+    }
+    if (ones != 1) return false;
+    varies |= r > 0 && one != place;
+    place = one;
+  }
+  return varies;
+}
+
+/* Refuses a file whose first rows show that its label is elsewhere: a 1 in one of as many columns
+   as there are classes, or the last field, where nearly all of the first have one value, and the
+   last are classes, no three quarters of one. */
 static bool check_guess(DatasetReader *reader, Error *error) {
   enum { ENOUGH = 10 };
   const CsvColumns *c = &reader->columns;
-  if (!reader->guessed || !c->labelled || reader->config.wanted) return true;
+  if (!c->judged || reader->config.wanted) return true;
   const Chunk *chunk = wait_for_chunk(reader);
-  const size_t rows = chunk->rows, first = commonest(chunk, c->inputs, c->classes, false),
+  const size_t classes = (size_t)c->classes, rows = chunk->rows;
+  const char *name = reader->source.name;
+  for (int end = 0; rows >= ENOUGH && end < 2 && c->inputs > classes; end++)
+    if (is_one_hot(chunk, c, end ? c->inputs + 1 - classes : 0, classes))
+      return error_set(error,
+                       "%s: the %s %zu columns hold a single 1, a one-hot label: write the number "
+                       "of the class in one column, as numpy's argmax(axis=1) gives it",
+                       name, end ? "last" : "first", classes);
+  if (!reader->guessed) return true;
+  const size_t first = commonest(chunk, c->inputs, c->classes, false),
                last = commonest(chunk, c->inputs, c->classes, true);
   return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
          error_set(error,
                    "%s: the last column looks like the label, the first has one value in %zu of "
                    "%zu rows: give --label-column last, or --label-column 1 if it is the first",
-                   reader->source.name, first, rows);
+                   name, first, rows);
 }
 
 /* Returns true if the length of the text is known: an archive must be unpacked first. */
@@ -373,6 +430,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!reader) return error_null(error, "no memory to read %s", config->path);
   reader->config = *config;
   if (!config->label) reader->config.label = "";
+  if (!config->left_out) reader->config.left_out = "";
   reader->columns.classes = config->classes;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
@@ -494,7 +552,7 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
     const uint16_t label = chunk->labels[reader->taken];
     if (reader->split.each && !split_takes(&reader->split, label)) continue;
     s->alike += s->rows > 0 && label == reader->last_label;
-    s->counts[reader->last_label = label]++;
+    s->counts[reader->last_label = label] += reader->config.inputs == 0;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
     labels[count++] = label;

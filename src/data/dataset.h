@@ -26,8 +26,10 @@ typedef struct {
   const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
                         NULL or "": the one that the header calls label, class, target, digit or y,
                         else the first, unless the first rows show that it is the last */
-  int inputs; /* pixels that a row must have, with a label or, labels then being 0, without; 0: any
-                 number, and a label */
+  const char *left_out; /* columns that are neither, see CsvFirstLine; NULL or "": those that a
+                           header calls id, ImageId, index or Unnamed: 0 */
+  int inputs; /* pixels that a row must have, with a label or without: labels are not looked at, and
+                 are 0; 0: any number, and a label */
   size_t ahead; /* rows that may be parsed before anybody asks for them, 0: as many as half of
                    memory_available() holds; at least one chunk per thread */
   const RowSet *wanted; /* of a file that was read to its end before: the other rows are zeros, and

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "base/formats.h"
 #include "base/output.h"
 #include "base/sizes.h"
 
@@ -251,11 +252,11 @@ static bool read_header(int file, Header *header, Error *error) {
   if (size < sizeof length)
     return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
   if (!read_at(file, 0, &length, sizeof length, error)) return false;
-  if (memcmp(&length, "PK\3\4", 4) == 0) /* a ZIP archive */
-    return error_set(error, "it is a file of torch.save, not safetensors: docs/formats.md has the "
-                            "lines that convert it");
-  if (memcmp(&length, "\x89PNG", 4) == 0)
-    return error_set(error, "it is a PNG picture, not safetensors: --classify takes pictures");
+  char start[128];
+  const size_t known = min_size(sizeof start, (size_t)size);
+  if (length > HEADER_MAX && (!read_at(file, 0, start, known, error) ||
+                              !format_check("it", start, known, FORMAT_NETWORK, error)))
+    return false;
   if (length > HEADER_MAX)
     return error_set(error,
                      "it is not a safetensors file of a network: its header would have %" PRIu64

@@ -39,6 +39,19 @@ printed 1 ' of 100 rows$'
 ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1
 fails 1 'held.st does not say which rows test it: name a file with --test' --device cpu --load held.st --evaluate
 
+case_ 'a first line that counts is a header' # row 2: as pandas numbers columns
+numbers() { seq -s, "$1" "$2"; }
+headed() { { echo "$1" && cat "$2"; } >"$3"; }
+headed "$(numbers 0 64)" square.csv counted.csv
+headed "$(numbers 1 65)" square.csv counted1.csv
+ok $S --train counted.csv --test counted1.csv
+printed 1 '^data     counted.csv: 400 rows'
+cut -d, -f2- judge.csv >bare.csv
+headed "$(numbers 0 63)" bare.csv counted_bare.csv
+ok $A --predict bare.csv --output answers.csv
+ok $A --predict counted_bare.csv --output counted_answers.csv
+same answers.csv counted_answers.csv
+
 case_ 'rows that are sorted by label are trained on in random order' # row 3
 sort -t, -sk1,1n square.csv >sorted.csv
 prints 1 '^note     sorted.csv: sorted by label: epoch 1 waits for all rows, and mixes them$' \
@@ -48,6 +61,35 @@ ok $S --train sorted.csv --seeds 2 --log seeds.jsonl
 [ "$(value test_accuracy seeds.jsonl | sed -n 3p)" = "$(value test_accuracy sorted.st)" ]
 prints 1 '^note     sorted.csv: sorted by label, and streamed in that order: mix the lines with shuf$' \
   $S --train sorted.csv --resident no
+
+case_ 'a label in several columns, or none of its classes, is seen' # row 4
+awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; print substr($0, 2) }' square.csv >hot.csv
+sed 's/^\(.,.,.,.\),\(.*\)/0,\2,\1/' hot.csv >hot_last.csv
+fails 1 'hot.csv: the first 4 columns hold a single 1, a one-hot label: write the number' $S --train hot.csv
+sed 's/$/,0/' hot.csv >hot_zero.csv
+fails 1 'hot_zero.csv: the first 4 columns hold a single 1' $S --train hot_zero.csv --label-column last
+fails 1 'hot_last.csv: the last 4 columns hold a single 1' $S --train hot_last.csv
+prints 1 '^note     square.csv: labels 4 to 9 do not occur: ' $S --classes 10
+for file in square judge; do sed 's/$/,0,0,0/' $file.csv >wide_$file.csv; done
+prints 1 '^note     wide_square.csv: 67 pixels are not a square: 3 columns too many for 8 x 8' \
+  $S --train wide_square.csv --test wide_judge.csv
+
+case_ 'columns that number rows are left out' # row 7
+pixels=$(seq -s, -f 'pixel%g' 0 63)
+awk -v names="id,label,$pixels" 'BEGIN { print names } { print NR + 255 "," $0 }' square.csv >id.csv
+ok $S --save id.st --train id.csv
+printed 1 '^note     id.csv: column 1 is left out$'
+same_network id.st net.st
+awk -v names="$pixels,ImageId" 'BEGIN { print names } { print $0 ",x" NR }' bare.csv >id_bare.csv
+ok $A --predict id_bare.csv --output id_answers.csv
+same answers.csv id_answers.csv
+sed 's/^id,/serial,/; s/,pixel63$/,last/' id.csv >serial.csv
+ok $S --save serial.st --train serial.csv --ignore-columns Serial --test none
+tail -c 1000 net.st | same - <(tail -c 1000 serial.st)
+fails 1 'it has only 1 of the columns of --ignore-columns serial,other' $S --train serial.csv --ignore-columns serial,other
+{ echo "label,$pixels" && sed 's/^/?,/' bare.csv; } >unknown.csv # --predict does not judge labels
+ok $A --predict unknown.csv --output unknown_answers.csv
+same answers.csv unknown_answers.csv
 
 case_ 'rows of another scale are seen' # row 6
 map '$i = int($i / 16)' judge.csv >16.csv

@@ -1,0 +1,59 @@
+#define _GNU_SOURCE /* FNM_CASEFOLD */
+#include "base/formats.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/sizes.h"
+
+#define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
+#define PICTURE "--classify takes pictures"
+
+/* By how the files begin, as the shell's patterns. The first that matches counts. */
+static const struct {
+  const char *begins, *what;
+  const char *cure[2]; /* of FormatWanted; NULL: it is not refused */
+} formats[] = {
+    {"\x93NUMPY*",
+     "a NumPy array",
+     {"np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV", SAVE_FILE}},
+    {"PK\x03\x04*",
+     "a ZIP archive, .npz or a file of torch.save",
+     {"unzip it, and give the CSV file that is in it",
+      "docs/formats.md has the lines that convert it"}},
+    {"\x89PNG*", "a PNG picture", {PICTURE, PICTURE}},
+    {"\xff\xd8\xff*", "a JPEG picture", {PICTURE, PICTURE}},
+    {"\x89HDF*", "an HDF5 file", {"h5py reads it, np.savetxt writes CSV", SAVE_FILE}},
+    {"PAR1*",
+     "a Parquet file",
+     {"pandas.read_parquet(FILE).to_csv(\"rows.csv\", index=False)", SAVE_FILE}},
+    {"\x80[\x02-\x05]*", "a pickle of Python", {"np.savetxt writes CSV", SAVE_FILE}},
+    {"\x08[\x01-\x1f]\x12*", "an ONNX model", {"rows are CSV or IDX", SAVE_FILE}},
+    {"BZh*", "a bzip2 archive", {"bunzip2 unpacks it", "bunzip2 unpacks it"}},
+    {"\xfd"
+     "7zXZ*",
+     "an xz archive",
+     {"unxz unpacks it", "unxz unpacks it"}},
+    {"\xff\xfe*", "UTF-16 text", {"iconv -f UTF-16 -t UTF-8 converts it", SAVE_FILE}},
+    {"\xfe\xff*", "UTF-16 text", {"iconv -f UTF-16 -t UTF-8 converts it", SAVE_FILE}},
+    {"version https://git-lfs*",
+     "a pointer of Git LFS",
+     {"git lfs pull gets the file", "git lfs pull gets the file"}},
+    {"<*", "a page of HTML or XML", {"get the file itself", "get the file itself"}},
+    {"@relation*", "an ARFF file", {"leave out the lines up to @data", SAVE_FILE}},
+    {"[-+0-9]* [0-9]*:*",
+     "a libsvm file",
+     {"sklearn's load_svmlight_file reads it, np.savetxt writes CSV", SAVE_FILE}},
+    {"*,*", "CSV text", {NULL, "--load takes a network that --save wrote"}},
+};
+
+bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
+                  Error *error) {
+  char start[128] = ""; /* up to the first zero */
+  memcpy(start, bytes, min_size(length, sizeof start - 1));
+  const char *text = start + strspn(start, " \t\r\n");
+  foreach (format, formats)
+    if (format->cure[wanted] && fnmatch(format->begins, text, FNM_CASEFOLD) == 0)
+      return error_set(error, "%s is %s: %s", name, format->what, format->cure[wanted]);
+  return true;
+}
