@@ -38,6 +38,7 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDEN
 #define READS(ENDINGS) .file = FILE_INPUT, .endings = (ENDINGS)
 #define READS_OR_SHARE(ENDINGS, HIGH) READS(ENDINGS), .high = (HIGH)
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
+#define EXCLUDES(WHY, ...) .because = (WHY), .excludes = {__VA_ARGS__}
 #define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
 
 /* clang-format off */
@@ -192,7 +193,7 @@ static const OptionRow table[] = {
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
-      READS("safetensors best st")),
+      READS("safetensors best st"), EXCLUDES("--resume goes on with the run that it saved", "load", "init")),
   ROW(init, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
       READS("safetensors best st")),
@@ -201,10 +202,11 @@ static const OptionRow table[] = {
       "several networks predict",
       READS("safetensors best st")),
   FLAG(evaluate, ALL,
-      "evaluate the loaded network on --test"),
+      "evaluate the loaded network on --test",
+      EXCLUDES("use one", "predict", "classify")),
   ROW(predict, "FILE", NULL, option_path, ALL, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
-      READS("csv csv.gz idx3-ubyte idx3-ubyte.gz")),
+      READS("csv csv.gz idx3-ubyte idx3-ubyte.gz"), EXCLUDES("use one", "classify")),
   OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv jsonl")),

@@ -78,10 +78,8 @@ static const char *use_of(const Options *o) {
 }
 
 static bool check_uses(const Options *o, unsigned command, Error *error) {
-  const int uses = o->evaluate + (o->predict[0] != 0) + o->classify;
+  const bool uses = o->evaluate || o->predict[0] || o->classify;
   const OptionRow *other;
-  if (uses > 1)
-    return error_set(error, "--evaluate, --predict and --classify cannot be combined: use one");
   if (uses && o->load.count == 0)
     return error_set(error, "--%s needs a network: add --load FILE", use_of(o));
   if (!uses && !o->html[0] && o->load.count > 0)
@@ -90,12 +88,6 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
   if (o->load.count > 1 && (o->weights[0] || o->html[0]))
     return error_set(error, "--%s draws one network: give it one --load",
                      o->weights[0] ? "weights" : "html");
-  if (o->resume[0] && o->load.count > 0)
-    return error_set(error, "--resume and --load cannot be combined: --resume continues training, "
-                            "--load uses a trained network");
-  if (o->resume[0] && o->init[0])
-    return error_set(error, "--resume and --init cannot be combined: --resume continues with the "
-                            "weights it saved");
   if (!(command & SEVERAL_RUNS) && (other = misplaced(o, command, true)))
     return o->load.count > 0
                ? error_set(error, "--%s has no use for --%s: leave it out", use_of(o), other->name)
@@ -113,6 +105,9 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
 
 bool options_check(Options *options, Error *error) {
   const unsigned command = command_of(options);
+  Options initial;
+  options_default(&initial);
+  if (!option_table_check_pairs(&options_table, options, &initial, error)) return false;
   if (!check_command(options, command, error) || !check_uses(options, command, error)) return false;
   if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
   if (isnan(options->training.schedule.rate))
