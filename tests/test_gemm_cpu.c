@@ -84,18 +84,19 @@ static void products(Operands *o, const GemmTerms *terms, size_t columns) {
 static void update(Operands *o, const GemmTerms *terms, size_t columns) {
   static Operands before;
   before = *o;
-  const GemmUpdate by = {0.9f, 0.01f, 0.125f};
+  const OptimizerRule by = {.momentum = 0.9f, .weight_decay = 0.01f};
+  const float rate = 0.125f;
   for (int copied = 0; copied < 2; copied++) {
     memcpy(o->w, before.w, sizeof o->w);
     memcpy(o->v, before.v, sizeof o->v);
-    kernels->update(terms, columns, &by, o->w, o->v, ROW, copied ? o->copy + 8 : NULL, ROW);
+    kernels->update(terms, columns, &by, rate, o->w, o->v, ROW, copied ? o->copy + 8 : NULL, ROW);
     for (size_t m = 0; m < P; m++) {
       for (size_t n = 0; n < ROW; n++) {
         const size_t i = m * ROW + n;
         double w = (double)before.w[i], v = (double)before.v[i];
         if (n < columns)
           reference_update(&w, &v, &o->sum[i], 1, (double)by.momentum, (double)by.weight_decay,
-                           (double)by.learning_rate);
+                           (double)rate);
         close_to(o->w[i], w);
         close_to(o->v[i], v);
         if (n >= columns) continue;

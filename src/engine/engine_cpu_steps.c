@@ -221,7 +221,6 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
                            Team team) {
   static const float zeros[MOST_COLUMNS] __attribute__((aligned(64)));
   const OptimizerRule *rule = &cpu->engine.config.training.rule;
-  const GemmUpdate by = {rule->momentum, rule->weight_decay, step.rate};
   const GemmKernels *kernels = cpu->kernels;
   const Layer *layer = &cpu->layer[l];
   const size_t end = first_panel(layer, team.thread + 1, team.threads);
@@ -237,7 +236,7 @@ static void update_weights(CpuEngine *cpu, int l, size_t rows, OptimizerStep ste
         kernels->forward(&terms, columns, zeros, false, cpu->gradients + layer->gradient + at,
                          layer->out);
       } else if (rule->kind == OPTIMIZER_SGD) {
-        kernels->update(&terms, columns, &by, layer->array[PARAMETERS] + at,
+        kernels->update(&terms, columns, rule, step.rate, layer->array[PARAMETERS] + at,
                         layer->array[FIRST_MOMENT] + at, layer->out, copy, layer->in);
       } else {
         kernels->forward(&terms, columns, zeros, false, tile, MOST_COLUMNS);

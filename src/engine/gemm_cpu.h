@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/optimizer.h"
+
 enum {
   GEMM_PANEL = 4,  /* rows of a tile: 4 x 4 vectors hide a multiply-add's latency */
   GEMM_ALIGN = 16, /* floats: columns, and every row's length and address, are multiples */
@@ -28,10 +30,6 @@ typedef struct {
 } GemmTerms;
 
 typedef struct {
-  float momentum, weight_decay, learning_rate;
-} GemmUpdate;
-
-typedef struct {
   const char *name; /* of the instruction set */
   size_t width;     /* most columns of a tile, a multiple of GEMM_ALIGN */
 
@@ -43,11 +41,11 @@ typedef struct {
      the slope. Rows of y and dx are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
-  /* c is the gradient of the weights w: v = momentum v + c + weight_decay w, then
-     w = w - learning_rate v; rows are `row` floats apart. Unless NULL, copy(n, m) = w(m, n), with
+  /* c is the gradient of the weights w: v = momentum v + c + weight_decay w by the rule, then
+     w = w - rate v; rows are `row` floats apart. Unless NULL, copy(n, m) = w(m, n), with
      rows of copy_row floats. */
-  void (*update)(const GemmTerms *terms, size_t columns, const GemmUpdate *by, float *w, float *v,
-                 size_t row, float *copy, size_t copy_row);
+  void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
+                 float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;
 
 /* The kernels that this machine can run, fastest first: i from 0; NULL past the last. */

@@ -62,8 +62,9 @@ INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const
   }
 }
 
-INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const GemmUpdate *by,
-                              float *w, float *v, size_t row, float *copy, size_t copy_row) {
+INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const OptimizerRule *rule,
+                              float rate, float *w, float *v, size_t row, float *copy,
+                              size_t copy_row) {
   /* Weights and momentum come from afar: they are on their way while the sums are formed. */
   for (size_t m = 0; m < GEMM_PANEL; m++) {
     for (int n = 0; n < vectors * LANES; n += GEMM_ALIGN) {
@@ -76,8 +77,8 @@ INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const G
   UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
     Vector *weight = (Vector *)(w + m * row), *momentum = (Vector *)(v + m * row);
     for (int i = 0; i < vectors; i++) {
-      momentum[i] = by->momentum * momentum[i] + c[m][i] + by->weight_decay * weight[i];
-      weight[i] -= by->learning_rate * momentum[i];
+      momentum[i] = rule->momentum * momentum[i] + c[m][i] + rule->weight_decay * weight[i];
+      weight[i] -= rate * momentum[i];
     }
   }
   if (!copy) return;
@@ -108,9 +109,10 @@ TARGET static void NAME(backward)(const GemmTerms *terms, size_t columns, const 
   EACH_WIDTH(backward_tile, y, dx, row);
 }
 
-TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const GemmUpdate *by,
-                                float *w, float *v, size_t row, float *copy, size_t copy_row) {
-  EACH_WIDTH(update_tile, by, w, v, row, copy, copy_row);
+TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule,
+                                float rate, float *w, float *v, size_t row, float *copy,
+                                size_t copy_row) {
+  EACH_WIDTH(update_tile, rule, rate, w, v, row, copy, copy_row);
 }
 
 #undef EACH_WIDTH
