@@ -294,7 +294,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' GPUS='$(GPUS)' SETUP='$(SETUP)' scripts/setup.sh
+	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' GPUS='$(GPUS)' SETUP='$(SETUP)' CLASS='$(filter exercise grade-all warmup,$(MAKECMDGOALS))' scripts/setup.sh
 
 # Only some shells expand the ~ of PREFIX=~/.local.
 at_home = $(if $(filter ~ ~/%,$(1)),$(patsubst ~,$(HOME),$(patsubst ~/%,$(HOME)/%,$(1))),$(1))
@@ -393,6 +393,7 @@ $(LINKED):
 	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)
 
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
+$(SCORERS) $(BUILD)/test_exercise: private LIBRARIES += -lseccomp
 $(BUILD)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
 # These have CUDA's runtime of the emulator, or a stand-in for it.
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++

@@ -1,25 +1,38 @@
 #!/usr/bin/env bash
-# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: compiles a student's functions and
-# leaves them, and nothing else of the object, visible to the grader that it is linked with.
+# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions, compiles them and leaves
+# them, and nothing else of the object, visible to the grader that it is linked with.
 #
-# They are compiled in a folder of their own, SEALED without .o, against their two headers, batch.cuh and
-# kernels.h, and what these include. Exit status 1, with a sentence, if the source
+# The text without comments and continued lines is what is checked and what is compiled, in a folder of its own (SEALED
+# without .o), against two headers, batch.cuh and kernels.h, and what these include. Where the compiler is clang++, its
+# CUDA front end checks the text first. Exit status 1, with a sentence, if the source
+# - is no CUDA: the compiler says why;
 # - includes anything else but some headers of the language;
-# - has assembly, attributes or pragmas (but unroll), by which code could leave what watches it;
+# - has what can leave the watch: assembly, attributes, pragmas (but unroll), names of the compiler and of the emulator;
 # - calls what the exercise does not allow: nothing that allocates, waits, starts something, reads a
 #   clock or a file. So what the function does is what the grader sees it do;
-# - runs code before or after the grader's (constructors): answers worked out beforehand.
+# - runs code before or after the grader's (constructors): answers worked out beforehand;
+# - takes more than MOST_KB of memory or MOST_SECONDS to compile.
 set -euo pipefail
 export LC_ALL=C
 
 kind=$1 source=$2 sealed=$3 compiler=("${@:4}")
-read -ra CXX_NAME <<<"${CXX:-g++}"
 top=$(cd "$(dirname "$0")/.." && pwd)
-STATIC_BYTES=16384
+STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20
+[ "$kind" = emulator ] && MOST_KB=1000000 || MOST_KB=16000000
 
 refuse() {
   echo "The exercise does not allow this: $1." >&2
   exit 1
+}
+
+# compile ARGUMENT...: within limits, with what the compiler says about the file.
+compile() {
+  local status=0
+  (ulimit -v $MOST_KB -t $MOST_SECONDS -c 0 && exec "${compiler[@]}" -Iheaders "$@" 2>said) || status=$?
+  ! grep -qE 'frontend command failed|out of memory|exhausted|bad_alloc|Killed|CPU time' said && [ $status -le 1 ] ||
+    refuse "it takes more than $((MOST_KB / 1000)) MB of memory or $MOST_SECONDS s to compile"
+  head -c 20000 said | tr -c '[:print:]\n\t' '?' >&2
+  [ $status = 0 ] || exit 1
 }
 
 # ---- a folder of its own -------------------------------------------------------------------
@@ -28,62 +41,80 @@ folder=${sealed%.o}
 rm -rf "$folder"
 mkdir -p "$folder/kernels" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
-cp "$source" "$folder/kernels/exercise.cu"
+[ -s "$source" ] || refuse 'there is nothing in it'
+[ "$(wc -c <"$source")" -le $SOURCE_BYTES ] || refuse "it has more than $SOURCE_BYTES bytes"
+text=$folder/kernels/exercise.cu
+tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$text"
 cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
 # ---- the source ----------------------------------------------------------------------------
 
-# Without comments, continued lines joined, and nothing expanded: what is refused cannot be made of
-# parts, for parts are not joined either.
-text=$(sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' kernels/exercise.cu | "${CXX_NAME[@]}" -fpreprocessed -dD -E -P -x c++ - 2>/dev/null) || refuse 'it is no text of C++'
-HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|
+# Nothing is expanded: what is refused cannot be made of parts, for parts are not joined either.
+HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
 while IFS='|' read -r what pattern; do
-  ! found=$(grep -m 1 -E "$pattern" <<<"$text") || refuse "it has $what: ${found:0:80}"
+  ! found=$(grep -m 1 -E "$pattern" "$text") || refuse "it has $what: ${found:0:80}"
 done <<'END2'
-assembly, an attribute or a pragma|(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec|__REDIRECT[A-Z_]*)([^A-Za-z0-9_]|$)
-an attribute|\[\s*\[
-other spellings or joined words|##|%:|<:|\\u|\?\?
-functions of the compiler that leave the program|__builtin_[a-z_]*(jmp|return|frame|apply|address)
+assembly, an attribute or a pragma|(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec)([^A-Za-z0-9_]|$)
+other spellings or joined words|##|%:|<:|\\u|\\U|\?\?
 a directive that pretends|^\s*#\s*(line|include_next|import|embed|ident|[0-9])
+names of the emulator|(^|[^A-Za-z0-9_])(EMULATOR_|FRONT_|emulat(ed|or))
+jumps and calls to what is worked out|goto\s*\*|&&\s*[A-Za-z_]+\s*[;,)}]|::\s*\*|->\s*\*|[A-Za-z_)]\s*\.\s*\*|(^|[^A-Za-z0-9_])(virtual|thread_local|alloca|invoke|mem_fn|apply)([^A-Za-z0-9_]|$)
 END2
-! found=$(grep -E '^\s*#\s*pragma' <<<"$text" | grep -m 1 -vE 'pragma\s+(unroll|once)') ||
+! grep -qE '\[\s*\[' <(tr '\n' ' ' <"$text") || refuse 'it has an attribute'
+! found=$(grep -E '^\s*#\s*pragma' "$text" | grep -m 1 -vE '^\s*#\s*pragma\s+(unroll(\s|\(|$)|once\s*$)') ||
   refuse "it has a pragma: $found"
-! found=$(grep -E '^\s*#\s*include' <<<"$text" | grep -m 1 -vE "include\s*($HEADERS)\s*$") ||
+! found=$(grep -E '^\s*#\s*include' "$text" | grep -m 1 -vE "^\s*#\s*include\s*($HEADERS)\s*$") ||
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
+# Names that begin with two underscores are the compiler's, but those that CUDA has.
+names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
+known=$(names "$top/src/emulator/front_end.h" | grep -vE '^__(attribute|clang|cuda|assert|restrict$)')
+[ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
+found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__FILE__\n__LINE__\n__func__\n__CUDA_ARCH__\n__cplusplus' | paste -sd' ' || true)
+[ -z "$found" ] || refuse "it uses $found, which the emulator does not know"
 
 # ---- the object ----------------------------------------------------------------------------
 
 if [ "$kind" = emulator ]; then
+  if [[ $("${compiler[0]}" --version) == *clang* ]]; then
+    resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
+    (
+      compiler=("${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w
+        --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=8
+        -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/front_end.h)
+      compile kernels/exercise.cu
+    )
+    compiler+=(-DEMULATOR_FRONT_END)
+  fi
   for name in kernels/exercise.cu headers/{batch,unrolled}.cuh; do
-    awk -v NAME="${name#headers/}" -f "$top/src/emulator/launches.awk" "$name" >rewritten
+    awk -f "$top/src/emulator/launches.awk" "$name" >rewritten
     mv rewritten "$name"
   done
-  "${compiler[@]}" -Iheaders -x c++ -c kernels/exercise.cu -o object.o
+  compile -x c++ -c kernels/exercise.cu -o object.o
 else
-  "${compiler[@]}" -Iheaders -c kernels/exercise.cu -o object.o
+  compile -c kernels/exercise.cu -o object.o
 fi
 
-# Of the C library: <math.h>, the mem functions, what prints, assert(). Of compilers: what they call
-# by themselves.
-MATH='(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma|fabs|
-  fma|fmod|fmax|fmin|fdim|floor|ceil|round|l?lround|trunc|rint|l?lrint|nearbyint|remainder|frexp|
-  ldexp|modf|scalbl?n|copysign|nextafter)[fl]?'
+# Of the C library: <math.h> but what writes through pointers, the mem functions, what prints, assert(). Of compilers:
+# what they call by themselves.
+MATH='(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|tgamma|fabs|
+  fma|fmod|fmax|fmin|fdim|floor|ceil|round|l?lround|trunc|rint|l?lrint|nearbyint|remainder|
+  ldexp|scalbl?n|copysign|nextafter)[fl]?'
 PRINT='printf|puts|putchar|__assert_fail|mem(cpy|move|set)'
-COMPILER='__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(mul|div|add|sub|fix|float|extend|trunc).*|
-  __dso_handle|__g(cc|xx)_personality_v0|_Unwind_Resume|__cxa_guard_.*'
+COMPILER='__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(mul|div|add|sub|fix|float|extend|trunc|popcount).*|
+  __dso_handle|__g(cc|xx)_personality_v0|_Unwind_Resume|_ZTVN10__cxxabiv1.*'
 allowed="$MATH|$PRINT|$COMPILER|cuda(GetLastError|PeekAtLastError|FuncSetAttribute|GetDevice|
   DeviceGetAttribute)"
 if [ "$kind" = emulator ]; then
-  allowed="$allowed|__tsan_.*|__ubsan_handle_out_of_bounds|__sanitizer_cov_trace_pc|_Z[0-9]+emulator_.*|
-    emulator_(thread|block|block_size|grid_size)"
+  allowed="$allowed|__tsan_.*|__ubsan_handle_.*|__sanitizer_cov_trace_pc|_Z[0-9]+emulator_.*|
+    emulator_(thread|block|block_size|grid_size|dynamic_shared)"
 else # what nvcc makes of <<< >>> and of a kernel's registration, and what asks and changes nothing
   allowed="$allowed|cudaLaunchKernel(ExC)?|__cuda(LaunchKernel|PushCallConfiguration|PopCallConfiguration|
     Register.*|UnregisterFatBinary|GetKernel|InitModule)|cuda(FuncGetAttributes|
-    OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_atexit|exit|mem(cmp)|str(len|cmp|ncmp)|
+    OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_(atexit|guard_.*)|exit|mem(cmp)|str(len|cmp|ncmp)|
     __(f?printf|memcpy|memset|memmove)_chk"
 fi
 allowed=$(tr -d ' \n' <<<"$allowed")
@@ -99,16 +130,16 @@ if [ "$kind" = emulator ]; then
   [[ $constructors =~ ^\.init_array\.(00099|0|00000)\ 0*8$ ]] ||
     refuse 'it has a constructor, which runs before anything is asked of it'
   total=0
-  for hex in $(awk '$2 ~ /^\.(data|bss)(\.|$)/ && $2 !~ /^\.data\.(rel|DW)/ {print $3}' <<<"$sections") \
+  for hex in $(awk '$2 ~ /^\.(data|bss)(\.|$)/ && $2 !~ /^\.data\.(rel\.ro|DW)/ {print $3}' <<<"$sections") \
     $(nm --format=posix object.o | awk '$2 == "C" {print $4}'); do
     total=$((total + 16#$hex))
   done
   [ $total -le $STATIC_BYTES ] ||
     refuse "it has $total bytes of variables that outlive a call, and may have $STATIC_BYTES"
-  for name in memcpy memmove memset printf; do renamed+=("--redefine-sym=$name=__tsan_$name"); done
+  for name in memcpy memmove memset printf __assert_fail; do renamed+=("--redefine-sym=$name=__tsan_${name#__}"); done
 fi
 # DW.ref...: every file of C++ has it, and the linker keeps one.
-for symbol in launch_exercise_{forward,softmax,loss,update} DW.ref.__g{xx,cc}_personality_v0; do
+for symbol in launch_exercise_{forward,softmax,loss,update} DW.ref.__g{xx,cc}_personality_v0 emulator_has_front_end; do
   renamed+=("--keep-global-symbol=$symbol")
 done
 objcopy "${renamed[@]}" object.o "$sealed"

@@ -4,8 +4,8 @@
 # there is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda, or says why not; that is no failure.
 #
 #   scripts/setup.sh          sets up for a build with these variables of the Makefile: CC, NVCC (empty
-#                             if there is none), CUDA, CUBLAS, MPI, GPUS and SETUP, which at 0 only
-#                             has it say that nvcc is missing
+#                             if there is none), CUDA, CUBLAS, MPI, GPUS, CLASS (a goal of the class)
+#                             and SETUP, which at 0 only has it say that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
 # shellcheck disable=SC2016 # commands in sentences
 set -euo pipefail
@@ -47,6 +47,8 @@ missing_packages() {
   has_header jansson.h || echo libjansson-dev
   has_header zlib.h || echo zlib1g-dev
   has_header cmocka.h || echo libcmocka-dev
+  has_header seccomp.h || echo libseccomp-dev
+  [ -z "${CLASS-}" ] || has clang++ || echo clang
   [ "${MPI-}" != 1 ] || has mpicc || echo libopenmpi-dev
   [ "${MPI-}" != 1 ] || has mpirun || echo openmpi-bin
 }

@@ -7,6 +7,8 @@
 
 typedef struct {
   uint64_t seed;
+  int only;
+  const char *shape;
   const char *counters, *grades[GRADE_PLAIN + 1]; /* grades: by form */
   bool once;
 } Arguments;
@@ -17,6 +19,9 @@ static const uint64_t NO_SEED = UINT64_MAX;
 static const OptionRow rows[] = {
     ROW("seed", "N", "", option_whole64, seed,
         "draw other shapes and values; random if it grades [1]", .high = 0x1p63),
+    ROW("only", "N", "", option_whole, only, "score function N alone", .low = 1, .high = TASKS),
+    ROW("shape", "SHAPE", "", option_word, shape,
+        "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
     ROW("grade", "FILE", "", option_word, grades[GRADE_GRADESCOPE],
         "write points as Gradescope's results.json", .file = FILE_OUTPUT),
     ROW("grade-plain", "FILE", "", option_word, grades[GRADE_PLAIN], "write the same as plain JSON",
@@ -47,19 +52,42 @@ static bool draw_seed(uint64_t *seed, Error *error) {
   return true;
 }
 
+/* What is wanted of --only and --shape. */
+static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
+  int side[3] = {0}, end = 0;
+  if (a->only > 0) *choice = (ExerciseChoice){choice->seed, a->only - 1, 1, {0}};
+  if ((a->only > 0 || a->shape) &&
+      (a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN] || a->counters))
+    return error_set(error, "--only and --shape are not graded");
+  if (!a->shape) return true;
+  const int read = sscanf(a->shape, "%4dx%4d%nx%4d%n", &side[0], &side[1], &end, &side[2], &end);
+  if (read < 2 || a->shape[end] || side[0] < 1 || side[1] < 1 || (read > 2 && side[2] < 1))
+    return error_set(error, "--shape must be ROWSxINxOUT or ROWSxCLASSES, as 5x7x3, not '%s'",
+                     a->shape);
+  choice->shape = (ExerciseShape){.rows = side[0],
+                                  .in = read > 2 ? side[1] : 1,
+                                  .out = side[read > 2 ? 2 : 1],
+                                  .relu = true,
+                                  .end = side[0]};
+  return true;
+}
+
 /* False if there is no score; *sum is what is right and fused. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[TASKS];
+  ExerciseChoice choice = {.count = TASKS};
   const bool grading = a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN];
   if (a->seed == NO_SEED) {
     a->seed = 1;
     if (grading && !draw_seed(&a->seed, error)) return false;
   }
   if (grading) printf("seed %llu\n", (unsigned long long)a->seed);
-  exercise_score(backend, a->seed, scores);
+  choice.seed = a->seed;
+  if (!choose(a, &choice, error)) return false;
+  exercise_score(backend, &choice, scores);
   const char *why_not = "`make exercise` does it";
   if (a->counters) why_not = exercise_counters(a->counters, scores);
-  *sum = exercise_print(stdout, scores, why_not);
+  *sum = exercise_print(stdout, scores, choice.count, why_not);
   for (int form = GRADE_GRADESCOPE; form <= GRADE_PLAIN; form++)
     if (a->grades[form] &&
         !exercise_grade(a->grades[form], (ExerciseGrade)form, a->seed, scores, error))
@@ -71,7 +99,7 @@ int main(int argc, char **argv) {
   Arguments arguments = {.seed = NO_SEED};
   Error error;
   ExerciseBackend backend;
-  ExerciseSum sum = {TASKS, TASKS};
+  ExerciseSum sum = {.right = TASKS, .fused = TASKS, .of = TASKS};
   OptionsResult result = option_table_read(&table, argc, argv, &arguments, &error);
   if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   if (!exercise_find(&backend, &error)) {
@@ -82,5 +110,5 @@ int main(int argc, char **argv) {
                      : !score(&backend, &arguments, &sum, &error))
     result = OPTIONS_FAILURE;
   const int failed = option_table_end(&table, result, argv[0], &error);
-  return failed ? failed : sum.right < TASKS ? 1 : sum.fused < TASKS ? 4 : 0;
+  return failed ? failed : sum.right < sum.of ? 1 : sum.fused < sum.of ? 4 : 0;
 }

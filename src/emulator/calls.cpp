@@ -70,11 +70,16 @@ void *__tsan_memset(void *to, int value, size_t size) {
   return memset(to, value, size);
 }
 
-/* Prints, but writes to no memory (%n). */
+/* Prints where it is wanted, but writes to no memory (%n). */
 int __tsan_printf(const char *format, ...) {
+  if (!prints_on) return 0;
+  if (*prints_on) puts(prints_on);
+  prints_on = "";
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
-    if (*at == 'n' || !*at) return -1;
+    if (*at && strchr("diouxXeEfFgGaAcsp%", *at)) continue;
+    find_wrong("print", "%A: " + me() + " calls printf() with what the emulator does not know", PC);
+    stop();
   }
   va_list arguments;
   va_start(arguments, format);
@@ -85,6 +90,11 @@ int __tsan_printf(const char *format, ...) {
 
 void __sanitizer_cov_trace_pc(void) {
   if (lane) note(PC, true, false, false, false, 0, 0);
+}
+
+[[noreturn]] void __tsan_assert_fail(const char *what, const char *, unsigned, const char *) {
+  find_wrong("assert", "%A: " + me() + printed(": assert(%.200s) fails", what), PC);
+  stop();
 }
 
 /* -fsanitize=bounds checks arrays whose size the compiler knows, also those in registers. */
@@ -98,7 +108,6 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
     uint32_t line, column;
     const Type *array, *index;
   };
-  if (!lane) return;
   std::string type = static_cast<const Data *>(data)->array->name;
   if (const size_t space = type.find(" ["); space < type.size()) type.erase(space, 1); /* g++'s */
   find_wrong(
@@ -107,6 +116,20 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
           printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
       PC);
   stop();
+}
+
+void __ubsan_handle_divrem_overflow(void *, void *, void *) {
+  find_wrong("division", "%A: " + me() + " divides an integer by 0", PC);
+  stop();
+}
+
+/* A call by a pointer to what is no function of the source. */
+void __ubsan_handle_function_type_mismatch(void *, void *) {
+  find_wrong("pointer", "%A: " + me() + " calls what is no function of this type", PC);
+  stop();
+}
+void __ubsan_handle_function_type_mismatch_v1(void *data, void *function, void *, void *) {
+  __ubsan_handle_function_type_mismatch(data, function);
 }
 
 } // extern "C"

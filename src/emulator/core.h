@@ -45,6 +45,7 @@ struct Call {
   void (*function)(void *arguments);
   const void *arguments;
   size_t bytes;
+  uintptr_t pc; /* of the launch */
 };
 
 extern Lane *lane;        /* who runs, NULL outside of kernels */
@@ -52,14 +53,17 @@ extern const Lane *meets; /* of a warp that meets */
 extern bool failed;       /* the launch */
 
 /* Makes a fiber of l, to be entered. stack: STACK bytes. */
-constexpr size_t STACK = 64 << 10;
+constexpr size_t STACK = 512 << 10; /* as much local memory as a thread may have */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
-bool is_stack(uintptr_t address); /* of a lane of the block */
+bool is_stack(uintptr_t address);      /* of a lane of the block */
+bool is_host_stack(uintptr_t address); /* of the function that emulator_call calls */
+extern bool host_is_fenced;            /* emulator_call runs */
+extern const char *prints_on;          /* emulator_print() */
 /* Runs the lanes of a warp until none can go on, or `most` times one. Returns whether one ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* From a fiber to the scheduler, until it is entered again. */
 void leave(State state, uintptr_t pc);
-/* Ends the launch, from a fiber. */
+/* Ends the launch, from a fiber; ends the call that is watched (emulator_call), from the host. */
 [[noreturn]] void stop();
 
 /* Another way to run a launch: all blocks at once, as kernels want whose blocks wait for each
@@ -89,6 +93,7 @@ struct Region {
   std::string name;
   int rows = 0, columns = 0, element = 4;
   bool shared = false, constant = false, freed = false;
+  uint32_t launch = 0;  /* that last touched it, if it is shared */
   unsigned granule = 4; /* bytes of a cell: the smallest access so far */
   std::vector<Cell> cells;
   uint64_t bytes_once = 0; /* of this launch */
@@ -96,6 +101,7 @@ struct Region {
 
 extern std::vector<Region *> regions; /* 0: none */
 extern uintptr_t program_base;
+extern const char DYNAMIC[]; /* the name of a region */
 void start_memory();
 unsigned char *reserve(size_t bytes); /* zeros, which take memory where they are touched */
 /* Where the address is, or what ends nearest before it; NULL: nothing of the device's. */

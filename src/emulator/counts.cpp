@@ -14,24 +14,29 @@ struct Event {
   uintptr_t address;
 };
 
-static constexpr uint32_t FULL = 512; /* events of a lane, until they are joined */
-static Event events[WARP][FULL];
+static constexpr uint32_t FULL = 256; /* events of a lane, until they are joined */
+static Event events[WARP][FULL + 4];  /* not all at the same place of a cache */
 static uint32_t noted[WARP];
 
+/* A site by all that tells it from others. */
+struct Slot {
+  uint64_t key; /* 0: none */
+  uint32_t site;
+};
 static constexpr size_t SLOTS = 1 << 14;
-static uint32_t slot_of[SLOTS]; /* 1 + index of a site */
+static Slot slots[SLOTS];
 
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address) {
-  const uintptr_t key = pc * 2 + shared;
-  size_t slot = (key ^ key >> 13) % SLOTS;
-  const auto is_other = [=](const Site &s) { return s.pc != pc || s.shared != shared; };
-  while (slot_of[slot] > 0 && is_other(sites[slot_of[slot] - 1])) slot = (slot + 1) % SLOTS;
-  if (slot_of[slot] == 0) {
+  const uint64_t key =
+      (uint64_t)pc << 8 | size << 3 | (unsigned)shared << 2 | (unsigned)write << 1 | 1;
+  size_t slot = (key >> 8 ^ key >> 21 ^ key << 4) % SLOTS;
+  while (slots[slot].key != key && slots[slot].key != 0) slot = (slot + 1) % SLOTS;
+  if (slots[slot].key == 0) {
+    slots[slot] = {key, (uint32_t)sites.size()};
     sites.push_back({pc, step, shared, write, atomic, size, {}});
-    slot_of[slot] = (uint32_t)sites.size();
   }
-  const uint32_t site = slot_of[slot] - 1;
+  const uint32_t site = slots[slot].site;
   const int i = lane->thread % WARP;
   while (noted[i] == FULL) leave(State::FULL, pc);
   events[i][noted[i]++] = {(uint32_t)(pc - program_base), site, address};

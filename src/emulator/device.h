@@ -29,7 +29,7 @@
 #define __managed__
 #define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...)
+#define __launch_bounds__(...) /* where launches.awk has not been */
 #define __restrict__
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -41,7 +41,7 @@
 #define EMULATOR_GAP                                                                               \
   static thread_local __attribute__((used)) char EMULATOR_JOIN(emulator_gap, __COUNTER__)[64];
 #define __shared__ EMULATOR_GAP static thread_local
-#define EMULATOR_ALIGNED(bytes) EMULATOR_GAP alignas(bytes) static thread_local
+#define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
 
 struct uint3 {
   unsigned x, y, z;
@@ -90,15 +90,18 @@ struct float3 {
 struct int3 {
   int x, y, z;
 };
-struct uchar4 {
+struct alignas(4) uchar4 {
   unsigned char x, y, z, w;
 };
+#define EMULATOR_MAKE(name, T)                                                                     \
+  template <class... Given> inline name make_##name(Given... given) {                              \
+    return {static_cast<T>(given)...};                                                             \
+  }
+EMULATOR_MAKE(float3, float)
+EMULATOR_MAKE(int3, int)
+EMULATOR_MAKE(uchar4, unsigned char)
 
 namespace emulated {
-
-template <class T> T *dynamic() {
-  return reinterpret_cast<T *>(emulator_dynamic());
-}
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
@@ -115,13 +118,17 @@ inline auto grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nu
 }
 
 template <class... Taken, class... Given>
-cudaError_t operator->*(void (*kernel)(Taken...), const Pending<Given...> &pending) {
+EMULATOR_INLINE cudaError_t operator->*(void (*kernel)(Taken...),
+                                        const Pending<Given...> &pending) {
+  static_assert((... && !std::is_reference<Taken>::value),
+                "a __global__ function cannot have a parameter with reference type");
   const auto call = [kernel, all = pending.given] {
     std::apply([&](const Given &...given) { kernel(Taken(given)...); }, all);
   };
   return emulator_run(
       pending.blocks, pending.threads, pending.shared,
-      [](void *context) { (*static_cast<decltype(call) *>(context))(); }, &call, sizeof call);
+      [](void *context) { (*static_cast<decltype(call) *>(context))(); }, &call, sizeof call,
+      (const void *)kernel);
 }
 
 /* ---- a warp ---------------------------------------------------------------------------------- */
@@ -155,13 +162,20 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
   return mine.result;
 }
 
-/* All get the sum of what each brings. */
-template <class T> void sum(void **lanes, unsigned mask) {
-  T all = 0;
+/* All get what Join::of() makes of all that they bring. */
+template <class T, class Join> void reduce(void **lanes, unsigned mask) {
+  T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
+  for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
+    all = Join::of(all, *static_cast<T *>(lanes[__builtin_ctz(rest)]));
+  for (unsigned rest = mask; rest; rest &= rest - 1)
+    *static_cast<T *>(lanes[__builtin_ctz(rest)]) = all;
+}
+
+template <class T> void match(void **lanes, unsigned mask) {
+  Shuffled<T> **of = reinterpret_cast<Shuffled<T> **>(lanes);
   for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) all += *static_cast<T *>(lanes[i]);
-  for (int i = 0; i < 32; i++)
-    if (mask >> i & 1) *static_cast<T *>(lanes[i]) = all;
+    for (int k = 0; k < 32 && mask >> i & 1; k++)
+      if (mask >> k & 1) of[i]->from |= (of[i]->value == of[k]->value) << k;
 }
 
 template <class T, class F>
@@ -187,9 +201,26 @@ EMULATOR_SHUFFLE(__shfl_up_sync, me - by < first ? me : me - by)
 EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   emulator_meet(mask, nullptr, nullptr, true);
 }
-EMULATOR_INLINE unsigned __reduce_add_sync(unsigned mask, unsigned value) {
-  emulator_meet(mask, &value, emulated::sum<unsigned>, false);
-  return value;
+#define EMULATOR_REDUCE(name, joined)                                                              \
+  template <class T> EMULATOR_INLINE T name(unsigned mask, T value) {                              \
+    struct Join {                                                                                  \
+      static T of(T a, T b) {                                                                      \
+        return joined;                                                                             \
+      }                                                                                            \
+    };                                                                                             \
+    emulator_meet(mask, &value, emulated::reduce<T, Join>, false);                                 \
+    return value;                                                                                  \
+  }
+EMULATOR_REDUCE(__reduce_add_sync, a + b)
+EMULATOR_REDUCE(__reduce_min_sync, b < a ? b : a)
+EMULATOR_REDUCE(__reduce_max_sync, a < b ? b : a)
+EMULATOR_REDUCE(__reduce_and_sync, a &b)
+EMULATOR_REDUCE(__reduce_or_sync, a | b)
+EMULATOR_REDUCE(__reduce_xor_sync, a ^ b)
+template <class T> EMULATOR_INLINE unsigned __match_any_sync(unsigned mask, T value) {
+  emulated::Shuffled<T> mine = {value, value, 0};
+  emulator_meet(mask, &mine, emulated::match<T>, false);
+  return (unsigned)mine.from;
 }
 EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
   return __reduce_add_sync(mask, (unsigned)(predicate != 0) << emulated::lane());
@@ -212,6 +243,7 @@ EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
 #define EMULATOR_ATOMIC(name, expression)                                                          \
   template <class T, class V> EMULATOR_INLINE T name(T *at, V value_) {                            \
     const T value = (T)value_;                                                                     \
+    if (std::is_floating_point<T>::value) emulator_unordered();                                    \
     return emulated::atomically(at, [=](T old) -> T { return expression; });                       \
   }
 EMULATOR_ATOMIC(atomicAdd, old + value)
@@ -231,6 +263,8 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 #define __threadfence_block() emulator_fence()
 #define __trap() emulator_trap()
 #define __nanosleep(nanoseconds) ((void)(nanoseconds))
+#define clock64() ((long long)emulator_clock())
+#define clock() ((int)emulator_clock())
 
 #define __ldg(at) (*(at))
 #define __ldcg(at) (*(at))
@@ -307,8 +341,8 @@ template <class Kernel> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *at
   attributes->ptxVersion = __CUDA_ARCH__ / 10;
   return cudaSuccess;
 }
-template <class Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, int, size_t) {
-  return cudaSuccess;
+template <class Kernel> cudaError_t cudaFuncSetAttribute(Kernel *kernel, int, size_t bytes) {
+  return emulator_allow((const void *)kernel, bytes);
 }
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, size_t offset = 0,
@@ -323,5 +357,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
   return kernel->*emulated::grid(config->gridDim, config->blockDim,
                                  config->dynamicSmemBytes)(given...);
 }
+
+/* clang's front end has seen the source. */
+#ifdef EMULATOR_FRONT_END
+extern "C" const bool emulator_has_front_end __attribute__((used)) = true;
+#endif
 
 #include "emulator/ptx.h"

@@ -21,8 +21,16 @@ extern "C" {
    for a vector. What lies before and behind it is out of bounds. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
-/* From now on host code may touch its own stack and constants, and nothing else. */
-void emulator_fence_host(bool fenced);
+/* Reads what it has to know of the program and prepares for crashes, before a process is confined.
+ */
+void emulator_start(void);
+/* Calls function(context), a student's: its host code may touch its own stack and constants, and
+   nothing else, and there are no atomic operations on floats. It ends at the first that it does
+   beside, or where it crashes, and that is found. */
+void emulator_call(void (*function)(void *context), void *context);
+
+/* From now on printf() prints, the heading first if anything follows; NULL: it does not. */
+void emulator_print(const char *heading);
 
 /* ---- what was counted and found, since emulator_forget() ------------------------------------- */
 
@@ -37,6 +45,10 @@ typedef struct {
 EmulatorCounts emulator_counts(void);
 /* Writes the findings, in lines: errors, barriers first, or the costliest places, up to `most`. */
 void emulator_told(bool costs, int most, char *text, size_t size);
+/* The same in two steps, of which the second may be done by another process of the program: what
+   was found, with addresses; and its lines. */
+void emulator_found(bool costs, char *found, size_t size);
+void emulator_lines(const char *found, bool costs, int most, char *text, size_t size);
 void emulator_forget(void);
 
 #ifdef __cplusplus

@@ -1,9 +1,15 @@
 /* Fibers, the lanes of a warp that meet, launches block after block. x86-64 and AArch64. */
 #include "emulator/core.h"
 
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 
 /* Variables that device.h calls threadIdx and so on, and const. */
 dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
@@ -55,8 +61,13 @@ __attribute__((noinline)) void leave(State state, uintptr_t pc) {
   for (;;) leave(State::ENDED, 0);
 }
 
+static sigjmp_buf back; /* to emulator_call */
+static uintptr_t host_stack;
+
 [[noreturn]] void stop() {
   failed = true;
+  if (!lane && !host_is_fenced) abort();
+  if (!lane) siglongjmp(back, 1);
   end();
 }
 
@@ -213,19 +224,18 @@ struct Copy {
   int group;
 };
 static std::deque<Copy> copies[MOST_THREADS];
-alignas(128) static unsigned char dynamic_shared[MOST_SHARED];
-
-static unsigned char *stacks; /* of a block's lanes */
+constexpr size_t PAGE = 4096;
+static unsigned char *stacks; /* of a block's lanes, each above a page that is not there */
 
 bool is_stack(uintptr_t address) {
   return stacks && address - (uintptr_t)stacks < MOST_THREADS * STACK;
 }
 
 static void run_block(unsigned number) {
-  Block block = {number, dynamic_shared};
+  Block block = {number, emulator_dynamic_shared};
   emulator_block = call->grid.at(number);
   watch_block(number);
-  new_shared_memory(dynamic_shared, call->shared);
+  new_shared_memory(emulator_dynamic_shared, call->shared);
   for (int i = 0; i < threads_of_block; i++) {
     start_lane(&lanes[i], (unsigned)i, &block, stacks + (size_t)i * STACK, STACK);
     copies[i].clear();
@@ -239,7 +249,10 @@ static void run_block(unsigned number) {
 }
 
 static bool run_blocks(const Call &of) {
-  if (!stacks) stacks = reserve(MOST_THREADS * STACK);
+  if (!stacks) {
+    stacks = reserve(MOST_THREADS * STACK);
+    for (int i = 0; i < MOST_THREADS; i++) mprotect(stacks + (size_t)i * STACK, PAGE, PROT_NONE);
+  }
   threads_of_block = (int)of.block.count();
   watch_launch();
   for (unsigned i = 0; i < of.grid.count() && !failed; i++) run_block(i);
@@ -251,9 +264,21 @@ static bool run_blocks(const Call &of) {
 
 /* ---- what device.h calls -------------------------------------------------------------------- */
 
+alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
+
 using namespace emulated;
 
+static constexpr size_t STATIC_SHARED = 48 << 10;
+static std::map<const void *, size_t> allowed; /* dynamic shared memory of kernels */
+
+static void in_kernel(const char *what, uintptr_t pc) {
+  if (lane) return;
+  find_wrong("host", std::string("%A: ") + what + " in code of the host", pc);
+  stop();
+}
+
 void emulator_meet(unsigned mask, void *mine, void (*combine)(void **, unsigned), bool orders) {
+  in_kernel("lanes of a warp meet", PC);
   Lane *me = lane;
   if (!(mask >> me->thread % WARP & 1)) {
     find_wrong("mask",
@@ -275,6 +300,7 @@ void emulator_absent(int from, unsigned mask) {
 }
 
 int emulator_barrier(int value) {
+  in_kernel("__syncthreads() stands", PC);
   lane->value = value;
   if (at_once) {
     at_once->arrive(0, (int)call->block.x, true);
@@ -285,6 +311,7 @@ int emulator_barrier(int value) {
 }
 
 unsigned emulator_active() {
+  in_kernel("lanes of a warp meet", PC);
   const int first = lane->thread / WARP * WARP;
   unsigned active = 0;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++)
@@ -317,22 +344,82 @@ void emulator_await_copies(int groups) {
   }
 }
 
+void emulator_bounds(unsigned threads, unsigned, unsigned) {
+  if (emulator_block_size.count() <= threads) return;
+  find_wrong(
+      "launch",
+      printed("%%A: the launch has %llu threads in a block, and __launch_bounds__ of the kernel "
+              "allows %u",
+              (unsigned long long)emulator_block_size.count(), threads),
+      call->pc);
+  stop();
+}
+
+void emulator_unordered() {
+  if (!host_is_fenced) return;
+  find_wrong("atomic",
+             "%A: " + me() +
+                 " adds or compares floats atomically: they come in another order, and so with "
+                 "other bits, in every run",
+             PC);
+}
+
+uint64_t emulator_clock() {
+  static uint64_t ticks;
+  return ++ticks;
+}
+
 [[noreturn]] void emulator_trap() {
   find_wrong("trap", "%A: " + me() + " calls __trap()", PC);
   stop();
 }
 
+cudaError_t emulator_allow(const void *kernel, size_t bytes) {
+  if (bytes > MOST_SHARED) return last_error = cudaErrorInvalidValue;
+  allowed[kernel] = std::max(allowed[kernel], bytes);
+  return cudaSuccess;
+}
+
+/* Why a GPU does not launch it; "": it does. */
+static std::string refusal(const Call &of, const void *kernel) {
+  const dim3 g = of.grid, b = of.block;
+  if (g.count() == 0) return printed("a grid of %u x %u x %u has no blocks", g.x, g.y, g.z);
+  if (b.count() == 0) return printed("a block of %u x %u x %u has no threads", b.x, b.y, b.z);
+  if (b.count() > MOST_THREADS || b.z > 64)
+    return printed("a block has %u x %u x %u threads, and may have %d, 64 of them in z", b.x, b.y,
+                   b.z, MOST_THREADS);
+  if (g.x > INT32_MAX || g.y > 65535 || g.z > 65535)
+    return printed("a grid has %u x %u x %u blocks, and may have 2147483647 x 65535 x 65535", g.x,
+                   g.y, g.z);
+  const auto found = allowed.find(kernel);
+  const size_t most =
+      found == allowed.end() ? STATIC_SHARED : std::max(found->second, STATIC_SHARED);
+  if (kernel && of.shared > most)
+    return printed(
+        "a block asks for %zu bytes of dynamic shared memory, and may have %zu; more, up to "
+        "%zu, needs cudaFuncSetAttribute()",
+        of.shared, most, MOST_SHARED);
+  return of.shared > MOST_SHARED ? "a block asks for too much shared memory" : "";
+}
+
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
-                         const void *arguments, size_t bytes) {
-  const Call of = {grid, block, shared, function, arguments, bytes};
+                         const void *arguments, size_t bytes, const void *kernel) {
+  const Call of = {grid, block, shared, function, arguments, bytes, PC};
   start_memory();
-  if (grid.count() - 1 >= INT32_MAX || block.count() - 1 >= MOST_THREADS || shared > MOST_SHARED ||
-      grid.y > 65535 || grid.z > 65535)
+  if (lane) {
+    find_wrong("launch", "%A: " + me() + " launches a kernel, which the emulator does not know",
+               PC);
+    stop();
+  }
+  if (const std::string why = refusal(of, kernel); !why.empty()) {
+    find_wrong("launch", "%A: " + why, PC);
     return last_error = cudaErrorInvalidConfiguration;
+  }
   call = &of;
   emulator_grid_size = of.grid, emulator_block_size = of.block;
   failed = false;
   const bool good = at_once ? at_once->run(of) : run_blocks(of);
+  meets = nullptr;
   if (!good && !at_once) last_error = cudaErrorLaunchFailure;
   return good ? cudaSuccess : cudaErrorLaunchFailure;
 }
@@ -345,4 +432,56 @@ extern "C" cudaError_t cudaGetLastError(void) {
 
 extern "C" cudaError_t cudaPeekAtLastError(void) {
   return last_error;
+}
+
+/* ---- functions of a student ------------------------------------------------------------------ */
+
+/* Of a lane or of the host, at an instruction of it. */
+static void crashed(int number, siginfo_t *info, void *context) {
+  const mcontext_t &m = ((ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+  const uintptr_t pc = (uintptr_t)m.gregs[REG_RIP] + 1;
+#else
+  const uintptr_t pc = m.pc + 1;
+#endif
+  const bool is_full = lane && (uintptr_t)info->si_addr - (uintptr_t)lane->stack < PAGE;
+  find_wrong("crash",
+             "%A: " + me() +
+                 (is_full
+                      ? printed(" has more local variables than the %zu KB that a thread may have",
+                                STACK >> 10)
+                      : std::string(" is ended by ") + (number == SIGFPE ? "SIGFPE" : "SIGSEGV")),
+             pc);
+  stop();
+}
+
+bool emulated::host_is_fenced;
+const char *emulated::prints_on = "";
+
+bool emulated::is_host_stack(uintptr_t address) {
+  char here;
+  return address >= (uintptr_t)&here && address < host_stack;
+}
+
+extern "C" void emulator_start(void) {
+  static unsigned char own[64 << 10];
+  const stack_t stack = {.ss_sp = own, .ss_flags = 0, .ss_size = sizeof own};
+  struct sigaction action = {};
+  start_memory();
+  action.sa_sigaction = crashed;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaltstack(&stack, nullptr);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(number, &action, nullptr);
+}
+
+extern "C" void emulator_print(const char *heading) {
+  prints_on = heading;
+}
+
+extern "C" void emulator_call(void (*function)(void *), void *context) {
+  host_stack = (uintptr_t)__builtin_frame_address(0);
+  host_is_fenced = true;
+  if (sigsetjmp(back, 0) == 0) function(context);
+  host_is_fenced = false;
+  lane = nullptr;
 }

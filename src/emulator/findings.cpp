@@ -30,10 +30,12 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
+static constexpr uint64_t ENOUGH = 1000; /* of one kind at one place: they tell no more */
+
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b) {
   for (Finding &f : findings)
     if (f.kind == kind && f.a == a && f.b == b) {
-      f.count++;
+      if (++f.count == ENOUGH && lane) stop();
       return;
     }
   findings.push_back({kind, text, a, b, 1});
@@ -128,12 +130,38 @@ static std::vector<Finding> costs_of_launches() {
 
 using namespace emulated;
 
+/* A line for each, which any process of this program reads: kind, places, how often, text. */
+extern "C" void emulator_found(bool costs, char *found, size_t size) {
+  std::string all;
+  for (const Finding &f : costs ? costs_of_launches() : findings)
+    all += printed("%s %zu %zu %llu ", f.kind.c_str(), (size_t)(f.a ? f.a - program_base : 0),
+                   (size_t)(f.b ? f.b - program_base : 0), (unsigned long long)f.count) +
+           f.text + '\n';
+  snprintf(found, size, "%s", all.c_str());
+}
+
+static std::vector<Finding> read_found(const char *found) {
+  std::vector<Finding> all;
+  for (const char *end; (end = strchr(found, '\n')); found = end + 1) {
+    char kind[16];
+    size_t a, b;
+    unsigned long long count;
+    int length;
+    if (sscanf(found, "%15s %zu %zu %llu%n", kind, &a, &b, &count, &length) != 4 ||
+        found + length >= end)
+      continue;
+    all.push_back({kind, std::string(found + length + 1, end), a ? a + program_base : 0,
+                   b ? b + program_base : 0, count});
+  }
+  return all;
+}
+
 /* Findings that say something: threads may well wait at two copies of one line, of which the
    compiler does not always keep the number; a value that is read before another thread writes it is
    a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
    Barriers come first, for other errors follow from them. */
-extern "C" void emulator_told(bool costs, int most, char *text, size_t size) {
-  const std::vector<Finding> all = costs ? costs_of_launches() : findings;
+extern "C" void emulator_lines(const char *found, bool costs, int most, char *text, size_t size) {
+  const std::vector<Finding> all = read_found(found);
   std::vector<uintptr_t> addresses;
   std::set<uintptr_t> raced;
   for (const Finding &f : all)
@@ -161,6 +189,12 @@ extern "C" void emulator_told(bool costs, int most, char *text, size_t size) {
       result += '\n';
     }
   snprintf(text, size, "%s", result.c_str());
+}
+
+extern "C" void emulator_told(bool costs, int most, char *text, size_t size) {
+  std::vector<char> found(64 << 10);
+  emulator_found(costs, found.data(), found.size());
+  emulator_lines(found.data(), costs, most, text, size);
 }
 
 extern "C" void emulator_forget(void) {

@@ -1,24 +1,61 @@
-# Makes C++ of CUDA C++, line by line:
+# Makes C++ of CUDA C++, line by line, without comments:
 #   kernel<<<grid, block, shared, stream>>>(arguments)  ->  kernel ->* emulated::grid(grid, ...)(arguments)
-#   extern __shared__ T name[];                          ->  T *const name = emulated::dynamic<T>();
-# `>>>` alone closes templates and stays.
-BEGIN { printf "#line 1 \"%s\"\n", NAME }
+#   extern __shared__ T name[];                          ->  EMULATOR_DYNAMIC(T, name);
+#   __launch_bounds__(most) ... {                        ->  ... { emulator_bounds(most);
+# A line that is continued is one line, with empty ones behind it. `>>>` alone closes templates and stays.
+# CHECK=1: only comments go, and the rest stays as it is.
+BEGIN { if (NAME) printf "#line 1 \"%s\"\n", NAME }
 {
-  line = $0; out = ""
-  while (match(line, open ? ">>>" : "<<<")) {
-    out = out substr(line, 1, RSTART - 1) (open ? ")" : " ->* emulated::grid(")
-    line = substr(line, RSTART + RLENGTH); open = !open
-  }
-  line = out line
-  sub(/__shared__ +alignas\(/, "EMULATOR_ALIGNED(", line) # an attribute stands first in C++
-  if (match(line, /extern +__shared__ /)) {
-    declaration = substr(line, RSTART + RLENGTH); before = substr(line, 1, RSTART - 1)
-    sub(/__align__\([0-9]+\) */, "", declaration)
-    if (match(declaration, /[A-Za-z_0-9]+\[\];/)) {
-      name = substr(declaration, RSTART, RLENGTH - 3)
-      type = substr(declaration, 1, RSTART - 1)
-      line = before type "*const " name " = emulated::dynamic<" type ">();" substr(declaration, RSTART + RLENGTH)
+  sub(/\r$/, "")
+  if (sub(/\\[ \t\v\f\r]*$/, "")) { held = held $0; empty++; next }
+  line = held $0; held = ""
+  print rewritten(line)
+  for (; empty > 0; empty--) print ""
+}
+END { if (held != "") print rewritten(held) }
+
+# The tokens of a line, by their first character.
+function rewritten(line,   out, token) {
+  out = ""
+  while (line != "") {
+    if (comment) {
+      if (!(token = index(line, "*/"))) return out
+      line = substr(line, token + 2); out = out " "; comment = 0
+    } else if (line ~ /^\/\//) return out
+    else if (line ~ /^\/\*/) { line = substr(line, 3); comment = 1 }
+    else if (match(line, /^[A-Za-z_][A-Za-z_0-9]*/) || match(line, /^[0-9]([A-Za-z_0-9.]|'[A-Za-z_0-9])*/) ||
+             match(line, /^"([^"\\]|\\.)*"/) || match(line, /^'([^'\\]|\\.)*'/) || match(line, /^(<<<|>>>)/) ||
+             match(line, /^./)) {
+      token = substr(line, 1, RLENGTH); line = substr(line, RLENGTH + 1)
+      out = out (CHECK ? token : made_of(token))
     }
   }
-  print line
+  return !CHECK && out ~ /__shared__/ ? with_dynamic(out) : out
+}
+
+function made_of(token) {
+  if (token == "<<<") { open = 1; return " ->* emulated::grid(" }
+  if (token == ">>>" && open) { open = 0; return ")" }
+  if (token == "__launch_bounds__") { bounds = ""; depth = 0; in_bounds = 1; return "" }
+  if (!in_bounds) return token
+  depth += (token == "(") - (token == ")")
+  if (in_bounds == 1) { # its own arguments
+    bounds = bounds token
+    if (depth == 0 && token == ")") in_bounds = 2
+    return ""
+  }
+  if (depth > 0 || (token != "{" && token != ";")) return token
+  in_bounds = 0
+  return token == "{" ? "{ emulator_bounds" bounds ";" : token
+}
+
+function with_dynamic(line,   before, type, name) {
+  gsub(/alignas/, "__align__", line) # an attribute stands first in C++
+  if (line !~ /(^|[^A-Za-z_0-9])extern([^A-Za-z_0-9]|$)/ || !match(line, /[A-Za-z_0-9]+ *\[ *\] *;/)) return line
+  name = substr(line, RSTART, RLENGTH); type = substr(line, 1, RSTART - 1); line = substr(line, RSTART + RLENGTH)
+  sub(/ *\[.*/, "", name)
+  before = match(type, /.*[;{}]/) ? substr(type, 1, RLENGTH) : ""
+  type = substr(type, length(before) + 1)
+  gsub(/extern|__shared__|__align__ *\([^()]*\)/, "", type)
+  return before " EMULATOR_DYNAMIC(" type ", " name ");" line
 }

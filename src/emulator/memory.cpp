@@ -24,6 +24,7 @@ static size_t arena_used;
 static int arena_arrays;
 static std::vector<uint16_t> region_of_page;
 static Region *dynamic_region;
+const char DYNAMIC[] = "dynamic shared memory";
 
 /* ---- variables of the program, from its own symbol table ------------------------------------- */
 
@@ -70,6 +71,9 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
     program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
     if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
   }
+  for (int i = 0; i < info->dlpi_phnum; i++) /* relocated, and constant from then on */
+    if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
+      data.first = program_base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
   return 1; /* the program is the first */
 }
 
@@ -133,13 +137,19 @@ bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
 
+/* The variables that were found last: kernels go from one tile to the other and back. */
+static Region *recent[2];
+
 Region *find(uintptr_t address) {
+  for (Region *r : recent)
+    if (r && address - r->base < r->bytes) return r;
   if (is_arena(address)) return regions[region_of_page[(address - (uintptr_t)arena) / PAGE]];
   if (address - dynamic_region->base < MOST_SHARED) return dynamic_region;
   auto *at = variable_at(address);
   if (!at || at->second.is_none) return nullptr;
   Variable &v = at->second;
   if (!v.region) v.region = new_region(at->first, v.bytes, name_of(v.name), shared.has(address));
+  recent[1] = recent[0], recent[0] = v.region;
   return v.region;
 }
 
@@ -162,7 +172,7 @@ void start_memory() {
   regions.push_back(nullptr);
   dl_iterate_phdr(look_at_program, nullptr);
   read_symbols();
-  dynamic_region = new_region(0, 0, "dynamic shared memory", true);
+  dynamic_region = new_region(0, 0, DYNAMIC, true);
 }
 
 void new_shared_memory(unsigned char *dynamic, size_t bytes) {

@@ -35,6 +35,14 @@ void emulator_atomic(const void *at, size_t bytes, void *by);
 /* An access that is not the compiler's. */
 void emulator_access(const void *at, size_t bytes, bool write, void *by);
 unsigned char *emulator_dynamic();
+extern unsigned char emulator_dynamic_shared[]; /* of the one block that runs */
+/* The block may have at most so many threads: of __launch_bounds__. */
+void emulator_bounds(unsigned threads, unsigned = 0, unsigned = 0);
+/* An atomic operation on floats, which the exercise does not allow. */
+void emulator_unordered();
+uint64_t emulator_clock(); /* more than the last time */
+/* A kernel may have so many bytes of dynamic shared memory. */
+cudaError_t emulator_allow(const void *kernel, size_t bytes);
 /* Shared memory has addresses of 32 bits of its own. */
 uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
@@ -49,4 +57,4 @@ void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] void emulator_trap();
 /* Runs function(copy of the arguments) in every thread, to the end. */
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *arguments),
-                         const void *arguments, size_t bytes);
+                         const void *arguments, size_t bytes, const void *kernel = nullptr);

@@ -9,7 +9,7 @@
 namespace emulated {
 
 bool watched;
-static bool host_is_fenced;
+static size_t static_shared; /* bytes of __shared__ variables that the launch has touched */
 
 /* Counts blocks and barriers. */
 static uint32_t era, block_era, launch_era;
@@ -20,6 +20,7 @@ static std::set<const std::vector<uint32_t> *> heard; /* by this block */
 
 void watch_launch() {
   launch_era = era + 1;
+  static_shared = 0;
   block_eras.clear(), block_numbers.clear(), announced.clear();
 }
 
@@ -54,6 +55,7 @@ std::string who(unsigned block, unsigned thread) {
 
 std::string me() {
   const Lane *l = lane ? lane : meets;
+  if (!l) return "the host";
   return who(l->block->number, l->thread);
 }
 
@@ -95,9 +97,7 @@ static std::string element(const Region *r, uintptr_t address) {
    has none anywhere but on its stack and in its constants. */
 static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (!is_arena(address)) {
-    char here;
-    const uintptr_t stack = (uintptr_t)&here;
-    if (!host_is_fenced || address - stack < 8 << 20) return;
+    if (!host_is_fenced || is_host_stack(address)) return;
     if (is_of_program(address) || is_stack(address)) return;
   }
   const Region *r = is_arena(address) ? find(address) : nullptr;
@@ -107,6 +107,7 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
                   : is_arena(address) ? "between arrays of the device"
                                       : "memory that is not its own"),
              pc);
+  if (host_is_fenced) stop();
 }
 
 /* ---- races ---------------------------------------------------------------------------------- */
@@ -188,18 +189,51 @@ static void set_granule(Region *r, unsigned granule) {
   r->granule = granule;
 }
 
+static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write, uintptr_t pc) {
+  find_wrong("aligned",
+             "%A: " + me() + does(write) + printed("%u bytes at ", size) + element(r, address) +
+                 printed(", not on a multiple of %u", size),
+             pc);
+  stop();
+}
+
+/* A kernel's static shared memory, as far as it is touched. */
+static void touch_shared(Region *r, uintptr_t pc) {
+  r->launch = launch_era;
+  if (r->name == DYNAMIC) return;
+  static_shared += r->bytes;
+  if (static_shared <= 48 << 10) return;
+  find_wrong(
+      "shared",
+      printed("%%A: the kernel has %zu bytes of __shared__ variables, and may have 49152; more is "
+              "dynamic shared memory",
+              static_shared),
+      pc);
+  stop();
+}
+
+/* One instruction moves 1, 2, 4, 8 or 16 bytes: of memcpy and of a struct there are several. */
 void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
   const uintptr_t address = (uintptr_t)at;
   const unsigned size = (unsigned)bytes;
   if (!watched || size == 0) return;
+  if (bytes > 16 || (bytes & (bytes - 1)) != 0) {
+    unsigned piece = 16;
+    while ((address | bytes) % piece != 0) piece /= 2;
+    for (size_t i = 0; i < bytes; i += piece)
+      access((const volatile char *)at + i, piece, write, atomic, pc);
+    return;
+  }
   if (!lane) return by_host(address, write, pc);
   if (address - (uintptr_t)lane->stack < STACK) return;
   Region *r = find(address);
-  if (!r && is_no_variable(address)) return;
+  if (!r && (is_no_variable(address) || (!write && is_of_program(address)))) return;
   if (__builtin_expect(!r || address - r->base >= r->bytes || address - r->base + size > r->bytes ||
                            r->freed || (write && r->constant),
                        0))
     outside(r, address, size, write, pc);
+  if (address % size != 0) not_aligned(r, address, size, write, pc);
+  if (__builtin_expect(r->shared && r->launch != launch_era, 0)) touch_shared(r, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
   if (__builtin_expect(size < r->granule || r->cells.empty(), 0))
     set_granule(r, std::min(size, r->granule));
@@ -238,8 +272,4 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
   std::vector<uint32_t> &eras = announced[(uintptr_t)at];
   eras.resize(block_eras.size());
   eras.back() = era + 1; /* its own thread's writes included */
-}
-
-extern "C" void emulator_fence_host(bool fenced) {
-  host_is_fenced = fenced;
 }

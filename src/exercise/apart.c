@@ -1,8 +1,10 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "exercise/exercise.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,13 +60,50 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   _exit(0);
 }
 
-/* Prints what the process printed, each line after a bar: nobody takes it for ours. */
+/* ---- what it may ask the system for ---------------------------------------------------------- */
+
+static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
+                               SCMP_SYS(munmap),      SCMP_SYS(mremap),
+                               SCMP_SYS(madvise),     SCMP_SYS(futex),
+                               SCMP_SYS(fstat),       SCMP_SYS(newfstatat),
+                               SCMP_SYS(lseek),       SCMP_SYS(rt_sigreturn),
+                               SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction),
+                               SCMP_SYS(getrandom),   SCMP_SYS(rt_sigprocmask),
+                               SCMP_SYS(exit),        SCMP_SYS(exit_group)};
+/* The driver starts threads, opens devices and maps memory; it starts no program. */
+static const int leaves[] = {
+    SCMP_SYS(execve),           SCMP_SYS(execveat),          SCMP_SYS(ptrace),
+    SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(kill)};
+
+bool apart_confine(bool may_ask, Error *error) {
+  scmp_filter_ctx filter = seccomp_init(may_ask ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS);
+  bool good = filter != NULL;
+  if (may_ask) {
+    foreach (call, leaves)
+      good = good && seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), *call, 0) == 0;
+  } else {
+    foreach (call, computes) good = good && seccomp_rule_add(filter, SCMP_ACT_ALLOW, *call, 0) == 0;
+    good = good &&
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(write), 1,
+                            SCMP_A0(SCMP_CMP_LE, STDERR_FILENO)) == 0 &&
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0 &&
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0;
+  }
+  good = good && seccomp_load(filter) == 0;
+  seccomp_release(filter);
+  return good || error_set(error, "a function's process cannot be confined (seccomp)");
+}
+
+/* Prints what the process printed, each line after a bar: nobody takes it for ours, nor for
+ * commands to a terminal. */
 static void print_said(FILE *said) {
   bool starts = true;
   rewind(said);
   for (int c; (c = getc(said)) != EOF; starts = c == '\n') {
     if (starts) fputs("| ", stdout);
-    putchar(c);
+    putchar(isprint(c) || c == '\n' || c == '\t' ? c : '?');
   }
   if (!starts) putchar('\n');
 }
@@ -78,32 +117,37 @@ static void describe(int status, bool done, double limit, char end[APART_TEXT]) 
   if (by == SIGXCPU || by == SIGALRM)
     snprintf(end, APART_TEXT, "it had not returned after %.3g s", limit);
   else if (by)
-    snprintf(end, APART_TEXT, "it was ended by %s (%s)", name, strsignal(by));
+    snprintf(end, APART_TEXT, "it was ended by %s (%s)", name,
+             by == SIGSYS ? "it asked the system for what it may not have" : strsignal(by));
   else if (!done)
     snprintf(end, APART_TEXT, "it called exit(%d)", WEXITSTATUS(status));
 }
 
-bool apart_run(void (*work)(void *context), void *context, double limit, char end[APART_TEXT],
-               Error *error) {
-  bool *done = apart_memory(sizeof *done);
-  int status = 0;
+bool apart_start(Apart *a, void (*work)(void *context), void *context, double limit, Error *error) {
   fflush(NULL); /* or the new process writes it once more */
-  FILE *said = done ? tmpfile() : NULL;
-  const pid_t process = said ? fork() : -1;
-  if (process == 0) work_and_end(work, context, limit, said, done);
-  if (process > 0) {
-    setpgid(process, process); /* whoever comes first */
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
-    kill(-process, SIGKILL); /* what it has started */
-    print_said(said);
-    describe(status, *done, limit, end);
-  } else {
-    error_set(error, "%s: %s",
-              said ? "a function's process cannot be started"
-                   : "nothing can be shared with a process",
-              strerror(errno));
+  *a = (Apart){.done = apart_memory(sizeof *a->done), .limit = limit};
+  a->said = a->done ? tmpfile() : NULL;
+  a->process = a->said ? fork() : -1;
+  if (a->process == 0) work_and_end(work, context, limit, a->said, a->done);
+  if (a->process > 0) {
+    setpgid(a->process, a->process); /* whoever comes first */
+    return true;
   }
-  if (said) fclose(said);
-  apart_release(done, sizeof *done);
-  return process > 0;
+  error_set(error, "%s: %s",
+            a->said ? "a function's process cannot be started"
+                    : "nothing can be shared with a process",
+            strerror(errno));
+  if (a->said) fclose(a->said);
+  apart_release(a->done, sizeof *a->done);
+  return false;
+}
+
+void apart_end(Apart *a, char end[APART_TEXT]) {
+  int status = 0;
+  while (waitpid(a->process, &status, 0) < 0 && errno == EINTR) continue;
+  kill(-a->process, SIGKILL); /* what it has started */
+  print_said(a->said);
+  describe(status, *a->done, a->limit, end);
+  fclose(a->said);
+  apart_release(a->done, sizeof *a->done);
 }

@@ -10,17 +10,22 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
          error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
 }
 
+extern const bool emulator_has_front_end __attribute__((weak));
+
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   (void)error;
   const char *limit = getenv("MLP_TEST_LIMIT"); /* for tests of what does not end */
   *backend = (ExerciseBackend){.device = "the emulator, without a GPU",
+                               .is_checked = &emulator_has_front_end != NULL,
                                .rows = {64, 1024, 1024, 64},
-                               .limit = limit ? atof(limit) : 20};
+                               .limit = limit ? atof(limit) : 20,
+                               .at_once = true};
   return true;
 }
 
 bool exercise_start(Error *error) {
   (void)error;
+  emulator_start();
   return true;
 }
 
@@ -35,18 +40,36 @@ static void name_arrays(const ExercisePlaced *d) {
   emulator_name(d->d_state, "state", 1, 1, sizeof *d->d_state, true);
 }
 
-void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start) {
-  emulator_fence_host(start);
-  if (start) {
-    name_arrays(d);
-    emulator_forget();
-    return;
-  }
-  emulator_told(false, 8, call->found, sizeof call->found);
-  emulator_told(true, 3, call->costs, sizeof call->costs);
+/* A call, and what it returned. */
+typedef struct {
+  const ExercisePlaced *placed;
+  cudaError_t status;
+} Called;
+
+static void call_it(void *context) {
+  Called *c = context;
+  c->status = exercise_call(c->placed, NULL);
+}
+
+cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
+  Called called = {d, cudaErrorLaunchFailure};
+  const ExerciseShape *s = &d->problem->shape;
+  char heading[64];
+  snprintf(heading, sizeof heading, "rows %d, in %d, out %d:", s->rows, s->in, s->out);
+  emulator_print(d->problem->prints ? heading : NULL);
+  name_arrays(d);
+  emulator_forget();
+  emulator_call(call_it, &called);
+  emulator_found(false, call->found, sizeof call->found);
+  emulator_found(true, call->costs, sizeof call->costs);
   call->counts = emulator_counts();
   call->launches = (int)call->counts.launches;
   call->moved_bytes = (double)call->counts.bytes_once;
+  return called.status;
+}
+
+void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size) {
+  emulator_lines(costs ? call->costs : call->found, costs, most, text, size);
 }
 
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {

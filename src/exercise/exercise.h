@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "emulator/emulator.h"
@@ -59,7 +60,8 @@ typedef struct {
   ExerciseTask task;
   ExerciseShape shape;
   ExerciseRule rule;
-  int filled; /* rows that the step has; those beyond have gradient 0 and no result */
+  int filled;  /* rows that the step has; those beyond have gradient 0 and no result */
+  bool prints; /* what the function prints is wanted */
   ExerciseArray array[ARRAYS];
 } ExerciseProblem;
 
@@ -115,7 +117,7 @@ typedef struct {
   bool called;
   int launches;
   char complaint[384];           /* "" if nothing is wrong with the call itself */
-  char found[4096], costs[1536]; /* lines of the emulator's: errors, what costs most */
+  char found[4096], costs[8192]; /* the emulator's: errors, what costs most; exercise_lines() */
   EmulatorCounts counts;
   double moved_bytes;         /* NAN: not counted; each byte once in a kernel */
   double seconds[1 + RIVALS]; /* of it and of its rivals, NAN: not timed */
@@ -124,10 +126,12 @@ typedef struct {
 typedef struct {
   const char *device;
   bool on_gpu;
+  bool is_checked; /* clang has compiled the student's file, or nvcc: what they check was checked */
   const char *rival[RIVALS]; /* what a function is timed beside, NULL: nothing; the last is our
                                 fused version, which its speed is given in percent of */
   int rows[TASKS];           /* of the shape that is measured */
   double limit;              /* seconds of a function's process */
+  bool at_once;              /* functions are called at the same time: nothing is timed */
 } ExerciseBackend;
 
 /* Fails in one sentence where there is no GPU. Only the GPU's has to be looked for, in a process of
@@ -135,6 +139,8 @@ typedef struct {
 bool exercise_find(ExerciseBackend *backend, Error *error);
 /* The start of a process that calls functions. */
 bool exercise_start(Error *error);
+/* Lines of what was found in a call, or of what costs most, at most so many. */
+void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size);
 /* Calls the function on the device and copies what it left to `got` of the arrays. Returns false
  *with error set if nothing can be run any more. measured: times it, too. */
 bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error);
@@ -143,14 +149,27 @@ bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *c
 
 enum { APART_TEXT = 96 };
 
-/* Calls work(context) in a new process, waits until it has ended, and ends whatever it has started
-   itself. `limit`: the seconds that it may compute; asleep it has ten times as many. end: "" once
-   it has returned, else how it ended: "it was ended by SIGFPE (Floating point exception)", "it
-   called exit(3)", "it had not returned after 20 s". Returns false only if there can be no such
-   process. What it prints, up to 4 KB, is printed afterwards, each line after a bar. What it shall
-   leave must lie in memory from apart_memory. */
-bool apart_run(void (*work)(void *context), void *context, double limit, char end[APART_TEXT],
-               Error *error);
+typedef struct {
+  pid_t process;
+  FILE *said;
+  bool *done;
+  double limit;
+} Apart;
+
+/* Calls work(context) in a new process. `limit`: the seconds that it may compute; asleep it has ten
+   times as many. What it shall leave must lie in memory from apart_memory. Returns false only if
+   there can be no such process. */
+bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
+                 Error *error);
+/* Waits until it has ended, and ends whatever it has started itself. end: "" once it has returned,
+   else how it ended: "it was ended by SIGFPE (Floating point exception)", "it called exit(3)", "it
+   had not returned after 20 s". What it printed, up to 4 KB, is printed now, each line after a bar.
+ */
+void apart_end(Apart *apart, char end[APART_TEXT]);
+
+/* From now on this process may compute, write to its output and end; may_ask: it has a device to
+   ask, and may do all but start programs and look into other processes. */
+bool apart_confine(bool may_ask, Error *error);
 
 /* Zeros that this process shares with those that it starts; NULL: there is no memory. */
 void *apart_memory(size_t bytes);
@@ -162,7 +181,10 @@ void apart_release(void *memory, size_t bytes);
 typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
+  ExerciseShape measured; /* that bytes and times are of */
+  int handed_out;         /* kernels that earn nothing: what is handed out has as many */
   bool right, fused;
+  bool compares;                  /* measured is what ours was measured on */
   bool follows_p;                 /* a wrong loss that is right for what the softmax left */
   char wrong[768];                /* why not right */
   char told[4096];                /* errors and costs, with lines of the source */
@@ -170,9 +192,17 @@ typedef struct {
   double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
 } ExerciseScore;
 
-/* Checks all functions on hidden shapes, drawn from the seed, and measures them. One that is wrong
-   for the sake of another says so. */
-void exercise_score(const ExerciseBackend *backend, uint64_t seed, ExerciseScore scores[TASKS]);
+/* What is scored. */
+typedef struct {
+  uint64_t seed;
+  int first, count; /* tasks */
+  ExerciseShape
+      shape; /* the one that they are called on; 0 rows: hidden ones, drawn from the seed */
+} ExerciseChoice;
+
+/* Checks functions and measures them. One that is wrong for the sake of another says so. */
+void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
+                    ExerciseScore *scores);
 
 /* Judges, and says what is wrong with a call, also that it moved too few bytes. judge.c */
 void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
@@ -188,14 +218,12 @@ bool exercise_once(const ExerciseBackend *backend, Error *error);
 const char *exercise_counters(const char *path, ExerciseScore scores[TASKS]);
 
 typedef struct {
-  int right, fused; /* functions */
+  int right, fused, of; /* functions */
 } ExerciseSum;
 
-/* The shape that bytes and times are of. */
-ExerciseShape exercise_measured_shape(const ExerciseBackend *backend, ExerciseTask task);
-
 /* counters: what exercise_counters said, or why it was not asked. */
-ExerciseSum exercise_print(FILE *file, const ExerciseScore scores[TASKS], const char *counters);
+ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count,
+                           const char *counters);
 
 /* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
    it is right, and earns nothing. */

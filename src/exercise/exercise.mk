@@ -1,27 +1,37 @@
+comma := ,
 # Scores the exercise: of the project's Makefile and the student kit's, which link the scorers.
 
 # Kernels as nvcc has them: it does not believe that pointers to two types are apart, and a barrier is one
 # place, where threads have come by two ways, too. g++ 12 counts the stores of some loops from NULL (ivopts),
 # takes the function for pure and drops its calls.
-AS_NVCC := -fno-strict-aliasing -ffp-contract=off -fno-delete-null-pointer-checks \
-           $(if $(findstring clang,$(CXX)),,-fno-thread-jumps)
+as_nvcc = -fno-strict-aliasing -ffp-contract=off -fno-delete-null-pointer-checks \
+          $(if $(findstring clang,$(1)),,-fno-thread-jumps)
+AS_NVCC := $(call as_nvcc,$(CXX))
 # An instruction of the source stays one access, nothing is vectorised or left out, and basic blocks
 # stand in the order of the source: src/emulator/counts.cpp.
-LIKE_SOURCE := $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-read-before-write \
-                 -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
-                 -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
-WATCH_FLAGS := -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(AS_NVCC) \
-               -fsanitize=thread,bounds -fsanitize-coverage=trace-pc$(if $(findstring clang,$(CXX)),$(shell echo ,)no-prune) $(LIKE_SOURCE)
+like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bounds -fsanitize-coverage=trace-pc$(comma)no-prune \
+                -mllvm -tsan-instrument-read-before-write -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
+                -fsanitize=thread$(comma)bounds -fsanitize-coverage=trace-pc \
+                -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
 # The folder's name may be any.
 HERE := '$(subst ','\'',$(CURDIR))'
-WATCHED_CXX = $(CXX) $(WATCH_FLAGS) -isystem $(HERE)/src/emulator/include -I$(HERE)/src
+watched_by = $(1) -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(call as_nvcc,$(1)) $(call like_source,$(1)) \
+             -isystem $(HERE)/src/emulator/include -I$(HERE)/src
+WATCHED_CXX = $(call watched_by,$(CXX))
 
-$(BUILD)/sealed_emulator.o: kernels/exercise.cu $(wildcard src/emulator/*.h) scripts/seal_exercise.sh
+# A student's file is compiled by clang++ where there is one: its front end knows CUDA, and its watch sees structs that are
+# passed by value.
+STUDENT_CXX := $(or $(firstword $(shell command -v clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n))),$(CXX))
+STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-by-zero \
+            $(if $(findstring clang,$(STUDENT_CXX)),-Wno-everything -Werror=vla \
+              $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function),-w)
+
+$(BUILD)/sealed_emulator.o: kernels/exercise.cu $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@CXX='$(CXX)' scripts/seal_exercise.sh emulator $< $@ $(WATCHED_CXX) -w -include emulator/device.h
+	@scripts/seal_exercise.sh emulator $< $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -include emulator/device.h
 $(BUILD)/sealed_gpu.o: kernels/exercise.cu scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@CXX='$(CXX)' scripts/seal_exercise.sh gpu $< $@ $(if $(filter .cuda/%,$(NVCC)),$(HERE)/)$(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+	@scripts/seal_exercise.sh gpu $< $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 
 # What src/measure/cuda/launch_count.c counts, put in the place of what the host calls.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
@@ -30,7 +40,7 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 # On a GPU where there is one.
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
 SCORER = $(BUILD)/mlp-exercise-$(ON)
-HOW_TO_SCORE := $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
+HOW_TO_SCORE := $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
                 $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
 # HINT=N: the Nth hint of each function.
 HINT  ?=

@@ -6,8 +6,8 @@
 #   ... GRADE=results.json      with points, as Gradescope reads them; on shapes nobody knows
 #   ... HINT=2                  the second hint for each function
 #
-# g++ (or CXX=clang++), make, binutils and jansson are wanted:
-#   sudo apt-get install g++ make libjansson-dev
+# It wants g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
+#   sudo apt-get install g++ clang make libjansson-dev libseccomp-dev
 
 CFLAGS ?= -O2 -g
 NVCC   ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
@@ -34,13 +34,13 @@ exercise: $(SCORER)
 $(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
                                 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)) \
                                 $(BUILD)/sealed_emulator.o
-	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lm -lpthread
+	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lseccomp -lm -lpthread
 
 # What has no caller here wants kernels that are not here.
 $(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
                              $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(BUILD)/sealed_gpu.o
 	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
-	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lm -lpthread
+	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lseccomp -lm -lpthread
 
 $(BUILD)/emulated/%.o: %.c
 	@mkdir -p $(@D)

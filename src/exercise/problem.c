@@ -87,7 +87,8 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
 
 /* Logits of both signs, all negative, huge and near each other, huge and far apart. They are
    multiples of 2^-10, so that no two are nearly the same and a row's first largest is beyond doubt;
-   in every fifth row all are the same. */
+   in every fifth row all are the same, and in the one before the first and the last are the
+   largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
   const double *r = range[p->shape.logits % 4];
@@ -97,6 +98,7 @@ static void give_logits(ExerciseProblem *p, uint64_t seed) {
   for (size_t i = 0; i < count_of(a); i++) {
     const size_t row = i / classes;
     z[i] = row % 5 == 4 ? z[row * classes] : roundf(z[i] * 1024) / 1024;
+    if (row % 5 == 3 && (i % classes == 0 || i % classes == classes - 1)) z[i] = (float)r[1];
   }
 }
 
@@ -108,6 +110,10 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
   for (uint32_t i = 0; i < (uint32_t)end; i++)
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
+  /* Of classes that tie, the label is the first in one row and the last in the next: whoever takes
+   * another is found. */
+  for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
+    labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
   p->array[ARRAY_ORDER].given = order;
 }

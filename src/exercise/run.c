@@ -105,11 +105,9 @@ bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *c
   ExercisePlaced d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error);
   if (good) {
-    exercise_watch(&d, call, true);
-    const cudaError_t status = exercise_call(&d, NULL);
+    const cudaError_t status = exercise_watched_call(&d, call);
     cudaGetLastError();
     const cudaError_t ended = cudaDeviceSynchronize();
-    exercise_watch(&d, call, false);
     if (status != cudaSuccess) complain(call, "answered ", cudaGetErrorString(status));
     good = cuda_done(ended, "a function of the exercise", error) &&
            cuda_done(fetch(&d, call), "fetching the results", error) &&

@@ -27,6 +27,6 @@ typedef struct {
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
-/* Work of a call is counted between a start and an end. */
-void exercise_watch(const ExercisePlaced *d, ExerciseCall *call, bool start);
+/* Calls it once, on the stream of the process, and counts what it does. */
+cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error);

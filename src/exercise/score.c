@@ -3,12 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { MEASURED = EXERCISE_SHAPES, CALLS }; /* the last one is measured */
+enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 
 /* ---- a function's process ------------------------------------------------------------------- */
 
-/* A function, and what its process leaves of each call, in shared memory. */
+/* A function, and what its process leaves of each call, in shared memory. A call of the measured
+   shape is the last but, where it is timed, for one of the same shape on fresh values. */
 typedef struct {
+  Apart apart;
+  bool started, may_ask; /* the GPU */
+  int count, measured;   /* calls; which is measured */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
 } Process;
@@ -17,9 +21,12 @@ static void call_all(void *context) {
   Process *p = context;
   ExerciseCall *call = p->calls;
   Error error;
-  bool good = exercise_start(&error);
-  for (int i = 0; good && i < CALLS; i++, call++)
-    good = exercise_run(&p->problems[i], i == MEASURED, call, &error);
+  bool good = exercise_start(&error) && apart_confine(p->may_ask, &error);
+  for (int i = 0; good && i < p->count; i++, call++) {
+    good = exercise_run(&p->problems[i], i == p->measured, call, &error);
+    if (*call->found)
+      return; /* it is wrong: what other shapes find takes time, and nobody is told */
+  }
   if (!good)
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
@@ -27,58 +34,97 @@ static void call_all(void *context) {
 /* Says what became of the calls of a process that has ended. */
 static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   int called = 0, launches = 0;
-  for (; called < CALLS && p->calls[called].called && !*score->wrong; called++) {
+  for (; called < p->count && p->calls[called].called && !*score->wrong; called++) {
     const ExerciseCall *call = &p->calls[called];
-    strcpy(score->told, call->found);
-    snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(call->found, "\n"),
-             call->found);
+    exercise_lines(call, false, 8, score->told, sizeof score->told);
+    snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(score->told, "\n"),
+             score->told);
     exercise_expect(&p->problems[called]);
-    if (!*score->wrong) exercise_judge_call(&p->problems[called], call, called == MEASURED, score);
+    if (!*score->wrong)
+      exercise_judge_call(&p->problems[called], call, called >= p->measured, score);
     if (call->launches > launches) launches = call->launches;
   }
-  if (!*score->wrong && called < CALLS)
+  if (!*score->wrong && called < p->count)
     snprintf(score->wrong, sizeof score->wrong, "%.400s", p->calls[called].complaint);
   if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%s", end);
-  score->right = !*score->wrong && called == CALLS;
-  score->call = p->calls[MEASURED];
-  if (score->right) strcpy(score->told, score->call.costs);
+  score->right = !*score->wrong && called == p->count;
+  score->call = p->calls[p->measured];
+  if (score->right) exercise_lines(&score->call, true, 3, score->told, sizeof score->told);
   score->call.launches = launches;
   score->fused = score->right && launches == 1;
 }
 
-/* The index-th that is drawn from the seed, or the measured one. */
-static ExerciseProblem problem_of(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
+static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask task) {
+  const bool classes = task == TASK_SOFTMAX || task == TASK_LOSS;
+  const int rows = backend->rows[task];
+  return (ExerciseShape){.rows = rows,
+                         .in = classes ? 1 : INPUTS,
+                         .out = classes ? CLASSES : OUTPUTS,
+                         .relu = true,
+                         .end = rows};
+}
+
+/* The index-th that is drawn from the seed, or one of the measured shape. */
+static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
-  const ExerciseShape shape =
-      index == MEASURED ? exercise_measured_shape(backend, task) : exercise_shape(seed, index);
-  return exercise_problem(task, shape,
+  return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),
                           seed * 1000 + (uint64_t)(10 * index) + (uint64_t)(index % 2));
 }
 
-static void score_task(const ExerciseBackend *backend, ExerciseTask task, uint64_t seed,
-                       ExerciseScore *score) {
-  char end[APART_TEXT];
+static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *score) {
   Error error = {.text = "no memory to share with a process"};
-  Process p = {.calls = apart_memory(CALLS * sizeof *p.calls)};
-  for (int i = 0; i < CALLS; i++) {
-    p.problems[i] = problem_of(backend, task, seed, i);
-    if (p.calls) p.calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
+  const int first = choice->shape.rows > 0 ? HIDDEN : 0;
+  bool printed = false;
+  p->count = (score->backend->at_once ? AGAIN : CALLS) - first;
+  p->measured = HIDDEN - first;
+  p->may_ask = score->backend->on_gpu;
+  p->calls = apart_memory(CALLS * sizeof *p->calls);
+  for (int i = 0; i < p->count; i++) {
+    p->problems[i] = problem_of(score->task, score->measured, choice->seed, first + i);
+    const ExerciseShape *s = &p->problems[i].shape;
+    p->problems[i].prints =
+        !printed && (i == p->measured || (s->rows > 1 && s->out > 1 && p->problems[i].filled > 1));
+    printed |= p->problems[i].prints; /* once is enough */
+    if (p->calls) p->calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = {NAN, NAN, NAN}};
   }
-  *score = (ExerciseScore){task, backend, .dram_bytes = NAN, .cache_bytes = NAN};
-  if (p.calls && apart_run(call_all, &p, backend->limit, end, &error))
-    judge_all(&p, end, score);
-  else
-    snprintf(score->wrong, sizeof score->wrong, "%.400s", error.text);
-  apart_release(p.calls, CALLS * sizeof *p.calls);
-  for (int i = 0; i < CALLS; i++) exercise_free(&p.problems[i]);
+  p->started = p->calls && apart_start(&p->apart, call_all, p, score->backend->limit, &error);
+  if (!p->started) snprintf(score->wrong, sizeof score->wrong, "%.400s", error.text);
 }
 
-void exercise_score(const ExerciseBackend *backend, uint64_t seed, ExerciseScore scores[TASKS]) {
-  for (int task = 0; task < TASKS; task++)
-    score_task(backend, (ExerciseTask)task, seed, &scores[task]);
-  /* Function 3 calls 2, as it is handed out. */
+static void end_task(Process *p, ExerciseScore *score) {
+  char end[APART_TEXT];
+  if (p->started) {
+    apart_end(&p->apart, end);
+    judge_all(p, end, score);
+  }
+  apart_release(p->calls, CALLS * sizeof *p->calls);
+  for (int i = 0; i < p->count; i++) exercise_free(&p->problems[i]);
+}
+
+void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
+                    ExerciseScore *scores) {
+  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
+  static Process processes[TASKS];
+  for (int i = 0; i < choice->count; i++) {
+    const ExerciseTask task = (ExerciseTask)(choice->first + i);
+    scores[i] = (ExerciseScore){.task = task,
+                                .backend = backend,
+                                .measured = choice->shape.rows > 0 ? choice->shape
+                                                                   : measured_shape(backend, task),
+                                .compares = choice->shape.rows == 0,
+                                .handed_out = handed_out[task],
+                                .dram_bytes = NAN,
+                                .cache_bytes = NAN};
+    start_task(&processes[i], choice, &scores[i]);
+    if (!backend->at_once) end_task(&processes[i], &scores[i]);
+  }
+  for (int i = 0; i < choice->count && backend->at_once; i++) end_task(&processes[i], &scores[i]);
+  if (choice->count < TASKS) return;
+  /* Function 3 calls 2, as it is handed out: what 2 saves is no work on 3. */
   ExerciseScore *loss = &scores[TASK_LOSS];
-  if (loss->follows_p && !scores[TASK_SOFTMAX].right)
+  const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
+  if (softmax->right) loss->handed_out = softmax->call.launches + 2;
+  if (loss->follows_p && !softmax->right)
     strcat(loss->wrong, ". Nothing else is wrong with it: it is right for the p that function 2 "
                         "gives it, which is wrong");
 }
@@ -87,7 +133,8 @@ bool exercise_once(const ExerciseBackend *backend, Error *error) {
   bool good = exercise_start(error);
   for (int task = 0; good && task < TASKS; task++) {
     ExerciseCall call = {0};
-    ExerciseProblem problem = problem_of(backend, (ExerciseTask)task, 1, MEASURED);
+    ExerciseProblem problem =
+        problem_of((ExerciseTask)task, measured_shape(backend, (ExerciseTask)task), 1, HIDDEN);
     good = exercise_run(&problem, false, &call, error);
     exercise_free(&problem);
   }

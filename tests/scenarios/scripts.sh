@@ -77,7 +77,7 @@ case_ 'setup installs what is missing, or says how'
 NVCC='' does 0 'everything is there but nvcc, so the build is CPU-only' setup.sh
 [ ! -s log ]
 stand_in gcc <<<'[ "$1" = -fopenmp ]' # no headers
-missing='libcsv-dev libstb-dev libinih-dev libjansson-dev zlib1g-dev libcmocka-dev'
+missing='libcsv-dev libstb-dev libinih-dev libjansson-dev zlib1g-dev libcmocka-dev libseccomp-dev'
 NVCC='' does 0 "setup: installing $missing" setup.sh
 grep -qx "apt-get install -y --no-install-recommends $missing -qq" log
 stand_in clang-19 <<<'[ "$1" != -fopenmp ]'
