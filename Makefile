@@ -16,6 +16,7 @@ TOPIC    = softmax           # of make profile
 SECONDS  = 60                # of make fuzz: for each harness
 COUNT    = 100               # of make mutants: changes to be tried
 MINUTES  = 10                # of make soak
+JOBS     =                   # of make test: programs that run at the same time; nothing: one for each core
 RELEASES = bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
 PREFIX   = /usr/local        # of make install: where programs and manual are to be found
 DESTDIR  =                   # of make install: a folder to put that tree in
@@ -160,6 +161,8 @@ PROGRAMS := mlp-train mlp-digits mlp-lab mlp-bench
 PLACED   := $(PROGRAMS:%=$(PLACE)/%)
 MANUAL   := $(PROGRAMS:%=$(BUILD)/%.1)
 TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
+LONGEST_TESTS := $(filter %_epoch_schedules %_kernels_wide %_kernels_gemm %_threads %_faults,$(TESTS))
+TESTS    := $(LONGEST_TESTS) $(filter-out $(LONGEST_TESTS),$(TESTS))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
 # Without CUDA these are compiled as tests/support/without_cuda.c.
 CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c))

@@ -61,7 +61,7 @@ counts() { said | sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" | tail -n 1 | 
 
 check_tests() {
   local status=0 name
-  run 1500 make CUDA=1 test || status=$?
+  run 1500 make test CUDA=1 JOBS="$JOBS" || status=$?
   for name in "${cuda_tests[@]}"; do
     [[ $(counts "$name") =~ ^[1-9][0-9]*\ passed,\ 0\ failed,\ 0\ skipped$ ]]
     record $? "$name: $(counts "$name")"
