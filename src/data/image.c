@@ -5,7 +5,6 @@
 
 #include "base/sizes.h"
 #include "base/stream.h"
-#include "base/text.h"
 
 /* Memory that stb may still allocate for the picture that it reads: a file of a few bytes can ask
    for gigabytes. An array's size stands before it. */
@@ -167,23 +166,14 @@ static size_t memory_for(const Grey *grey, int length) {
    for ever (CVE-2021-42715), its PIC reader goes on without memory (CVE-2023-43898), TGA has no
    signature, so that anything would be taken for one, and a PSD is an editor's file. */
 static const struct {
-  int at;                       /* of the signature in the file */
-  const char *signature, *name; /* name: with its article */
-  const char *command;          /* %s: the file, as a shell takes it */
+  int at; /* of the signature in the file */
+  const char *signature, *name;
 } foreign[] = {
-    {8, "WEBP", "a WebP picture", "dwebp %s -o picture.png"},
-    {4, "ftypavif", "an AVIF picture", "heif-convert %s picture.png"},
-    {4, "ftyphei", "a HEIC picture", "heif-convert %s picture.jpg"},
-    {4, "ftyphev", "a HEIC picture", "heif-convert %s picture.jpg"},
-    {4, "ftypmif1", "a HEIC picture", "heif-convert %s picture.jpg"},
-    {4, "ftypmsf1", "a HEIC picture", "heif-convert %s picture.jpg"},
-    {0, "\xff\x0a", "a JPEG XL picture", "djxl %s picture.png"},
-    {4, "JXL \r\n", "a JPEG XL picture", "djxl %s picture.png"},
-    {0, "II*", "a TIFF picture", "convert %s picture.png"},
-    {0, "MM", "a TIFF picture", "convert %s picture.png"},
-    {0, "8BPS", "a Photoshop picture", "convert %s picture.png"},
-    {0, "#?R", "a Radiance HDR picture", "convert %s picture.png"},
-    {0, "%PDF-", "a PDF file", "pdftoppm -png %s picture"},
+    {8, "WEBP", "WebP"},        {4, "ftypavif", "AVIF"},    {4, "ftyphei", "HEIC"},
+    {4, "ftyphev", "HEIC"},     {4, "ftypmif1", "HEIC"},    {4, "ftypmsf1", "HEIC"},
+    {0, "\xff\x0a", "JPEG XL"}, {4, "JXL \r\n", "JPEG XL"}, {0, "II*", "TIFF"},
+    {0, "MM", "TIFF"},          {0, "8BPS", "Photoshop"},   {0, "#?R", "Radiance HDR"},
+    {0, "%PDF-", "PDF"},
 };
 
 /* Refuses a file of one of them, or with a table that stb takes amiss. */
@@ -192,12 +182,8 @@ static bool check_bytes(const char *path, const uint8_t *bytes, int length, Erro
     const int size = (int)strlen(row->signature);
     if (length < row->at + size || memcmp(bytes + row->at, row->signature, (size_t)size) != 0)
       continue;
-    char file[256], command[320];
-    text_shell_word(file, sizeof file, path);
-    // NOLINTNEXTLINE(clang-diagnostic-format-nonliteral)
-    snprintf(command, sizeof command, row->command, file);
-    return error_set(error, "%s is %s, which is not read here: convert it with %s", path, row->name,
-                     command);
+    return error_set(error, "%s is a file of %s, which is not read here: convert it to PNG", path,
+                     row->name);
   }
   return !has_vast_table(bytes, length) ||
          error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);

@@ -24,8 +24,7 @@ typedef struct {
 /* Reads a PNG, JPEG, BMP, GIF (its first picture) or binary PGM or PPM (of levels to 255), in
    colour or grey. What is transparent is white, and a JPEG is turned as its Exif orientation says.
    The caller frees what image_free takes. Fails at a file that cannot be read, is not such a
-   picture or larger than the limits above; of formats that are known and not read, the error names
-   the command that converts. */
+   picture or larger than the limits above; formats that are known and not read are named. */
 bool image_read(const char *path, Image *image, Error *error);
 void image_free(Image *image); /* one of zeros is allowed */
 
