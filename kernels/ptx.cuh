@@ -18,7 +18,8 @@ __device__ inline void store_b128(void *to, float x, float y, float z, uint32_t 
                : "memory");
 }
 
-/* Reads 16 bytes in one access, from global memory. */
+/* Reads 16 bytes in one access, from global memory, if all four are used: otherwise ptxas may load
+   those that are, each by itself. */
 __device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
@@ -26,6 +27,12 @@ __device__ inline void load_b128(const void *at, float &x, float &y, float &z, u
                : "=f"(x), "=f"(y), "=f"(z), "=r"(w)
                : "l"(at)
                : "memory");
+}
+
+/* Writes 8 bytes in one access, to global memory. */
+__device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
+  const uint64_t both = (uint64_t)y << 32 | x;
+  asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
 /* Arrives at a named barrier of the block, ID from 1 to 15, and waits until `threads` threads have
@@ -100,6 +107,13 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
   __device__ inline void NAME(uint32_t(&out)[4], const __nv_bfloat16 *row) {                       \
     NAME(out, (uint32_t)__cvta_generic_to_shared(row));                                            \
   }
+/* Two of them, transposed; lanes 0 to 15 give addresses. */
+__device__ inline void ldmatrix_x2_trans(uint32_t &first, uint32_t &second, uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(first), "=r"(second)
+               : "r"(row)
+               : "memory");
+}
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 

@@ -104,6 +104,62 @@ ENGINE_TEST(test_same_as_reference_on_the_cpu) {
   }
 }
 
+static Check check_same_bits;
+
+/* Networks of level epoch by tiles, all that decides about its kernels: layers, of one cluster and
+   of several, rows of a step, of which some do not exist, a last tile and a last cluster that are
+   not full, classes. Then others at random. */
+static const Case tiles[] = {
+    {"128 at 64", 784, {128}, 1, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
+    {"128 at 32", 784, {128}, 1, 10, 32, 1000, 0.05f, 0.9f, 0.001f, 70, 1, true, false, 0},
+    {"128 at 128", 784, {128}, 1, 10, 128, 1000, 0.05f, 0.9f, 0.001f, 20, 1, true, false, 0},
+    {"512 at 50", 784, {512}, 1, 16, 50, 333, 0.05f, 0.9f, 0.001f, 20, 1, true, false, 0},
+    {"893 at 100", 300, {893}, 1, 13, 100, 333, 0.05f, 0.9f, 0.001f, 20, 1, true, false, 0},
+    {"300,100 at 128", 784, {300, 100}, 2, 10, 128, 1000, 0.05f, 0.9f, 0.0f, 20, 1, true, false, 0},
+    {"256,128 at 64", 784, {256, 128}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
+    {"256,128,64", 784, {256, 128, 64}, 3, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
+    {"17,9,130", 333, {17, 9, 130}, 3, 11, 33, 100, 0.05f, 0.9f, 0.01f, 20, 1, true, false, 0},
+    {"11 at 1", 50, {11}, 1, 3, 1, 70, 0.01f, 0.9f, 0.01f, 70, 1, true, true, 0},
+};
+
+ENGINE_TEST(test_tiles) {
+  needs_gpu();
+  enum { RANDOM = 40 };
+  uint64_t drawn = 0;
+  for (int n = 0; n < (int)LENGTH(tiles) + (quick() ? 0 : RANDOM); n++) {
+    Case c = tiles[n % (int)LENGTH(tiles)];
+    const int seed = n - (int)LENGTH(tiles);
+#define DRAWN(most) (int)(random_words(7, (uint64_t)seed, drawn++).word[0] % (uint32_t)(most))
+    if (seed >= 0) {
+      c = (Case){.name = "random", .rows = 400, .seed = 3, .flips = true};
+      c.learning_rate = 0.03f, c.momentum = 0.9f, c.weight_decay = 0.001f, c.steps = 20;
+      c.inputs = 1 + DRAWN(784);
+      c.hidden_count = 1 + DRAWN(3);
+      c.classes = 2 + DRAWN(15);
+      c.batch = 1 + DRAWN(128);
+      for (int l = 0; l < c.hidden_count; l++) {
+        const int most = DRAWN(2) ? 300 : 60;
+        c.hidden[l] = 1 + DRAWN(most);
+      }
+    }
+#undef DRAWN
+    if (quick() && !c.quick) continue;
+    const Data data = make_data(&c);
+    Engine *engine = open_level(&c, EPOCH, c.rows, (uint64_t)c.batch);
+    if (engine) {
+      const Reference r = run_reference(&c, config_of(&c, FUSION_NONE, c.rows, c.rows), &data);
+      const Outcome o = train_on(engine, &c, &data);
+      print_message("%s %d-%d,%d,%d-%d at %d: %.1e of the way, momentum %.1e\n", c.name, c.inputs,
+                    c.hidden[0], c.hidden[1], c.hidden[2], c.classes, c.batch,
+                    way_error(o.parameters, r.parameters, r.start, o.floats),
+                    way_error(o.momentum, r.momentum, NULL, o.floats));
+      assert_near(EPOCH, &c, &o, &r);
+      check_same_bits(EPOCH, &c, &data);
+    }
+    close_engines(NULL);
+  }
+}
+
 static void check_same_bits(int level, const Case *c, const Data *data) {
   static void (*const ways[])(void *, TrainRange) = {train_whole, train_whole, train_in_parts};
   Outcome o[3];

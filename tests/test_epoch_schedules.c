@@ -109,8 +109,8 @@ static void train_reference(void) {
 
 /* False if the plan refuses the case: `error` says why. */
 static bool begin_trial(const EpochCase *of) {
-  const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
-                            WIDE_BY_NOTHING};
+  const GpuLimits limits = {80,         of->multiprocessors, (size_t)of->kilobytes << 10,
+                            WIDE_NEVER, WIDE_BY_NOTHING,     0};
   const EpochShape shape = of->shape;
   const char *why_not;
   free_kept();

@@ -6,8 +6,8 @@
 
 /* ---- the environment ------------------------------------------------------------------------ */
 
-static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA},
-                       t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
+static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, 7},
+                       t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
 
 /* A GPU never gets more than it has, nor kernels for wide layers that it cannot run. */
 TEST(test_environment_lowers) {
@@ -111,8 +111,9 @@ static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
 /* The same after engine_cuda_choose, which must not refuse it. */
 static Engine choose(const Wish *w, Fusion fusion, Precision precision, const GpuLimits *limits) {
   EpochPlan plan;
+  TilesPlan tiles;
   Engine engine = engine_for(w, fusion, precision);
-  OK(engine_cuda_choose(&engine, limits, &plan, &error));
+  OK(engine_cuda_choose(&engine, limits, &tiles, &plan, &error));
   return engine;
 }
 
@@ -120,9 +121,10 @@ static Engine choose(const Wish *w, Fusion fusion, Precision precision, const Gp
    level is never refused. */
 static void check_wish(const Card *card, const Wish *wish) {
   EpochPlan plan;
+  TilesPlan tiles;
   const Engine engine = choose(wish, FUSION_AUTO, PRECISION_FP32, &card->limits);
   Engine asked = engine_for(wish, FUSION_EPOCH, PRECISION_FP32);
-  const bool epoch = engine_cuda_choose(&asked, &card->limits, &plan, &error);
+  const bool epoch = engine_cuda_choose(&asked, &card->limits, &tiles, &plan, &error);
   const char *name = epoch ? "epoch" : "step";
   print_message("%-26s %-30s %-6s %s\n", card->name, wish->name, name, engine.reason);
   assert_int_equal(engine.config.training.fusion, epoch ? FUSION_EPOCH : FUSION_STEP);
@@ -189,8 +191,8 @@ TEST(test_limits_of_epoch) {
                {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, 0, "up to 1279 inputs"},
                {{784, 60, 120, 12, 65}, 170, 227, 0, 0, 0, "batches up to 64"}};
   foreach (of, cases) {
-    const GpuLimits limits = {80, of->multiprocessors, (size_t)of->kilobytes << 10, WIDE_NEVER,
-                              WIDE_BY_NOTHING};
+    const GpuLimits limits = {80,         of->multiprocessors, (size_t)of->kilobytes << 10,
+                              WIDE_NEVER, WIDE_BY_NOTHING,     0};
     EpochPlan plan;
     const char *why_not;
     plan_epoch(of->shape, &limits, &plan, &why_not);
@@ -203,6 +205,48 @@ TEST(test_limits_of_epoch) {
     assert_int_equal(plan.depth, of->depth);
     assert_int_equal(plan.row_blocks, of->row_blocks);
     assert_int_equal(plan.blocks, of->blocks);
+  }
+}
+
+/* Tiles are planned at their limits, and refused beyond each. */
+TEST(test_limits_of_tiles) {
+  const struct {
+    TilesShape shape;
+    int clusters, kilobytes, rows, planned; /* planned: clusters; 0: refused */
+    const char *why_not;
+  } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, 7, 227, 64, 1, NULL},
+               {{2, {784, 129, 10}, 64, 0, 0, 0}, 7, 227, 64, 2, NULL},
+               {{2, {784, 896, 16}, 1, 0, 0, 0}, 7, 227, 32, 7, NULL},
+               {{2, {784, 897, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "more multiprocessors"},
+               {{2, {784, 128, 10}, 64, 0, 0, 0}, 1, 199, 0, 0, "more shared memory"},
+               {{2, {784, 128, 10}, 128, 1, 1, 1}, 1, 227, 128, 1, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 4, 227, 128, 4, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 3, 227, 0, 0, "more multiprocessors"},
+               {{6, {1, 1, 1, 1, 1, 1, 2}, 33, 1, 0, 0}, 7, 227, 64, 5, NULL},
+               {{7, {784}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to five hidden layers"},
+               {{1, {784, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "it takes hidden layers"},
+               {{2, {785, 128, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 784 inputs"},
+               {{2, {784, 128, 17}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 16 classes"},
+               {{2, {784, 128, 10}, 129, 0, 0, 0}, 7, 227, 0, 0, "batches up to 128"},
+               {{2, {784, 128, 10}, 64, 0, 0, 0}, 0, 227, 0, 0, "clusters of blocks"}};
+  foreach (of, cases) {
+    GpuLimits limits = h100;
+    TilesPlan plan;
+    const char *why_not;
+    limits.clusters = of->clusters;
+    limits.shared_bytes = (size_t)of->kilobytes << 10;
+    plan_tiles(of->shape, &limits, &plan, &why_not);
+    if (!of->planned) {
+      assert_non_null(why_not);
+      assert_in(why_not, of->why_not);
+      assert_int_equal(plan.clusters, 0);
+      continue;
+    }
+    if (why_not) fail_msg("case %td: %s", of - cases, why_not);
+    assert_int_equal(plan.rows, of->rows);
+    assert_int_equal(plan.clusters, of->planned);
+    assert_int_equal(plan.steps % EPOCH_DIRECT, 0);
+    assert_true(plan.shared_bytes <= limits.shared_bytes && tiles_work_bytes(&plan) > 0);
   }
 }
 

@@ -165,7 +165,7 @@ static LabTopic without_mistakes(const LabTopic *topic, LabRung *rungs) {
 /* A rung may refuse everything only if that is the fault of the GPU, or of the code for it: an H100
    would be served. A library may be missing, and so may a second GPU. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
-  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
+  static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
   LabCall call = {.size = topic->tested, .gpu = &gpu};

@@ -56,8 +56,7 @@ static void train_members(const Case *c, Engine **member, int count, int first, 
   for (int m = 0; m < count; m++) outcomes[m] = close_with_outcome(member[m]);
 }
 
-static void check_members(Fusion fusion) {
-  const Case *c = &cases[quick() ? SHORT : MNIST];
+static void check_members(const Case *c, Fusion fusion) {
   const Data d = make_data(c);
   Engine *first = open_first(c, &d, usual_of(c), fusion), *members[MEMBERS];
   Outcome together[MEMBERS], alone;
@@ -65,18 +64,33 @@ static void check_members(Fusion fusion) {
   train_members(c, members, MEMBERS, 0, together);
   for (int m = 0; m < MEMBERS; m++) {
     assert_int_equal(together[m].sums.rows, 2 * c->rows);
-    members[0] = open_member(first, 0.01f);
+    members[0] = open_member(open_first(c, &d, usual_of(c), fusion), 0.01f);
     train_members(c, members, 1, m, &alone);
     assert_same_outcome(&together[m], &alone, 0);
   }
 }
 
+static const Case *usual_case(void) {
+  return &cases[quick() ? SHORT : MNIST];
+}
+
 ENGINE_TEST(test_members_in_clusters) {
-  check_members(FUSION_AUTO);
+  check_members(usual_case(), FUSION_AUTO);
+}
+
+/* One of a cluster, and one of two clusters. */
+ENGINE_TEST(test_members_by_tiles) {
+  Case c = *usual_case();
+  c.hidden_count = 1;
+  c.hidden[0] = 128;
+  check_members(&c, FUSION_AUTO);
+  close_engines(NULL);
+  c.hidden[0] = 129;
+  check_members(&c, FUSION_AUTO);
 }
 
 ENGINE_TEST(test_members_that_share_launches) {
-  check_members(FUSION_STEP);
+  check_members(usual_case(), FUSION_STEP);
 }
 
 /* Level step adds in another order. All kernels that are shared take part: the softmax of many

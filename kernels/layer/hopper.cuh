@@ -194,6 +194,14 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
+/* Begins to copy from global to shared memory, and tells the barrier. On 16 bytes. */
+__device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+               "[%3];" ::"r"(shared_address(to)),
+               "l"(from), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+}
+
 /* Begins to copy from global memory to the same place in all 16 blocks of the cluster. */
 __device__ inline void copy_to_all(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile(

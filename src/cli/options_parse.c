@@ -64,9 +64,7 @@ static bool check_level(const Options *o, Error *error) {
   if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
     return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      training_fusions[level]);
-  const unsigned taker = level == FUSION_EPOCH      ? AT_EPOCH
-                         : level == FUSION_EXERCISE ? AT_EXERCISE
-                                                    : ALL;
+  const unsigned taker = level == FUSION_EXERCISE ? AT_EXERCISE : ALL;
   const OptionRow *other = misplaced(o, taker, false);
   return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
                              training_fusions[level], other->name);

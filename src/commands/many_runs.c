@@ -209,6 +209,8 @@ static bool train_all(Team *team, Error *error) {
 bool many_runs(ManyRuns *r, Error *error) {
   Team team = {.runs = r, .count = (r->count - r->first + r->step - 1) / r->step, .opened = 1};
   Options o;
+  /* Kernels of different networks run at once only if they wait in different queues. */
+  if (r->count > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (r->count > 1 && !source_can_repeat(r->options->train))
     return error_set(error,
                      "--train can be read only once, but each of %d networks reads it: give "

@@ -94,7 +94,7 @@ typedef struct {
   void *d_work;
   /* by the launches of level step */
   CudaEngine *all;  /* whose arrays are those of member 0, and whose stream is the first engine's */
-  uint8_t *d_block; /* (most, apart) bytes of arrays; NULL: members are by clusters */
+  uint8_t *d_block; /* (most, apart) bytes of arrays; NULL: members are not by those */
   size_t apart;
 } Members;
 
@@ -160,10 +160,12 @@ struct CudaEngine {
   StepGraph many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                  /* of the range before this one */
   const uint8_t *d_captured;                  /* the d_train_on that they read */
-  EpochPlan plan;                             /* level epoch */
+  TilesPlan tiles;                            /* level epoch by tiles; no clusters: by rows */
+  void *d_steps;                              /* what it works with */
+  EpochPlan plan;                             /* level epoch by rows */
   float *d_gram;                              /* its products of pixels */
-  void *d_mail;
-  void *d_work; /* of the gradient updates */
+  void *d_mail;                               /* of either */
+  void *d_work;                               /* of the gradient updates */
   uint32_t stamp;
 };
 
@@ -174,9 +176,11 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
                               void (*close_library)(void *), Error *error);
 
 /* Replaces what engine->config asks for, fusion and precision, by what such a GPU runs, and says
-   why in engine->reason. Fills *plan for level epoch. Asks no device. False with one sentence where
-   level epoch was asked for and cannot run. */
-bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error);
+   why in engine->reason. Level epoch is by tiles if *tiles has clusters then, else by rows; *plan
+   is that of rows, for members, of zeros if there is none. Asks no device. False with one sentence
+   where level epoch was asked for and cannot run. */
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
+                        Error *error);
 /* Sets engine->wide: whether such a GPU is faster at what engine_cuda_choose left of the config by
    the kernels for wide layers; engine->reason then says so. Asks no device. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
@@ -208,19 +212,24 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if it trains by the clusters of a launch for all members. */
-static inline bool has_cluster(const CudaEngine *e) {
-  return e->first && e->engine.config.training.fusion == FUSION_EPOCH;
-}
-
 /* Returns true if its arrays lie in its engine's block, as those of every member do. */
 static inline bool is_packed(const CudaEngine *e) {
   return e->first && e->engine.config.training.fusion == FUSION_STEP;
 }
 
+/* Returns true if level epoch is by tiles. */
+static inline bool has_tiles(const CudaEngine *e) {
+  return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.clusters > 0;
+}
+
+/* Returns true if it trains by the clusters of a launch for all members. */
+static inline bool has_cluster(const CudaEngine *e) {
+  return e->first && e->engine.config.training.fusion == FUSION_EPOCH && !has_tiles(e);
+}
+
 /* Returns true if its training is by fp16 terms, which may have to be done again. */
 static inline bool has_fp16_terms(const CudaEngine *e) {
-  return e->engine.wide || has_cluster(e);
+  return e->engine.wide || has_cluster(e) || has_tiles(e);
 }
 
 /* Returns true if the last layer is one kernel forward and back. */
@@ -316,6 +325,8 @@ bool cuda_attend(Engine *engine, bool attends, Error *error);
 cudaError_t members_train(CudaEngine *e, const TrainRange *range, uint32_t position, uint32_t end);
 cudaError_t members_steps(CudaEngine *e, StepState state);
 void members_close(CudaEngine *first);
+/* Returns true if members have a cluster of kernels/many/ each. */
+bool engine_cuda_by_clusters(const CudaEngine *e);
 /* Opens a member's memory and stream: engine_cuda.c. */
 Engine *engine_cuda_open_member(CudaEngine *first, Fusion fusion, Error *error);
 /* Returns how many bytes the arrays of a packed one take. */

@@ -250,7 +250,8 @@ static bool allocate(CudaEngine *e, Error *error) {
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
   const size_t all = c->dataset_rows, results = all > rows ? all : rows;
   const size_t steps = min_size(ceil_div(all, (size_t)t->batch), EPOCH_STEPS);
-  const bool member = e->first, epoch = t->fusion == FUSION_EPOCH && !member,
+  const bool member = e->first, tiles = has_tiles(e),
+             by_rows = t->fusion == FUSION_EPOCH && !member && !tiles,
              exercise = level == &level_exercise;
   const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
   size_t widest = 0;
@@ -279,12 +280,14 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_largest, exercise ? rows : 0, sizeof(float), false},
       {&e->d_sum, exercise ? rows : 0, sizeof(float), false},
       {&e->d_work, !member, update_work_bytes(), true},
-      {&e->d_gram, epoch ? steps * EPOCH_GRAM : 0, sizeof(float), false},
-      {&e->d_mail, epoch, e->plan.mail_bytes, true},
+      {&e->d_gram, by_rows ? steps * EPOCH_GRAM : 0, sizeof(float), false},
+      {&e->d_mail, by_rows, e->plan.mail_bytes, true},
+      {&e->d_mail, tiles, e->tiles.mail_bytes, true},
+      {&e->d_steps, tiles, tiles ? tiles_work_bytes(&e->tiles) : 0, false},
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
-      {&e->replay.d_before, has_fp16_terms(e) ? (1 + training_moments(t)) * n->floats : 0,
+      {&e->replay.d_before, has_fp16_terms(e) ? (1 + training_states(t)) * n->floats : 0,
        sizeof(float), true},
       {&e->replay.d_sums, 1, sizeof(ResultSums), false},
   };
@@ -335,11 +338,17 @@ static bool choose_level(CudaEngine *e, Error *error) {
   }
   GpuLimits limits;
   e->may_join = engine->config.training.fusion == FUSION_AUTO;
-  if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->plan, error))
+  if (!gpu_limits_read(&limits, error) ||
+      !engine_cuda_choose(engine, &limits, &e->tiles, &e->plan, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
   const Fusion fusion = engine->config.training.fusion;
-  if (fusion == FUSION_EPOCH) engine->aligned = EPOCH_DIRECT;
+  if (fusion == FUSION_EPOCH && (!has_tiles(e) || e->tiles.ahead)) engine->aligned = EPOCH_DIRECT;
+  if (has_tiles(e))
+    e->tiles.steps = (int)min_size(
+        (size_t)e->tiles.steps,
+        round_up(ceil_div(engine->config.dataset_rows, (size_t)engine->config.training.batch),
+                 EPOCH_DIRECT));
   if (engine->wide) engine->aligned = WIDE_STEPS;
   e->level = engine->wide                ? &level_wide
              : fusion == FUSION_NONE     ? &level_none
@@ -374,7 +383,7 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
-  e->stamp = 1;
+  e->stamp = TILES_FIRST_STAMP;
   e->share = (RowShare){(uint32_t)config->training.batch, (uint32_t)ranks_number(config->ranks),
                         config->ranks ? (uint32_t)ranks_count(config->ranks) : 0};
   return e;
@@ -390,6 +399,8 @@ static CudaEngine *new_member(CudaEngine *first, Fusion fusion, Error *error) {
   e->engine.memory = first->engine.memory;
   e->level = first->level;
   e->first = first;
+  if (!engine_cuda_by_clusters(first)) e->tiles = first->tiles;
+  if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
   e->d_work = first->d_work; /* for the launcher's check: a member has too few rows to use it */

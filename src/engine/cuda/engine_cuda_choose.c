@@ -16,7 +16,12 @@ static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 static const double RANKS_FROM = 3e8;
 
 /* Kernels that do not take every network. */
-enum { OF_WIDE = 1, OF_EPOCH = 1 << FUSION_EPOCH, OF_EXERCISE = 1 << FUSION_EXERCISE };
+enum {
+  OF_WIDE = 1,
+  OF_TILES = 1 << FUSION_NONE,
+  OF_EPOCH = 1 << FUSION_EPOCH,
+  OF_EXERCISE = 1 << FUSION_EXERCISE
+};
 
 /* Returns what these kernels take where the engine has something else; NULL: they take it all. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
@@ -31,7 +36,7 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
       {training_drops(t), OF_EPOCH | OF_EXERCISE | OF_WIDE, "no dropout"},
       {t->ema > 0, OF_EPOCH | OF_EXERCISE | OF_WIDE, "no average of weights"},
       {!training_pixel_factor(t).is_default, OF_EPOCH | OF_WIDE, "pixels over 255 alone"},
-      {c->ranks, OF_EPOCH | OF_EXERCISE, "one rank"},
+      {c->ranks, OF_EPOCH | OF_TILES | OF_EXERCISE, "one rank"},
       {c->network.layers != 3, OF_EPOCH, "two hidden layers"},
       {c->network.layers == 1, OF_WIDE, "hidden layers"},
   };
@@ -53,32 +58,59 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
                           : "tf32");
 }
 
-bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, EpochPlan *plan, Error *error) {
+/* Up to so many rows of a step tiles are faster than rows where both can be had: on an H100,
+   784-300-100-10, ms per epoch, TODO. */
+enum { TILES_TO = 32 };
+
+/* Plans level epoch: by tiles, by rows, or neither. Returns why neither, or "". */
+static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits, TilesPlan *tiles,
+                                  EpochPlan *plan) {
+  const Network *n = &c->network;
+  const Training *t = &c->training;
+  const char *taken = unsuited(c, OF_EPOCH), *no_rows = taken, *no_tiles;
+  TilesShape shape = {.layers = n->layers,
+                      .batch = t->batch,
+                      .second = optimizer_has_second(t->rule.kind),
+                      .average = t->ema > 0,
+                      .drops = training_drops(t)};
+  if (unsuited(c, OF_TILES)) return text_format("level epoch takes %s", unsuited(c, OF_TILES));
+  for (int l = 0; l <= n->layers && l <= TILES_LAYERS; l++) shape.size[l] = n->size[l];
+  if (!no_rows)
+    plan_epoch((EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], t->batch}, limits, plan,
+               &no_rows);
+  plan_tiles(shape, limits, tiles, &no_tiles);
+  if (no_rows) *plan = (EpochPlan){0};
+  if (no_tiles || (!no_rows && t->batch > TILES_TO)) *tiles = (TilesPlan){0};
+  if (no_rows && no_tiles && taken && !limits->clusters)
+    return text_format("without clusters of blocks level epoch takes %s", taken);
+  return text_format("%s", !no_tiles || !no_rows ? "" : limits->clusters ? no_tiles : no_rows);
+}
+
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
+                        Error *error) {
   const EngineConfig *c = &engine->config;
-  const int *size = c->network.size;
   const Fusion asked = c->training.fusion;
   const Fusion level = asked == FUSION_EXERCISE ? asked : FUSION_EPOCH;
-  const char *why_not = unsuited(c, 1 << level);
-  const ShortText takes =
-      text_format("level %s takes %s", training_fusions[level], why_not ? why_not : "");
-  if (why_not)
-    why_not = takes.text;
-  else if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
-    plan_epoch((EpochShape){size[0], size[1], size[2], size[3], c->training.batch}, limits, plan,
-               &why_not);
-  if (asked == level && why_not)
+  ShortText why_not = {""};
+  *tiles = (TilesPlan){0};
+  *plan = (EpochPlan){0};
+  if (asked == FUSION_EXERCISE && unsuited(c, OF_EXERCISE))
+    why_not = text_format("level exercise takes %s", unsuited(c, OF_EXERCISE));
+  if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
+    why_not = plan_level_epoch(c, limits, tiles, plan);
+  if (asked == level && *why_not.text)
     return error_set(error, "--fusion %s cannot run this network here: %s; use --fusion auto",
-                     training_fusions[level], why_not);
+                     training_fusions[level], why_not.text);
   if (asked != FUSION_AUTO) {
     strcpy(engine->reason, "as asked");
-  } else if (!why_not) {
+  } else if (!*why_not.text) {
     engine->config.training.fusion = FUSION_EPOCH;
     strcpy(engine->reason, "the fastest level");
   } else {
     engine->config.training.fusion = FUSION_STEP;
     const bool waits = c->ranks && (double)c->network.parameters * engine_rows(c) < RANKS_FROM;
     *engine->reason = '\0';
-    text_append(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not,
+    text_append(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not.text,
                 waits ? "; with so little to do, one alone is faster" : "");
   }
   choose_precision(engine, limits);

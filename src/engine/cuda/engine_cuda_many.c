@@ -2,12 +2,15 @@
    thread, with parameters, an order, results and a stream of its own. Their calls of train meet,
    and one thread launches for all.
 
-   There are two ways. On Hopper a network of level epoch has a cluster of blocks (kernels/many/).
-   Elsewhere, and where level epoch does not take the network, the members share the launches of
-   level step: their arrays lie in one block of memory, all in the same places, so that a kernel
-   finds those of its network by blockIdx.z (Networks in kernels.h).
+   There are three ways. On Hopper a network of two hidden layers that is not too large has a
+   cluster of blocks (kernels/many/). Others that level epoch takes by tiles have a kernel each, as
+   alone, so many at a time as the GPU has clusters for; these members wait for nobody. Where level
+   epoch does not take the network, the members share the launches of level step: their arrays lie
+   in one block of memory, all in the same places, so that a kernel finds those of its network by
+   blockIdx.z (Networks in kernels.h).
 
-   A network's bits are the same whoever trains beside it, but not those of its level alone. */
+   A network's bits are the same whoever trains beside it, but those of its level alone only by
+   tiles. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
@@ -15,6 +18,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "engine/cuda/gpu_limits.h"
 
 _Static_assert((int)MANY_MOST <= (int)RENDEZVOUS_MOST, "all members of a launch can meet");
 
@@ -23,8 +27,7 @@ _Static_assert((int)MANY_MOST <= (int)RENDEZVOUS_MOST, "all members of a launch 
    784-1000-500-10 at 64 rows. */
 static const double FILLS_FROM = 1e8;
 
-/* Returns true if members have a cluster each, as most networks of level epoch may. */
-static bool by_clusters(const CudaEngine *e) {
+bool engine_cuda_by_clusters(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->may_join &&
          many_takes(e->plan.shape) && e->engine.config.dataset_rows < 1 << 28 &&
          many_clusters() > 0;
@@ -37,11 +40,20 @@ static bool by_steps(const CudaEngine *e) {
          (double)c->network.parameters * c->training.batch < FILLS_FROM;
 }
 
+/* Kernels that wait for blocks of their own must all have room. One of a single cluster never
+   waits, and more of them than there are clusters fill gaps. */
+static int most_by_tiles(const CudaEngine *e) {
+  GpuLimits limits;
+  if (!has_tiles(e) || !e->may_join || !gpu_limits_read(&limits, NULL)) return 0;
+  return e->tiles.clusters == 1 ? 2 * limits.clusters : limits.clusters / e->tiles.clusters;
+}
+
 /* By steps, the block is allocated for as many as there is room for. */
 int cuda_members(Engine *engine, int wanted) {
   CudaEngine *first = (CudaEngine *)engine;
   Members *m = &first->members;
-  if (by_clusters(first)) return m->most = min_int(wanted, MANY_MOST);
+  if (engine_cuda_by_clusters(first)) return m->most = min_int(wanted, MANY_MOST);
+  if (has_tiles(first)) return m->most = min_int(wanted, most_by_tiles(first));
   m->apart = by_steps(first) ? engine_cuda_member_bytes(first) : 0;
   for (m->most = m->apart ? min_int(wanted, NETWORKS_AT_ONCE) : 0; m->most > 0; m->most--)
     if (cuda_array(first, &m->d_block, (size_t)m->most, m->apart, NULL)) break;
@@ -157,9 +169,9 @@ static CudaEngine *engine_of_all(CudaEngine *first, const CudaEngine *member, Er
 Engine *cuda_member(Engine *engine, Error *error) {
   CudaEngine *first = (CudaEngine *)engine;
   Members *m = &first->members;
-  const bool steps = m->d_block;
+  const bool steps = m->d_block, meets = !has_tiles(first) || engine_cuda_by_clusters(first);
   if (m->count == m->most) return error_null(error, "the engine has no room for another member");
-  if (m->count == 0) {
+  if (m->count == 0 && meets) {
     if (!steps && !open_clusters(first, error)) return NULL;
     rendezvous_open(&m->meeting, steps ? launch_steps : launch_clusters, first);
   }
@@ -175,7 +187,7 @@ Engine *cuda_member(Engine *engine, Error *error) {
 
 void members_close(CudaEngine *first) {
   Members *m = &first->members;
-  if (m->count > 0) rendezvous_close(&m->meeting);
+  if (m->meeting.act) rendezvous_close(&m->meeting);
   if (m->all) steps_forget(m->all);
   free(m->all);
 }
@@ -183,7 +195,8 @@ void members_close(CudaEngine *first) {
 bool cuda_attend(Engine *engine, bool attends, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   if (!e->first) return true;
-  if (attends != e->attends) rendezvous_attend(&e->first->members.meeting, attends);
+  if (attends != e->attends && !has_tiles(e))
+    rendezvous_attend(&e->first->members.meeting, attends);
   e->attends = attends;
   return !attends || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
 }

@@ -204,6 +204,49 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
+/* The same as below by tiles, whose parts begin at multiples of what a launch has at most. */
+static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
+  const EngineConfig *c = &e->engine.config;
+  const Network *n = &c->network;
+  const PixelFactor pixels = training_pixel_factor(&c->training);
+  const uint64_t batch = (uint64_t)c->training.batch, first = state.position / batch,
+                 most = (uint64_t)e->tiles.steps;
+  TilesJob job = {.d_pixels = e->d_train_on,
+                  .d_labels = e->d_labels,
+                  .d_order = e->d_order,
+                  .stride = e->stride,
+                  .learning_rate = state.learning_rate,
+                  .rule = state.rule,
+                  .smoothing = c->training.label_smoothing,
+                  .ema = c->training.ema,
+                  .dropout_key = state.dropout_key,
+                  .pixel_factor = pixels.factor,
+                  .pixel_offset = pixels.offset,
+                  .d_parameters = e->d_parameters,
+                  .d_first = e->d_momentum,
+                  .d_second = e->tiles.shape.second ? e->d_momentum + n->floats : NULL,
+                  .d_average = e->d_average,
+                  .results = e->results,
+                  .d_overflowed = &e->d_sums->overflowed,
+                  .d_mail = e->d_mail,
+                  .d_work = e->d_steps};
+  for (int l = 0; l < n->layers; l++) {
+    job.weight[l] = n->weight[l];
+    job.bias[l] = n->bias[l];
+    job.dropout[l] = l < last_layer(e) ? training_dropout(&c->training, l) : 0;
+  }
+  for (uint64_t step = first, end; step < first + steps; step = end) {
+    end = min_size((step / most + 1) * most, first + steps);
+    job.position = (uint32_t)(step * batch);
+    job.end = (uint32_t)min_size(end * batch, state.end);
+    job.updates = state.updates + (uint32_t)step;
+    job.first_stamp = e->stamp;
+    e->stamp += (uint32_t)(end - step);
+    TRY(launch_tiles(&e->tiles, &job, e->compute));
+  }
+  return cudaSuccess;
+}
+
 /* Launches the steps of a range at once or, of a long one, in several parts, which begin at
    multiples of EPOCH_STEPS so that the bits are those of one. A part is one kernel for products of
    pixels and one for everything else. */
@@ -238,7 +281,7 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
-    return steps_by_epoch(e, state, steps);
+    return (has_tiles(e) ? steps_by_tiles : steps_by_epoch)(e, state, steps);
   case FUSION_STEP:
     if (e->first) return members_steps(e, state);
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,

@@ -20,6 +20,7 @@ bool gpu_limits_lower(GpuLimits *limits, Error *error) {
   if (size) {
     limits->shared_bytes = min_size(limits->shared_bytes, (size_t)kilobytes << 10);
     limits->multiprocessors = min_int(limits->multiprocessors, multiprocessors);
+    limits->clusters = min_int(limits->clusters, multiprocessors / 16);
   }
   if (wide && strcmp(wide, "always") != 0 && strcmp(wide, "never") != 0)
     return error_set(error, "MLP_TEST_WIDE=%.40s: must be always or never", wide);
@@ -40,6 +41,7 @@ static cudaError_t ask_device(GpuLimits *limits) {
   if (compiled_for < limits->capability) limits->capability = compiled_for;
   limits->shared_bytes = (size_t)shared;
   limits->wide_by = wide_by();
+  limits->clusters = limits->capability >= 90 ? tiles_clusters() : 0;
   limits->wide = limits->wide_by == WIDE_BY_NOTHING ? WIDE_NEVER : WIDE_WHERE_FASTER;
   return cudaSuccess;
 }

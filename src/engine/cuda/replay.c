@@ -15,12 +15,15 @@ static cudaError_t copy_state(CudaEngine *e, bool back) {
     size_t bytes;
   } copies[] = {{e->d_parameters, e->replay.d_before, floats * sizeof(float)},
                 {e->d_momentum, e->replay.d_before + floats, moments * sizeof(float)},
+                {e->d_average, e->replay.d_before + floats + moments,
+                 e->d_average ? floats * sizeof(float) : 0},
                 {e->d_sums, e->replay.d_sums, sizeof(ResultSums)}};
   e->replay.begins = !back;
-  for (size_t i = e->first && !back ? 2 : 0; i < sizeof copies / sizeof *copies; i++)
-    TRY(cudaMemcpyAsync(back ? copies[i].now : copies[i].before,
-                        back ? copies[i].before : copies[i].now, copies[i].bytes,
-                        cudaMemcpyDeviceToDevice, e->compute));
+  for (size_t i = has_cluster(e) && !back ? 3 : 0; i < sizeof copies / sizeof *copies; i++)
+    if (copies[i].bytes > 0)
+      TRY(cudaMemcpyAsync(back ? copies[i].now : copies[i].before,
+                          back ? copies[i].before : copies[i].now, copies[i].bytes,
+                          cudaMemcpyDeviceToDevice, e->compute));
   return cudaSuccess;
 }
 

@@ -12,7 +12,7 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
 
 bool gpu_limits_read(GpuLimits *limits, Error *error) {
   (void)error;
-  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING};
+  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
   return true;
 }
 

@@ -1,0 +1,327 @@
+/* Level epoch by tiles: every step of a range in one kernel, for one to five hidden layers, batches
+   up to 128, every optimizer, on GPUs with clusters of blocks (compute capability 9.0).
+
+   Who owns what. A block has a tile of 8 neurons ("units") of one hidden layer, and the weights on
+   both sides of it: those from the layer before (IN) and those to the layer behind (OUT), with
+   their moments, from the first step to the last. Weights from pixels are in registers, those
+   between hidden layers in shared memory as fp16 terms and in the L2 cache as float32. A weight
+   between two hidden layers so lives twice, with its reader forward and its reader backward; both
+   copies get the same bits. Each block works on all rows of the batch. For the last layer, rows
+   have owners: 16 blocks of a cluster own a sixteenth of the rows each.
+
+   What travels. Weights never do. Activations and their gradients do:
+
+     tiles of layer 1 --H--> tiles of layer 2 --H--> ... --parts of the logits--> owners of rows
+                      <-dZ--                  <-dZ-- ... <--gradient of the logits--
+
+   Between hidden layers a tile's 8 values of a row are packets in the L2 cache, read by every tile
+   of the next layer (tiles_slices.cuh). In the head a tile sends its part of 16 logits and gets
+   their gradient back, 64 bytes each for a row and block, written into the shared memory of the
+   other block (tiles_head.cuh). So a step waits for a trip 2 times with one hidden layer, 4 times
+   with two, 6 with three.
+
+   Who does what. 24 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
+   what a step waits for, 8 rows of the batch each: Z, H, logits, dZ, next Z, without a barrier of
+   the block between. The others have weights: gradients, updates, and the products of pixels.
+
+   Z1 before W1 is known (AHEAD; by sgd and nesterov, batches up to 64). As in epoch.cu: a step's
+   pixels are multiplied by U, what is known of W1 before the gradient of the step before it comes,
+   and the chain corrects that by K dZ, K being products of pixels (tiles_prepare.cu). So W1 is
+   updated beside the chain. Every 64th step of a window is direct, as there: bits do not depend on
+   where ranges begin if they begin there.
+
+   Numbers. The tensor cores multiply fp16: a number is a high and a low term, times a power of two.
+   All four products of terms are added up in float32, in a fixed order. Pixels need one term.
+   A number beyond fp16's range makes an infinity, which comes out of every later product as NaN and
+   so reaches a loss or a weight: there it is noted in *d_overflowed, and the engine trains again
+   by level layer.
+
+   No mail is overwritten unread, without any acknowledgement: docs/fusion.md has the proof. */
+#include "epoch/tiles_launch.h"
+#include "epoch/tiles_warps.cuh"
+
+namespace tiles {
+
+extern __shared__ __align__(128) unsigned char shared_memory[];
+
+template <class S, bool FIRST, bool LAST> __device__ void run_block(const Ground<S> &block) {
+  if (block.warp >= CHAIN)
+    Chain<S, FIRST, LAST>(block).run();
+  else if (!FIRST)
+    MatrixWarp<S, FIRST, LAST, ANY>(block).run();
+  else if (block.warp < MATRIX)
+    MatrixWarp<S, FIRST, LAST, OWNER>(block).run();
+  else if (block.warp == HELPER)
+    MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
+  else
+    MatrixWarp<S, FIRST, LAST, OTHER>(block).run();
+}
+
+/* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
+   are whole clusters. */
+template <int ROWS, bool SECOND>
+__global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
+#if __CUDA_ARCH__ >= 900
+  using S = Shared<ROWS, SECOND>;
+  S &s = *reinterpret_cast<S *>(shared_memory);
+  for (size_t i = threadIdx.x; i < sizeof(S) / 4; i += THREADS)
+    reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
+  __syncthreads();
+  uint64_t *const barriers[] = {&s.pixels_came[0], &s.pixels_came[1], &s.pixels_came[2],
+                                &s.k_came,         &s.logits_came,    &s.head_came};
+  if (threadIdx.x == 0) {
+    for (uint64_t *barrier : barriers) barrier_init(barrier, 1);
+    barriers_are_ready();
+    barrier_expect(&s.logits_came, ROWS * 64);
+    barrier_expect(&s.head_came, ROWS * 64);
+  }
+  __syncthreads();
+  cluster_fence();
+  const int warp = __shfl_sync(FULL_WARP, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  int layer = 1;
+  while (layer + 1 < job.layers && (int)blockIdx.x >= job.first_block[layer + 1]) layer++;
+  const int tile = blockIdx.x - job.first_block[layer];
+  const bool last = layer == job.layers - 1;
+  if (!last && tile >= job.tiles[layer]) return;
+  const Ground<S> block = {job, s, layer, tile, warp, lane, lane / 4, lane % 4};
+  if (layer == 1 && last)
+    run_block<S, true, true>(block);
+  else if (layer == 1)
+    run_block<S, true, false>(block);
+  else if (last)
+    run_block<S, false, true>(block);
+  else
+    run_block<S, false, false>(block);
+#endif
+}
+
+/* ---- planning ---------------------------------------------------------------------------------
+ */
+
+struct Variant {
+  int rows;
+  bool second, ahead;
+  const void *kernel;
+  size_t shared, pixels; /* bytes: of constant size; of all buffers */
+  int turns;
+};
+
+template <int ROWS, bool SECOND> static Variant variant() {
+  using S = Shared<ROWS, SECOND>;
+  return {ROWS,      SECOND,
+          S::AHEAD,  (const void *)tiles_kernel<ROWS, SECOND>,
+          sizeof(S), (size_t)S::BUFFERS * S::PIXEL_BYTES,
+          S::TURNS};
+}
+
+static const Variant variants[] = {variant<32, false>(),  variant<64, false>(),
+                                   variant<128, false>(), variant<32, true>(),
+                                   variant<64, true>(),   variant<128, true>()};
+
+static const Variant *variant_of(const TilesShape &shape) {
+  for (const Variant &v : variants)
+    if (shape.batch <= v.rows && v.second == (shape.second != 0)) return &v;
+  return nullptr;
+}
+
+/* Fills what of the job depends on the shape alone. Returns the bytes of a block's shared memory;
+   extra: of them are those for moments and averages of W1, if the job has them there. */
+static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
+  size_t most = 0;
+  const size_t part = UNITS * (v.rows + 8) * sizeof(float);
+  int blocks = 0;
+  job->layers = shape.layers;
+  job->batch = shape.batch;
+  job->all_tiles = job->slice_steps = 0;
+  for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
+  for (int l = 1; l < shape.layers; l++) {
+    job->tiles[l] = ceil_div(shape.size[l], UNITS);
+    job->first_block[l] = blocks;
+    job->first_tile[l] = job->all_tiles;
+    job->all_tiles += job->tiles[l];
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* of the last one */
+    blocks += job->clusters * RANKS;
+    job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
+    job->slice_steps = max(job->slice_steps, ceil_div(shape.size[l], 16));
+    size_t at = v.shared;
+    const auto room = [&](size_t bytes) {
+      at += bytes;
+      return (int)(at - bytes);
+    };
+    if (l == 1) room(v.pixels);
+    if (l == 1 && v.ahead) job->k_at = room((size_t)v.rows * v.rows * 4);
+    job->parts_at[l] = l > 1 ? room(2 * part) : v.rows == 128 ? 0 : room(PARTIALS * part);
+    if (l > 1) job->terms_at[1][l] = room((size_t)ceil_div(shape.size[l - 1], 16) * 512);
+    if (l < shape.layers - 1)
+      job->terms_at[0][l] = room((size_t)ceil_div(shape.size[l + 1], 16) * 512);
+    else
+      job->head_at[l] = room((size_t)v.turns * v.rows * 64);
+    if (l == 1 && extra)
+      job->extra_at = room((size_t)(shape.second + shape.average) * ALL_CHUNKS * 512);
+    most = max(most, at);
+  }
+  return most;
+}
+
+static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, TilesPlan *plan) {
+  *plan = TilesPlan{};
+  plan->shape = shape;
+  if (shape.layers < 2) return "it takes hidden layers";
+  if (shape.layers > LAYERS) return "it takes up to five hidden layers";
+  if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";
+  if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
+  if (shape.batch > 128) return "it takes batches up to 128";
+  if (limits.clusters == 0) return "it needs clusters of blocks, compute capability 9.0";
+  const Variant &v = *variant_of(shape);
+  Job job = {};
+  int blocks = 0, clusters = 0;
+  for (int l = 1; l < shape.layers; l++) clusters += ceil_div(shape.size[l], UNITS * RANKS);
+  if (clusters > limits.clusters) return "the layers need more multiprocessors than this GPU has";
+  plan->extra_is_shared = 1;
+  plan->shared_bytes = lay_out_job(shape, v, true, &job);
+  if (plan->shared_bytes > limits.shared_bytes) {
+    plan->extra_is_shared = 0;
+    plan->shared_bytes = lay_out_job(shape, v, false, &job);
+  }
+  if (plan->shared_bytes > limits.shared_bytes)
+    return "it needs more shared memory than this GPU has";
+  blocks = clusters * RANKS;
+  plan->rows = v.rows;
+  plan->ahead = v.ahead;
+  plan->clusters = clusters;
+  plan->steps = 65536 / v.rows; /* some 52 MB of pixels; a multiple of EPOCH_DIRECT */
+  plan->logits_bytes = 2 * (size_t)v.rows * job.clusters * 8 * sizeof(uint4);
+  plan->mail_bytes = plan->logits_bytes;
+  for (int l = 1; l < shape.layers; l++)
+    plan->mail_bytes += 2 * 4 * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
+  plan->slices_bytes = shape.layers > 2 ? (size_t)4 * blocks * 2 * job.slice_steps * 512 : 0;
+  plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)blocks * 2 * ALL_CHUNKS * 512;
+  plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
+                     (v.ahead ? 4 * v.rows * v.rows : 0) +
+                     (shape.drops ? (size_t)job.all_tiles * v.rows : 0);
+  return nullptr;
+}
+
+/* Gives the job its arrays: those of steps, then those of blocks. */
+static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
+  uint8_t *at = static_cast<uint8_t *>(of.d_work);
+  const size_t steps = plan.steps, rows = plan.rows;
+  const auto take = [&](size_t bytes) {
+    uint8_t *array = bytes ? at : nullptr;
+    at += bytes;
+    return array;
+  };
+  job->pixels = take(steps * ALL_CHUNKS * 16 * rows);
+  job->k = (uint4 *)take(plan.ahead ? steps * 4 * rows * rows : 0);
+  job->keeps = take(plan.shape.drops ? steps * job->all_tiles * rows : 0);
+  job->numbers = (float4 *)take(steps * sizeof(float4));
+  job->labels = take(steps * rows);
+  job->slices = (float4 *)take(plan.slices_bytes);
+  job->extra = (float4 *)take(plan.extra_bytes);
+  at = static_cast<uint8_t *>(of.d_mail);
+  job->logits = (uint4 *)take(plan.logits_bytes);
+  for (int l = 1; l < job->layers; l++) {
+    job->h[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
+    job->dz[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
+  }
+}
+
+/* The largest power of two by which a product of two rows of pixels, and 1, is an fp16. */
+static float scale_of_k(const TilesJob &of, int inputs) {
+  const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
+              largest = fmaxf(white, fabsf(of.pixel_offset));
+  int exponent;
+  frexpf((float)inputs * largest * largest + 1.0f, &exponent);
+  return ldexpf(1.0f, 15 - exponent);
+}
+
+static Rule rule_of(const TilesJob &of) {
+  const float rate = of.learning_rate, momentum = of.rule.momentum;
+  const bool nesterov = of.rule.kind == OPTIMIZER_NESTEROV;
+  Rule rule = {};
+  rule.is = of.rule;
+  rule.rate = rate;
+  rule.of_m = nesterov ? rate * momentum : rate;
+  rule.of_g = nesterov ? rate : 0.0f;
+  rule.known_m = rule.of_m * momentum;
+  rule.of_gradient = rule.of_m + rule.of_g;
+  rule.known_w = rule.of_gradient * of.rule.weight_decay;
+  rule.averages = of.ema > 0.0f;
+  return rule;
+}
+
+} // namespace tiles
+
+using namespace tiles;
+
+int tiles_clusters(void) {
+  return ask_once([] {
+           int clusters = 0;
+           cudaFuncAttributes of;
+           const Variant &v = variants[1];
+           const bool known =
+               cudaFuncGetAttributes(&of, v.kernel) == cudaSuccess && of.ptxVersion >= 90 &&
+               cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ==
+                   cudaSuccess &&
+               allow_shared(v.kernel, 232448) == cudaSuccess &&
+               ask_clusters(v.kernel, THREADS, 232448, RANKS, &clusters) == cudaSuccess;
+           launched(); /* forgets a failure */
+           return 1 + (known ? clusters : 0);
+         }) -
+         1;
+}
+
+void plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *plan, const char **why_not) {
+  *why_not = lay_out(shape, *limits, plan);
+}
+
+size_t tiles_work_bytes(const TilesPlan *plan) {
+  return plan->steps * plan->step_bytes + plan->slices_bytes + plan->extra_bytes;
+}
+
+cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t stream) {
+  REQUIRE(given(plan, of) && plan->clusters > 0 &&
+          given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_first,
+                of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_mail,
+                of->d_work) &&
+          !of->d_second == !plan->shape.second && !of->d_average == !plan->shape.average &&
+          of->stride % 16 == 0 && of->position < of->end && of->first_stamp >= FIRST_STAMP);
+  const Variant &v = *variant_of(plan->shape);
+  Job job = {};
+  lay_out_job(plan->shape, v, plan->extra_is_shared, &job);
+  take_work(*plan, *of, &job);
+  job.rows = of->end - of->position;
+  job.steps = (int)ceil_div(job.rows, (uint32_t)job.batch);
+  REQUIRE(job.steps <= plan->steps);
+  job.first_step = (int)(of->position / (uint32_t)job.batch);
+  job.stamp = of->first_stamp;
+  job.rule = rule_of(*of);
+  job.pixel_factor = of->pixel_factor;
+  job.pixel_offset = of->pixel_offset;
+  job.k_scale = scale_of_k(*of, job.size[0]);
+  job.smoothing = of->smoothing;
+  for (int l = 1; l <= job.layers; l++) {
+    job.weight[l] = of->weight[l - 1];
+    job.bias[l] = of->bias[l - 1];
+    job.keep_scale[l] = plan->shape.drops ? 1.0f / (1.0f - of->dropout[l - 1]) : 1.0f;
+  }
+  job.flat = {of->d_parameters, of->d_first, of->d_second, of->d_average, of->d_overflowed};
+  job.results = {of->results.d_loss + of->position, of->results.d_correct + of->position};
+  /* All blocks must be there at once: they wait for each other. */
+  if (plan->clusters > tiles_clusters()) return cudaErrorCooperativeLaunchTooLarge;
+  TRY(prepare(*of, job, v.rows, stream));
+  TRY(allow_shared(v.kernel, plan->shared_bytes));
+  TRY(launched(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)));
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {RANKS, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(plan->clusters * RANKS);
+  config.blockDim = dim3(THREADS);
+  config.dynamicSmemBytes = plan->shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void *arguments[] = {&job};
+  return launched(cudaLaunchKernelExC(&config, v.kernel, arguments));
+}

@@ -1,0 +1,235 @@
+/* The last layer. Tiles of the last hidden layer have its columns; each makes its part of the
+   logits of every row, and sends it to the owner of the row, which is a block of the same cluster.
+   The owner adds up 16 parts, and where there are several clusters, one owner in each, their sums,
+   which travel by mail; so all owners of a row have the same logits. Each makes the loss and the
+   gradient of the logits, and sends this to the blocks of its cluster: twice 64 bytes for each row
+   and block, where the columns and H would be thousands.
+
+   By the gradient each tile updates its columns, and each block the biases, all alike. */
+#pragma once
+
+#include "epoch/mail.cuh"
+#include "epoch/tiles_layout.cuh"
+
+namespace tiles {
+
+/* Waits for bytes of the cluster. */
+__device__ inline void await(uint64_t *barrier, uint32_t parity) {
+  uint32_t done, polls = 0;
+  do {
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    if (!done) check_timeout(polls);
+  } while (!done);
+}
+
+/* Writes 16 bytes to block `rank` of the cluster, and tells its barrier. */
+__device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank, uint32_t x,
+                                     uint32_t y, uint32_t z, uint32_t w) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
+               "%4}, [%5];" ::"r"(address_in(shared_address(to), rank)),
+               "r"(x), "r"(y), "r"(z), "r"(w), "r"(address_in(shared_address(barrier), rank))
+               : "memory");
+}
+
+template <class S> struct Head : Ground<S> {
+  using G = Ground<S>;
+  using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t, G::class_of;
+  static constexpr bool SECOND = S::SECOND;
+
+  __device__ explicit Head(const G &ground) : G(ground) {
+  }
+
+  __device__ int classes() const {
+    return job.size[job.layers];
+  }
+
+  /* ---- its weights: unit g, the classes of lane t ---- */
+  __device__ long long weight_index(int e) const {
+    return this->weight_at(job.layers, class_of(e), tile * UNITS + g);
+  }
+  __device__ long long bias_index(int e) const {
+    return class_of(e) < classes() ? (long long)job.bias[job.layers] + class_of(e) : -1ll;
+  }
+  __device__ void show(const Weight (&x)[4]) const {
+    s.last[0][g][t] = split(x[0].w, x[1].w, s.last[1][g][t]);
+    s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
+    arrive<LAST_READY>(LAST_THREADS);
+  }
+  __device__ void show_biases(const Weight (&x)[4]) const {
+    if (g == 0)
+      unrolled (e, 4) s.last_bias[class_of(e)] = x[e].w;
+    arrive<BIASES_READY>(LAST_THREADS);
+  }
+  __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
+    const StepNumbers now = this->numbers(step);
+    float sum[4][4] = {}; /* of each pair of classes, high and low */
+    unrolled (q, S::K_STEPS / 2) {
+      uint32_t a[2][4];
+      unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);
+      unrolled (m, 4) {
+        uint32_t r[4];
+        ldmatrix_x4_trans(
+            r, shared_address(this->head(step) + ((q * 4 + lane / 8) * 4 + m) * 8 + lane % 8));
+        mma_m16n8k16_fp16(sum[m], a[0], r[0], r[1]);
+        mma_m16n8k16_fp16(sum[m], a[1], r[2], r[3]);
+      }
+    }
+    constexpr float SCALE = W_SCALE / (DZ_SCALE * H_SCALE);
+    unrolled (e, 4)
+      update<SECOND>(job.rule, now, W_SCALE, true,
+                     add_terms(sum[e / 2 * 2], sum[e / 2 * 2 + 1], e % 2) * SCALE, x[e]);
+    if (job.rule.averages)
+      unrolled (e, 4) move_average(now, x[e].w, x[e].a);
+  }
+  __device__ __forceinline__ void update_biases(Weight (&x)[4], int step) const {
+    const StepNumbers now = this->numbers(step);
+    float sum[4] = {};
+    unrolled (n, S::N_TILES) {
+      const uint32_t *row =
+          reinterpret_cast<const uint32_t *>(this->head(step) + n * 32) + g * 4 + t;
+      unrolled (p, 2) {
+        const float2 high = unpack_fp16(row[2 * p * 32]), low = unpack_fp16(row[(2 * p + 1) * 32]);
+        sum[2 * p] += high.x + low.x, sum[2 * p + 1] += high.y + low.y;
+      }
+    }
+    unrolled (e, 4) {
+      unrolled (i, 3) sum[e] += __shfl_xor_sync(FULL_WARP, sum[e], 4 << i);
+      update<SECOND>(job.rule, now, 1, false, bias_index(e) < 0 ? 0.0f : sum[e] / DZ_SCALE, x[e]);
+    }
+    if (job.rule.averages)
+      unrolled (e, 4) move_average(now, x[e].w, x[e].a);
+  }
+
+  /* ---- the logits of 8 rows, and back ---- */
+  /* h: the tile's terms of rows 8 n, ..., as a left operand. */
+  __device__ __forceinline__ void send_logits(int n, const uint32_t (&h)[4]) const {
+    uint32_t w[4];
+    float c[4][4] = {};
+    ldmatrix_x4_trans(w, shared_address(s.last) + lane * 16);
+    unrolled (m, 4) mma_m16n8k16_fp16(c[m], h, w[m], w[m]);
+    constexpr float SCALE = 1.0f / (H_SCALE * W_SCALE);
+    const int row = n * 8 + g, owner = row / (S::ROWS / RANKS);
+    uint32_t part[4];
+    unrolled (e, 4)
+      part[e] = __float_as_uint((c[e / 2 * 2][e % 2] + c[e / 2 * 2 + 1][e % 2]) * SCALE);
+    send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
+                  part[0], part[1], part[2], part[3]);
+  }
+  /* Waits for the gradient of the logits of rows 8 n, ..., and puts it where the updates want it.
+     dh: the gradient of H, times W_SCALE DZ_SCALE, of unit g and rows 2 t and 2 t + 1. */
+  __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
+    const uint4 in = this->head(step)[n * 32 + lane];
+    uint32_t w[4];
+    __syncwarp();
+    ldmatrix_x4(w, shared_address(s.last) + lane * 16);
+    uint32_t *to = reinterpret_cast<uint32_t *>(this->head(step) + n * 32) + g * 4 + t;
+    to[0] = in.x, to[32] = in.y, to[64] = in.z, to[96] = in.w;
+    float c[4] = {}, d[4] = {};
+    mma_m16n8k16_fp16(c, w, in.x, in.z);
+    mma_m16n8k16_fp16(d, w, in.y, in.w);
+    unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
+  }
+
+  /* ---- rows that the block owns, a warp for each ---- */
+  /* The sum of four numbers over lanes 4 g + t, for all g. */
+  static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
+    unrolled (i, 3)
+      unrolled (e, 4) z[e] += __shfl_xor_sync(FULL_WARP, z[e], 4 << i);
+  }
+  static __device__ __forceinline__ float over_quad(float x, bool adds) {
+    unrolled (i, 2) {
+      const float other = __shfl_xor_sync(FULL_WARP, x, 1 << i);
+      x = adds ? x + other : fmaxf(x, other);
+    }
+    return x;
+  }
+  /* Returns the value of a packet that has it three times. What nobody uses of a packet ptxas does
+     not load: of this one it would load value and stamp apart, and the value could be the older. */
+  static __device__ __forceinline__ float whole(const Packet &p) {
+    return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
+  }
+  /* Adds the sums of the other clusters; of more than 12 classes in two packets. Two buffers: who
+     sends for step t + 2 has from each other cluster what its owner of the row sent for t + 1,
+     after reading that of t. */
+  __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
+    uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
+    const bool more = classes() > 12;
+    float in[4] = {};
+    if (g == 0) {
+      send(reinterpret_cast<Packet *>(at + tile / RANKS * 8 + t), z[0], z[1], z[2], stamp);
+      if (more)
+        send(reinterpret_cast<Packet *>(at + tile / RANKS * 8 + 4 + t), z[3], z[3], z[3], stamp);
+    }
+    if (g < job.clusters) {
+      Packet p[2];
+      receive(
+          p, stamp, [&](int i) { return i == 0 || more; },
+          [&](int i) { return reinterpret_cast<Packet *>(at + g * 8 + 4 * i + t); });
+      in[0] = p[0].x, in[1] = p[0].y, in[2] = p[0].z, in[3] = whole(p[1]);
+    }
+    __syncwarp();
+    unrolled (e, 4) z[e] = in[e];
+    add_lanes(z);
+  }
+  /* From the parts of the logits to the loss and back. slot: of own rows. */
+  __device__ __forceinline__ void own_row(int step, int slot) const {
+    const int row = cluster_rank() * (S::ROWS / RANKS) + slot;
+    const uint32_t position = (uint32_t)step * job.batch + row,
+                   rows = min((uint32_t)job.batch, job.rows - (uint32_t)step * job.batch);
+    const bool exists = (uint32_t)row < rows;
+    const int label = exists ? job.labels[position] : -1;
+    const float mean = exists ? 1.0f / rows : 0.0f, other = job.smoothing / classes(),
+                own = 1.0f - job.smoothing + other; /* of the target */
+    await(&s.logits_came, step & 1);
+    if (warp == CHAIN && lane == 0) barrier_expect(&s.logits_came, S::ROWS * 64);
+    const uint4 p = s.logits[slot][g][t], q = s.logits[slot][g + 8][t];
+    float z[4] = {
+        __uint_as_float(p.x) + __uint_as_float(q.x), __uint_as_float(p.y) + __uint_as_float(q.y),
+        __uint_as_float(p.z) + __uint_as_float(q.z), __uint_as_float(p.w) + __uint_as_float(q.w)};
+    add_lanes(z);
+    if (job.clusters > 1) add_clusters(z, job.stamp + step, row);
+    float most = -INFINITY, all = 0.0f, wanted = 0.0f;
+    unrolled (e, 4) {
+      z[e] = class_of(e) < classes() ? z[e] + s.last_bias[class_of(e)] : -INFINITY;
+      most = fmaxf(most, z[e]);
+    }
+    most = over_quad(most, false);
+    float exps[4], total = 0.0f, d[4];
+    unrolled (e, 4) total += exps[e] = expf(z[e] - most);
+    total = over_quad(total, true);
+    const float scale = __fdividef(mean, total);
+    unrolled (e, 4) {
+      const bool is_label = class_of(e) == label;
+      d[e] = class_of(e) < classes()
+                 ? (exps[e] * scale - (is_label ? own : other) * mean) * DZ_SCALE
+                 : 0.0f;
+    }
+    uint32_t low[2];
+    const uint32_t a = split(d[0], d[1], low[0]), b = split(d[2], d[3], low[1]);
+    unrolled (k, 2)
+      send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b, low[1]);
+    if (!exists || tile >= RANKS) return; /* the first cluster tells */
+    int best = CLASSES;
+    unrolled (e, 4) {
+      if (class_of(e) >= classes()) continue;
+      if (class_of(e) == label) wanted = own * z[e];
+      if (class_of(e) != label && other > 0.0f) all += z[e];
+      if (z[e] == most) best = min(best, class_of(e));
+    }
+    wanted = over_quad(fmaf(other, all, wanted), true);
+    unrolled (i, 2) best = min(best, __shfl_xor_sync(FULL_WARP, best, 1 << i));
+    if (lane == 0) {
+      const float loss = logf(total) + (most - wanted);
+      job.results.d_loss[position] = loss;
+      job.results.d_correct[position] = best == label;
+      if (!isfinite(loss)) *job.flat.d_overflowed = 1;
+    }
+  }
+};
+
+} // namespace tiles

@@ -1,0 +1,173 @@
+/* The layout of level epoch by tiles: what a block is, what it holds in shared memory, by which
+   barriers its warps meet. tiles.cu explains the whole. */
+#pragma once
+
+#include "epoch/tiles_weight.cuh"
+#include "layer/hopper.cuh"
+#include "ptx.cuh"
+
+namespace tiles {
+
+constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
+constexpr int RANKS = 16;                       /* blocks of a cluster */
+
+/* The warps of a block. 12 have W1, 64 inputs each; the helper has 16 more inputs and the tile's
+   columns of the last layer; one has biases; two only help with slices; 8 are the chain. */
+constexpr int MATRIX = 12, HELPER = 12, BIASES = 13, CHAIN = 16, CHAINS = 8, WARPS = CHAIN + CHAINS,
+              THREADS = 32 * WARPS;
+constexpr int CHUNKS = 4, HELPER_CHUNKS = 1; /* of 16 inputs, of a warp */
+constexpr int ALL_CHUNKS = MATRIX * CHUNKS + HELPER_CHUNKS, INPUTS = 16 * ALL_CHUNKS;
+constexpr int PARTIALS = MATRIX + 1; /* warps that have a part of each Z of the first layer */
+constexpr int CLASSES = 16;          /* two pairs for each lane of a quad */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* so that zeros are no mail: its phase is 1 */
+
+/* Powers of two that keep fp16 terms in range: of weights below 256, activations below 1023 and
+   gradients below 1. A byte as a half is the byte times 2^-24. */
+constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
+
+/* The named barriers of a block. Arrivals and waits of each are counted by the threads that take
+   part, so every warp that is named here takes part in every step. */
+enum Barrier {
+  DZ_READY = 1, /* chain to helper and biases: dZ of the step is in shared memory */
+  GO,           /* chain to the other warps: the same, but not before it disturbs nobody */
+  LAST_READY,   /* helper to chain: the last layer's weights are those of the next step */
+  BIASES_READY, /* biases to chain: its biases, too; the gradient of the logits has been read */
+  Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
+  Z_TAKEN,      /* chain to the other warps: they may be overwritten */
+  CHAIN_ONLY,
+  MATRIX_ONLY,
+  TERMS_READY /* all: the terms of slices are those of the next step */
+};
+constexpr int GO_THREADS = 32 * (WARPS - 2), DZ_THREADS = 32 * (CHAINS + 2),
+              LAST_THREADS = 32 * (CHAINS + 1);
+
+template <Barrier B> __device__ inline void wait(int threads) {
+  __syncwarp(); /* a warp counts once, so it must arrive as a whole */
+  bar_sync<(int)B>(threads);
+}
+template <Barrier B> __device__ inline void arrive(int threads) {
+  __syncwarp();
+  bar_arrive<(int)B>(threads);
+}
+
+/* A launch, as its blocks see it. Offsets `..._at` are of bytes from the start of shared memory. */
+struct Job {
+  int layers, size[LAYERS + 1], batch;         /* layers of weights; units, size[0] inputs */
+  size_t weight[LAYERS + 1], bias[LAYERS + 1]; /* of layer 1, ... in the flat arrays */
+  int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
+      clusters;          /* of hidden layer 1, ... */
+  int steps, first_step; /* first_step: its number in the window */
+  uint32_t rows, stamp;
+  Rule rule;
+  float pixel_factor, pixel_offset, k_scale, smoothing, keep_scale[LAYERS + 1];
+  FlatArrays flat;
+  uint4 *h[LAYERS], *dz[LAYERS], *logits; /* mail, see slices.cuh and head.cuh */
+  int mail_size[LAYERS];                  /* packets of a buffer of H, and of dZ */
+  float4 *slices;                         /* see slices.cuh */
+  float4 *extra;                          /* moments and averages of W1; NULL: in shared memory */
+  int slice_steps, terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at, extra_at;
+  /* made before the launch by prepare.cu */
+  const uint8_t *pixels; /* (step, chunk, row, 16) */
+  const uint4 *k;        /* (step, row / 8, row before / 16, lane) */
+  const uint8_t *labels; /* (position) */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit for each unit; NULL: all */
+  const float4 *numbers; /* (step): OptimizerStep's step and second_root, how far averages move */
+  RowResults results;    /* by position of the launch */
+};
+
+/* A block's shared memory, of constant size; what depends on the network lies behind it. ROWS: of a
+   step. SECOND: the optimizer keeps a second moment. AHEAD: Z1 is known before W1 is. */
+template <int ROWS_, bool SECOND_> struct alignas(128) Shared {
+  static constexpr int ROWS = ROWS_;
+  static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
+  /* Of 16 rows, of 8; row tiles of a warp of the chain. */
+  static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
+  static constexpr int BUFFERS = AHEAD ? 3 : 2; /* of pixels */
+  static constexpr int TURNS = AHEAD ? 2 : 1;   /* of what a later step would overwrite */
+  static constexpr int PITCH = ROWS + 8;        /* halves, and floats of parts of Z */
+  static constexpr bool OVERLAY = ROWS == 128;  /* parts of Z lie where pixels were */
+  static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
+  typedef __half Own[2 * UNITS][PITCH]; /* high terms of the tile's units by row, then low ones */
+  alignas(16) Own dz[TURNS], h[TURNS];
+  alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high and low
+                                             terms of classes 2 t, 2 t + 1; of 8 + t, 12 + t */
+  alignas(16) float bias[2][UNITS], last_bias[CLASSES];
+  alignas(16) uint4 logits[ROWS / RANKS][RANKS][4]; /* of own rows: (row, block, classes of t) */
+  uint64_t pixels_came[3], k_came, logits_came, head_came;
+};
+
+/* Where a warp stands, and what is asked of shared memory by every warp. Lane 4 g + t. */
+template <class S> struct Ground {
+  const Job &job;
+  S &s;
+  int layer, tile, warp, lane, g, t; /* layer: of the tile, from 1 */
+
+  template <class T> __device__ T *at(int bytes) const {
+    return reinterpret_cast<T *>(reinterpret_cast<unsigned char *>(&s) + bytes);
+  }
+  /* Returns the offset in the flat arrays of a weight of layer l, or -1. */
+  __device__ long long weight_at(int l, int to, int from) const {
+    return to < job.size[l] && from < job.size[l - 1]
+               ? (long long)(job.weight[l] + (size_t)to * job.size[l - 1] + from)
+               : -1;
+  }
+  /* The classes of lane t, two pairs. */
+  __device__ int class_of(int e) const {
+    return e < 2 ? 2 * t + e : 4 * e + t;
+  }
+  /* Returns where the segment of steps ends that has this one: the first step of each is direct. */
+  __device__ int end_of_segment(int step) const {
+    const int at = job.first_step + step;
+    return S::AHEAD ? min(job.steps, step + (int)EPOCH_DIRECT - at % (int)EPOCH_DIRECT) : job.steps;
+  }
+  __device__ uint8_t *pixels(int step) const {
+    return at<uint8_t>(sizeof(S)) + (size_t)(step % S::BUFFERS) * S::PIXEL_BYTES;
+  }
+  /* Parts of Z of a step: (warp, unit, row). */
+  __device__ float *parts(int step) const {
+    return S::OVERLAY && layer == 1 ? reinterpret_cast<float *>(pixels(step + S::BUFFERS - 1))
+                                    : at<float>(job.parts_at[layer]);
+  }
+  /* The gradient of the logits: it comes as (row, classes of t), and lies then as (8 rows, term,
+     row), the terms being high and low ones of each pair. */
+  __device__ uint4 *head(int step) const {
+    return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
+  }
+  __device__ StepNumbers numbers(int step) const {
+    if (!S::SECOND && !job.rule.averages) return {};
+    const float4 n = __ldg(job.numbers + step);
+    return {n.x, n.y, n.z};
+  }
+};
+
+/* ---- terms ---------------------------------------------------------------------------------- */
+
+/* Returns the high terms of two numbers; *low becomes the low ones. */
+__device__ inline uint32_t split(float a, float b, uint32_t &low) {
+  const uint32_t high = pack_fp16(a, b);
+  const float2 h = unpack_fp16(high);
+  low = pack_fp16(a - h.x, b - h.y);
+  return high;
+}
+/* Returns two of four bytes as halves. */
+__device__ inline uint32_t halves(uint32_t bytes, int which) {
+  return __byte_perm(bytes, 0, which);
+}
+constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
+constexpr uint32_t ONES = 0x3c003c00;
+
+/* The tile's own terms of rows 16 k, ..., as the left operand: units' high terms are its rows 0 to
+   7, low terms rows 8 to 15. */
+template <class Own> __device__ inline uint32_t own_at(const Own &own) {
+  const int lane = threadIdx.x % 32;
+  return shared_address(&own[lane % 16][lane / 16 * 8]);
+}
+
+/* Adds what a product of two numbers of two terms each left in a lane: of the left operand's terms
+   d[e] is high, d[e + 2] low; of the right one's `high` and `low`. Both copies of a hidden weight
+   add up the same, for high times low and low times high change places. */
+__device__ inline float add_terms(const float (&high)[4], const float (&low)[4], int e) {
+  return (high[e] + (high[e + 2] + low[e])) + low[e + 2];
+}
+
+} // namespace tiles

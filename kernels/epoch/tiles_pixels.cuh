@@ -1,0 +1,157 @@
+/* The first layer's weights of a tile: 8 units times 784 inputs, in registers from the first step
+   of a launch to the last. A warp has 4 chunks of 16 inputs, the helper one.
+
+   Pixels stay bytes: a byte under a zero byte is a half, a subnormal one that is exact. A lane has
+   inputs 4 t to 4 t + 3 of a chunk for unit g. That is the layout of the left operand forward, in
+   which units' high terms are 8 rows and low terms 8 more, so that one instruction makes both
+   products, and also the layout of the accumulators of the gradient: a weight never leaves its
+   register. */
+#pragma once
+
+#include "epoch/tiles_layout.cuh"
+
+namespace tiles {
+
+template <class S, int N> struct Pixels : Ground<S> {
+  using G = Ground<S>;
+  using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
+  static constexpr bool SECOND = S::SECOND;
+  float w[N][4], m[N][4];
+
+  __device__ explicit Pixels(const G &ground) : G(ground) {
+  }
+
+  __device__ int chunk_of(int i) const {
+    return warp < MATRIX ? warp + MATRIX * i : MATRIX * CHUNKS + i;
+  }
+  __device__ int input_of(int i, int e) const {
+    return chunk_of(i) * 16 + 4 * t + e;
+  }
+  /* Second moments (0) and averages of the lane's weights of chunk i. */
+  __device__ float4 *extra(int average, int i) const {
+    float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
+                            : this->template at<float4>(job.extra_at);
+    return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk_of(i)) * 32 + lane;
+  }
+  __device__ uint32_t pixels_at(int step, int i) const { /* of this lane's row, for ldmatrix */
+    return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
+  }
+
+  __device__ void load() {
+    unrolled (i, N) {
+      Weight x[4];
+      unrolled (e, 4) {
+        const long long at = this->weight_at(1, tile * UNITS + g, input_of(i, e));
+        x[e] = load_weight<SECOND>(job.flat, at, W_SCALE);
+        w[i][e] = x[e].w, m[i][e] = x[e].m;
+      }
+      if (SECOND) *extra(0, i) = {x[0].v, x[1].v, x[2].v, x[3].v};
+      if (job.rule.averages) *extra(1, i) = {x[0].a, x[1].a, x[2].a, x[3].a};
+    }
+  }
+  __device__ void store() const {
+    unrolled (i, N) {
+      float4 v = {}, a = {};
+      if (SECOND) v = *extra(0, i);
+      if (job.rule.averages) a = *extra(1, i);
+      const float *vs = &v.x, *as = &a.x;
+      unrolled (e, 4)
+        store_weight<SECOND>(job.flat, this->weight_at(1, tile * UNITS + g, input_of(i, e)),
+                             W_SCALE, {w[i][e], m[i][e], vs[e], as[e]});
+    }
+  }
+
+  /* Parts of Z of a step, by the weights, or KNOWN: by what is known of the next ones. A pixel p is
+     p f - o to the network: the sum over a unit's weights, times -o, is added. */
+  template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
+    uint32_t a[N][4];
+    barrier_wait(&s.pixels_came[step % S::BUFFERS], step / S::BUFFERS & 1);
+    unrolled (i, N) {
+      float u[4];
+      unrolled (e, 4) u[e] = KNOWN ? known_of(job.rule, true, w[i][e], m[i][e]) : w[i][e];
+      a[i][0] = split(u[0], u[1], a[i][1]);
+      a[i][2] = split(u[2], u[3], a[i][3]);
+    }
+    float offset = 0.0f;
+    if (job.pixel_offset != 0.0f) {
+      float sum[4] = {};
+      unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
+      offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
+    }
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * PARTIALS); /* the update has read those pixels */
+    float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
+    unrolled (q, S::ROWS / 32) {
+      float c[4][4] = {};
+      unrolled (i, N) {
+        uint32_t r[4];
+        ldmatrix_x4(r, pixels_at(step, i) + q * 32 * 16);
+        unrolled (n, 4)
+          mma_m16n8k16_fp16(c[n], a[i], halves(r[n], BYTES_01), halves(r[n], BYTES_23));
+      }
+      unrolled (n, 4)
+        *reinterpret_cast<float2 *>(part + (q * 4 + n) * 8) = {c[n][0] + c[n][2] + offset,
+                                                               c[n][1] + c[n][3] + offset};
+    }
+    if (S::OVERLAY) shared_is_written();
+  }
+
+  /* Gradient and update: dZ' X over the rows. */
+  __device__ __forceinline__ void update_all(int step) {
+    const float scale = job.pixel_factor * (W_SCALE * PIXEL / DZ_SCALE);
+    float even[N][4] = {}, odd[N][4] = {};
+    const uint32_t own = own_at(s.dz[step % S::TURNS]);
+    const float off = job.pixel_offset != 0.0f ? of_offset(own) : 0.0f;
+    unrolled (q, S::K_STEPS / 2) {
+      uint32_t a[2][4], r[N][4];
+      ldmatrix_x4(a[0], own + q * 64);
+      ldmatrix_x4(a[1], own + q * 64 + 32);
+      unrolled (i, N) ldmatrix_x4_trans(r[i], pixels_at(step, i) + q * 32 * 16);
+      unrolled (k, 2)
+        unrolled (i, N) {
+          const uint32_t first = r[i][2 * k], second = r[i][2 * k + 1];
+          mma_m16n8k16_fp16(even[i], a[k], halves(first, BYTES_02), halves(second, BYTES_02));
+          mma_m16n8k16_fp16(odd[i], a[k], halves(first, BYTES_13), halves(second, BYTES_13));
+        }
+    }
+    const StepNumbers now = this->numbers(step);
+    unrolled (i, N) {
+      const float sum[4] = {even[i][0] + even[i][2], odd[i][0] + odd[i][2], even[i][1] + even[i][3],
+                            odd[i][1] + odd[i][3]};
+      float4 v = {};
+      if (SECOND) v = *extra(0, i);
+      unrolled (e, 4) {
+        Weight x = {w[i][e], m[i][e], (&v.x)[e], 0.0f};
+        const float less = input_of(i, e) < job.size[0] ? off : 0.0f;
+        update<SECOND>(job.rule, now, W_SCALE, true, fmaf(sum[e], scale, -less), x);
+        w[i][e] = x.w, m[i][e] = x.m, (&v.x)[e] = x.v;
+      }
+      if (SECOND) *extra(0, i) = v;
+    }
+    if (!job.rule.averages) return;
+    unrolled (i, N) {
+      float4 a = *extra(1, i);
+      unrolled (e, 4) move_average(now, w[i][e], (&a.x)[e]);
+      *extra(1, i) = a;
+    }
+  }
+  /* What the offset of pixels adds to the gradient of a unit's weights, less: the sum of dZ. */
+  __device__ __forceinline__ float of_offset(uint32_t own) const {
+    float sum[4] = {};
+    unrolled (k, S::K_STEPS) {
+      uint32_t a[4];
+      ldmatrix_x4(a, own + k * 32);
+      mma_m16n8k16_fp16(sum, a, ONES, ONES);
+    }
+    return job.pixel_offset * (sum[0] + sum[2]) * (W_SCALE / DZ_SCALE);
+  }
+};
+
+/* Begins to copy the pixels of a step, if the segment has it; by one thread. */
+template <class S> __device__ inline void fetch_pixels(const Ground<S> &of, int step, int end) {
+  if (step >= end) return;
+  uint64_t *came = &of.s.pixels_came[step % S::BUFFERS];
+  barrier_expect(came, S::PIXEL_BYTES);
+  copy_bulk(of.pixels(step), of.job.pixels + (size_t)step * S::PIXEL_BYTES, S::PIXEL_BYTES, came);
+}
+
+} // namespace tiles

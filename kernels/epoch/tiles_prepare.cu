@@ -1,0 +1,118 @@
+/* What level epoch by tiles knows of a launch's steps before it begins: their rows in the order in
+   which a step reads them, the products of their pixels, what dropout keeps, numbers of the
+   optimizer. Each is a kernel with a block per step. */
+#include "epoch/tiles_launch.h"
+
+namespace tiles {
+
+constexpr int PREPARE_THREADS = 512;
+
+/* Gathers the pixels of each step as (chunk of 16 inputs, row, 16 bytes), its labels, and numbers.
+   Rows that the step does not have, and inputs that there are not, are 0. */
+__global__ void __launch_bounds__(PREPARE_THREADS)
+    gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
+                  uint8_t *labels, float4 *numbers) {
+  const uint32_t step = blockIdx.x, first = job.position + step * batch;
+  const int exist = min(batch, job.end - first);
+  for (int i = threadIdx.x; i < ALL_CHUNKS * rows; i += PREPARE_THREADS) {
+    const int chunk = i / rows, row = i % rows, left = inputs - chunk * 16;
+    uint4 bytes = {};
+    if (row < exist && left > 0) {
+      bytes = *reinterpret_cast<const uint4 *>(
+          job.d_pixels + (size_t)job.d_order[first + row] * job.stride + chunk * 16);
+      unrolled (w, 4) {
+        const int keep = left - 4 * w; /* bytes of this word */
+        if (keep < 4) (&bytes.x)[w] &= keep <= 0 ? 0u : 0xffffffffu >> 8 * (4 - keep);
+      }
+    }
+    pixels[(size_t)step * ALL_CHUNKS * rows + i] = bytes;
+  }
+  for (int i = threadIdx.x; i < exist; i += PREPARE_THREADS)
+    labels[(size_t)step * batch + i] = (uint8_t)job.d_labels[job.d_order[first + i]];
+  if (threadIdx.x > 0) return;
+  const uint32_t updates = job.updates + step;
+  const OptimizerStep now = optimizer_step(job.rule, job.learning_rate, updates);
+  const float keeps = job.ema > 0.0f ? optimizer_average_keeps(job.ema, updates) : 1.0f;
+  numbers[step] = {now.step, now.second_root, 1.0f - keeps, 0.0f};
+}
+
+/* Computes K of each step and the next, row r of the next with row s of the step, as the chain
+   reads it: (r / 8, s / 16, lane), two terms of each. Warp: 16 r times 32 s. The products are exact
+   integers; k_value makes the network's of them. */
+template <class Value>
+__device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
+  uint4 p;
+  p.x = split(value(c, 2 * q, e, 0), value(c, 2 * q, e, 1), p.z);
+  p.y = split(value(c, 2 * q + 1, e, 0), value(c, 2 * q + 1, e, 1), p.w);
+  *to = p;
+}
+__global__ void k_kernel(Job job, int rows) {
+  const int step = blockIdx.x;
+  if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* the next step is direct */
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int across = rows / 32, m = warp / across, half = warp % across;
+  const uint8_t *s_rows = job.pixels + (size_t)step * ALL_CHUNKS * 16 * rows,
+                *r_rows = s_rows + (size_t)ALL_CHUNKS * 16 * rows;
+  const bool offset = job.pixel_offset != 0.0f;
+  int c[4][4] = {}, of_r[4] = {}, of_s[4][4] = {}; /* of_...: sums of a row's pixels */
+  constexpr uint32_t ONE = 0x01010101;
+  for (int chunk = 0; chunk < ALL_CHUNKS; chunk += 2) {
+    const auto at = [&](const uint8_t *of, int row, int more) {
+      return chunk + more < ALL_CHUNKS ? *reinterpret_cast<const uint32_t *>(
+                                             of + ((chunk + more) * rows + row) * 16 + 4 * t)
+                                       : 0u;
+    };
+    const uint32_t a[4] = {at(r_rows, m * 16 + g, 0), at(r_rows, m * 16 + g + 8, 0),
+                           at(r_rows, m * 16 + g, 1), at(r_rows, m * 16 + g + 8, 1)};
+    if (offset) mma_m16n8k32(of_r, a, ONE, ONE);
+    unrolled (n, 4) {
+      const int row = half * 32 + n * 8 + g;
+      const uint32_t b[2] = {at(s_rows, row, 0), at(s_rows, row, 1)};
+      mma_m16n8k32(c[n], a, b[0], b[1]);
+      if (offset) mma_m16n8k32(of_s[n], {ONE, ONE, ONE, ONE}, b[0], b[1]);
+    }
+  }
+  const float f = job.pixel_factor, o = job.pixel_offset;
+  const auto value = [&](const int(&c)[4][4], int n, int e, int i) {
+    const float sums = (float)(of_r[2 * e] + of_s[n][i]);
+    return (fmaf((float)c[n][2 * e + i], f * f, 1.0f) + o * (job.size[0] * o - f * sums)) *
+           job.k_scale;
+  };
+  uint4 *to = const_cast<uint4 *>(job.k) + (size_t)step * (rows / 8) * (rows / 16) * 32 + lane;
+  unrolled (e, 2)
+    unrolled (q, 2) store_k(to + ((m * 2 + e) * (rows / 16) + half * 2 + q) * 32, c, e, q, value);
+}
+
+/* What dropout keeps of each step, a bit for each unit: (tile of all layers, row). */
+__global__ void __launch_bounds__(PREPARE_THREADS)
+    keeps_kernel(Job job, TilesJob of, int rows, uint8_t *keeps) {
+  const uint32_t step = blockIdx.x, first = of.position + step * job.batch;
+  for (int i = threadIdx.x; i < job.all_tiles * rows; i += PREPARE_THREADS) {
+    const int row = i % rows, tile = i / rows;
+    int layer = 1;
+    while (layer + 1 < job.layers && tile >= job.first_tile[layer + 1]) layer++;
+    uint32_t kept = 0;
+    unrolled (half, 2) {
+      const uint32_t group = (tile - job.first_tile[layer]) * 2 + half;
+      const RandomWords words = random_dropout(of.dropout_key, layer, first + row, group);
+      unrolled (e, 4) kept |= !random_drops(words.word[e], of.dropout[layer - 1]) << (4 * half + e);
+    }
+    keeps[(size_t)step * job.all_tiles * rows + i] = (uint8_t)kept;
+  }
+}
+
+cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream) {
+  gather_kernel<<<job.steps, PREPARE_THREADS, 0, stream>>>(
+      of, job.size[0], job.batch, rows, (uint4 *)job.pixels, (uint8_t *)job.labels,
+      (float4 *)job.numbers);
+  TRY(launched());
+  if (job.k && job.steps > 1) {
+    k_kernel<<<job.steps - 1, rows * rows / 16, 0, stream>>>(job, rows);
+    TRY(launched());
+  }
+  if (job.keeps)
+    keeps_kernel<<<job.steps, PREPARE_THREADS, 0, stream>>>(job, of, rows, (uint8_t *)job.keeps);
+  return launched();
+}
+
+} // namespace tiles

@@ -1,0 +1,378 @@
+/* What the warps of a block do: those that have weights, and the chain. FIRST: the tile is of the
+   first hidden layer and has pixels; LAST: it is of the last one and takes part in the head. */
+#pragma once
+
+#include "epoch/tiles_head.cuh"
+#include "epoch/tiles_pixels.cuh"
+#include "epoch/tiles_slices.cuh"
+
+namespace tiles {
+
+/* The roles of warps that have weights. Where there are no pixels all have the same code. */
+enum Role { OWNER, HELPS, OTHER, ANY };
+
+template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
+  using G = Ground<S>;
+  using G::job, G::s, G::layer, G::tile, G::warp, G::g, G::t;
+  static constexpr int N = ROLE == OWNER ? CHUNKS : ROLE == HELPS ? HELPER_CHUNKS : 0;
+  static constexpr bool HAS_PIXELS = FIRST && N > 0, KNOWN = FIRST && S::AHEAD;
+  Pixels<S, N ? N : 1> pixels;
+  Slice<S, true> in;
+  Slice<S, false> out;
+  Head<S> head;
+
+  __device__ explicit MatrixWarp(const G &ground)
+      : G(ground), pixels(ground), in(ground), out(ground), head(ground) {
+  }
+
+  __device__ void hand_over(int step, int end) const {
+    arrive<Z_READY>(THREADS);
+    wait<Z_TAKEN>(THREADS);
+    if (threadIdx.x == 0) fetch_pixels<S>(*this, step + 1, end);
+  }
+  __device__ void show_bias(const Weight &bias, int step, bool known) const {
+    if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule, false, bias.w, bias.m) : bias.w;
+  }
+  /* Lanes 4 g + t add rows of unit g. */
+  __device__ __forceinline__ void update_bias(Weight &bias, int step) const {
+    float sum = 0.0f;
+    unrolled (term, 2)
+      unrolled (i, S::ROWS / 32) {
+        const auto *rows = &s.dz[step % S::TURNS][term * UNITS + g][(i * 4 + t) * 8];
+        const uint4 v = *reinterpret_cast<const uint4 *>(rows);
+        unrolled (e, 4) {
+          const float2 two = unpack_fp16((&v.x)[e]);
+          sum += two.x + two.y;
+        }
+      }
+    sum += __shfl_xor_sync(FULL_WARP, sum, 1);
+    sum += __shfl_xor_sync(FULL_WARP, sum, 2);
+    const StepNumbers now = this->numbers(step);
+    update<S::SECOND>(job.rule, now, 1, false, sum / DZ_SCALE, bias);
+    if (job.rule.averages) move_average(now, bias.w, bias.a);
+  }
+
+  __device__ void run() {
+    const bool helps = ROLE == HELPS || (ROLE == ANY && warp == HELPER),
+               biases = (ROLE == OTHER || ROLE == ANY) && warp == BIASES;
+    const int unit = tile * UNITS + g;
+    const long long bias_at =
+        biases && unit < job.size[layer] ? (long long)job.bias[layer] + unit : -1;
+    Weight last[4], last_bias[4], bias;
+    if constexpr (HAS_PIXELS) pixels.load();
+    if (!FIRST) in.load();
+    if (!LAST) out.load();
+    if (helps && LAST) {
+      unrolled (e, 4) last[e] = load_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE);
+      head.show(last);
+    }
+    if (biases) {
+      bias = load_weight<S::SECOND>(job.flat, bias_at, 1);
+      show_bias(bias, 0, false);
+      if (LAST) {
+        unrolled (e, 4) last_bias[e] = load_weight<S::SECOND>(job.flat, head.bias_index(e), 1);
+        head.show_biases(last_bias);
+      }
+    }
+    if (FIRST && !LAST) arrive<TERMS_READY>(THREADS);
+    if (!FIRST) {
+      wait<TERMS_READY>(THREADS);
+      multiply_part(0);
+    }
+    for (int step = 0; step < job.steps;) {
+      const int end = FIRST ? this->end_of_segment(step) : job.steps;
+      if (FIRST) begin_segment(step, end, biases, bias);
+      for (; step < end; step++) {
+        if (helps || biases)
+          wait<DZ_READY>(DZ_THREADS);
+        else
+          wait<GO>(GO_THREADS);
+        const bool more = step + 1 < job.steps;
+        if (helps && LAST) {
+          head.update_columns(last, step);
+          if (more) head.show(last);
+        }
+        if (biases) {
+          if (LAST) {
+            head.update_biases(last_bias, step);
+            if (more) head.show_biases(last_bias);
+          }
+          update_bias(bias, step);
+          show_bias(bias, step + 1 + KNOWN, KNOWN);
+        }
+        if (!LAST) out.update_all(step);
+        if (FIRST && !LAST && more) arrive<TERMS_READY>(THREADS);
+        if constexpr (HAS_PIXELS) pixels.update_all(step);
+        if (FIRST) {
+          if constexpr (HAS_PIXELS)
+            if (step + 1 + KNOWN < end) pixels.template multiply<KNOWN>(step + 1 + KNOWN);
+          hand_over(step + 1 + KNOWN, end);
+        } else {
+          in.update_all(step);
+          wait<TERMS_READY>(THREADS);
+          if (more) multiply_part(step + 1);
+        }
+      }
+    }
+    if constexpr (HAS_PIXELS) pixels.store();
+    if (!FIRST) in.store();
+    if (helps && LAST)
+      unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE, last[e]);
+    if (biases && t == 0) store_weight<S::SECOND>(job.flat, bias_at, 1, bias);
+    if (biases && LAST && tile == 0 && g == 0)
+      unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
+  }
+
+  /* Z of the segment's first step by the weights, of the second by what is known of them. */
+  __device__ __forceinline__ void begin_segment(int step, int end, bool biases,
+                                                const Weight &bias) const {
+    if (biases) {
+      show_bias(bias, step, false);
+      if (KNOWN) show_bias(bias, step + 1, true);
+    }
+    if (threadIdx.x == 0) fetch_pixels<S>(*this, step, end);
+    if constexpr (HAS_PIXELS) pixels.template multiply<false>(step);
+    hand_over(step, end);
+    if (!KNOWN) return;
+    if constexpr (HAS_PIXELS)
+      if (step + 1 < end) pixels.template multiply<true>(step + 1);
+    hand_over(step + 1, end);
+  }
+  __device__ __forceinline__ void multiply_part(int step) const {
+    in.multiply_part(step);
+    arrive<Z_READY>(THREADS);
+    wait<Z_TAKEN>(THREADS);
+  }
+};
+
+/* The chain: what a step waits for, from Z to dZ and the next Z. A warp has 8 rows of the batch, or
+   16, for the tile's units: no barrier of the block is between. */
+template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
+  using G = Ground<S>;
+  using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
+  static constexpr int OWN = S::OWN;
+  static constexpr bool KNOWN = FIRST && S::AHEAD;
+  Slice<S, true> in;
+  Slice<S, false> out;
+  Head<S> head;
+  float z[OWN][2], next[OWN][2], h[OWN][2]; /* of unit g, rows 2 t and 2 t + 1 */
+  uint32_t kept[OWN];                       /* by dropout: bit g of a byte for each row */
+  int products = 0;                         /* of pixels that were waited for */
+
+  __device__ explicit Chain(const G &ground) : G(ground), in(ground), out(ground), head(ground) {
+  }
+
+  __device__ int n_tile(int i) const {
+    return warp - CHAIN + 8 * i;
+  }
+  __device__ bool has(int i) const {
+    return n_tile(i) < S::N_TILES;
+  }
+  __device__ bool exists() const {
+    return tile < job.tiles[layer];
+  }
+  __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
+    return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
+  }
+  /* Sends two rows of a unit, or two units of a row, to where a neighbour's lane looks for them. */
+  __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low) const {
+    send_half(mail + (tile / 2 * S::N_TILES + n) * 32 + lane, tile % 2, high, low);
+  }
+  __device__ void fetch_kept(int step) {
+    unrolled (i, OWN) {
+      kept[i] = 0xffff;
+      if (job.keeps && step < job.steps && has(i) && exists())
+        kept[i] = *reinterpret_cast<const uint16_t *>(
+            job.keeps + ((size_t)step * job.all_tiles + job.first_tile[layer] + tile) * S::ROWS +
+            n_tile(i) * 8 + 2 * t);
+    }
+  }
+  /* Products of pixels of this step and the next, when nobody reads those before; one thread. */
+  __device__ void fetch_k(int step, int end) const {
+    constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
+    if (!KNOWN || step + 1 >= end || warp != CHAIN || lane != 0) return;
+    barrier_expect(&s.k_came, BYTES);
+    copy_bulk(this->template at<uint4>(job.k_at), job.k + (size_t)step * (BYTES / 16), BYTES,
+              &s.k_came);
+  }
+
+  /* Adds COUNT parts to z, and the bias. */
+  template <int COUNT>
+  __device__ __forceinline__ void take_parts(int step, int end, float scale, float (&z)[OWN][2]) {
+    wait<Z_READY>(THREADS);
+    if (step < end)
+      unrolled (i, OWN) {
+        if (!has(i)) break;
+        const float *from = this->parts(step) + g * S::PITCH + n_tile(i) * 8 + 2 * t;
+        float sum[2][2] = {};
+        unrolled (w, COUNT) {
+          const float2 v = *reinterpret_cast<const float2 *>(from + w * UNITS * S::PITCH);
+          sum[w % 2][0] += v.x, sum[w % 2][1] += v.y;
+        }
+        unrolled (e, 2) z[i][e] = (z[i][e] + (sum[0][e] + sum[1][e])) * scale + s.bias[step & 1][g];
+      }
+    if (S::OVERLAY) shared_is_written();
+    arrive<Z_TAKEN>(THREADS);
+  }
+  __device__ void clear(float (&z)[OWN][2]) const {
+    unrolled (i, OWN) z[i][0] = z[i][1] = 0.0f;
+  }
+
+  __device__ void run() {
+    fetch_kept(0);
+    for (int step = 0; step < job.steps;) {
+      const int first = step, end = FIRST ? this->end_of_segment(step) : job.steps;
+      for (; step < end; step++) {
+        make_z(step, first, end);
+        const bool begins = step == first;
+        forward(step);
+        if (KNOWN && !begins)
+          arrive<GO>(GO_THREADS); /* of the step before: not earlier, so that
+                                     nothing disturbs */
+        backward(step, end);
+      }
+      if (KNOWN) arrive<GO>(GO_THREADS);
+      if (FIRST) {
+        wait<Z_READY>(THREADS);
+        arrive<Z_TAKEN>(THREADS);
+      }
+    }
+    if (!FIRST) wait<TERMS_READY>(THREADS);
+  }
+
+  __device__ __forceinline__ void make_z(int step, int first, int end) {
+    if (!FIRST) {
+      wait<TERMS_READY>(THREADS);
+      unrolled (i, OWN) {
+        if (!has(i)) break;
+        float c[4];
+        in.multiply(job.stamp + step, n_tile(i), 0, 3, c);
+        z[i][0] = c[0] + c[2], z[i][1] = c[1] + c[3];
+      }
+      take_parts<2>(step, end, 1.0f / (W_SCALE * H_SCALE), z);
+    } else if (!S::AHEAD || step == first) {
+      clear(z);
+      take_parts<PARTIALS>(step, end, job.pixel_factor * (PIXEL / W_SCALE), z);
+    }
+  }
+
+  /* H, to the layer behind or into the logits. */
+  __device__ __forceinline__ void forward(int step) {
+    const uint32_t stamp = job.stamp + step, bit = phase_of(stamp) << 31;
+    auto &own = s.h[step % S::TURNS];
+    uint32_t across[OWN][4];
+    unrolled (i, OWN) {
+      if (!has(i)) break;
+      unrolled (e, 2)
+        h[i][e] = kept[i] >> (8 * e + g) & 1 ? relu_of(z[i][e]) * job.keep_scale[layer] : 0.0f;
+      const int row = n_tile(i) * 8 + 2 * t;
+      uint32_t low, high = split(h[i][0] * H_SCALE, h[i][1] * H_SCALE, low);
+      *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
+      *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) = low;
+      __syncwarp();
+      ldmatrix_x2_trans(across[i][0], across[i][2], shared_address(&own[lane % 16][n_tile(i) * 8]));
+      across[i][1] = across[i][3] = 0;
+      if (!LAST)
+        send_terms(mail_of(job.h, stamp, false), n_tile(i), across[i][0] | bit, across[i][2]);
+    }
+    fetch_kept(step + 1);
+    if (LAST) {
+      wait<LAST_READY>(LAST_THREADS);
+      if (S::TURNS == 1) wait<BIASES_READY>(LAST_THREADS); /* or an answer could come too early */
+      unrolled (i, OWN)
+        if (has(i)) head.send_logits(n_tile(i), across[i]);
+    } else {
+      unrolled (i, OWN) { /* for gradients, when nobody waits */
+        if (!has(i)) break;
+        const int row = n_tile(i) * 8 + 2 * t;
+        send_terms(mail_of(job.h, stamp, true), n_tile(i),
+                   *reinterpret_cast<uint32_t *>(&own[g][row]) | bit,
+                   *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]));
+      }
+    }
+  }
+
+  /* dZ, to the layer before, and Z of the next step if it is known. */
+  __device__ __forceinline__ void backward(int step, int end) {
+    const uint32_t stamp = job.stamp + step, phase = phase_of(stamp);
+    auto &own = s.dz[step % S::TURNS];
+    float dh[OWN][2]; /* times W_SCALE DZ_SCALE */
+    if (LAST) {
+      fetch_k(step, end);
+      if (S::TURNS > 1) wait<BIASES_READY>(LAST_THREADS);
+      if (warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
+      if (has(0)) {
+        await(&s.head_came, step & 1);
+        if (warp == CHAIN && lane == 0) barrier_expect(&s.head_came, S::ROWS * 64);
+      }
+      unrolled (i, OWN)
+        if (has(i)) head.take_gradient(step, n_tile(i), dh[i]);
+    } else {
+      if (FIRST) wait<TERMS_READY>(THREADS);
+      fetch_k(step, end);
+      unrolled (i, OWN) {
+        if (!has(i)) break;
+        float c[4];
+        out.multiply(stamp, n_tile(i), 0, 1, c);
+        dh[i][0] = c[0] + c[2], dh[i][1] = c[1] + c[3];
+      }
+    }
+    const bool sends = !FIRST && exists();
+    unrolled (i, OWN) {
+      if (!has(i)) break;
+      const float scale = job.keep_scale[layer] / W_SCALE;
+      float dz[2];
+      unrolled (e, 2) dz[e] = h[i][e] > 0.0f ? dh[i][e] * scale : 0.0f;
+      uint32_t low, high = split(dz[0], dz[1], low);
+      if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* the bits that packets use */
+      const int row = n_tile(i) * 8 + 2 * t;
+      *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
+      *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) = low;
+      if (!sends) continue;
+      uint32_t high_across, low_across;
+      __syncwarp();
+      ldmatrix_x2_trans(high_across, low_across, shared_address(&own[lane % 16][n_tile(i) * 8]));
+      send_terms(mail_of(job.dz, stamp, false), n_tile(i), high_across, low_across | phase);
+    }
+    if (KNOWN) {
+      clear(next);
+      take_parts<PARTIALS>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
+      wait<CHAIN_ONLY>(32 * CHAINS);
+    }
+    arrive<DZ_READY>(DZ_THREADS);
+    if (!KNOWN) arrive<GO>(GO_THREADS);
+    if (sends)
+      unrolled (i, OWN) { /* for gradients */
+        if (!has(i)) break;
+        const int row = n_tile(i) * 8 + 2 * t;
+        send_terms(mail_of(job.dz, stamp, true), n_tile(i),
+                   *reinterpret_cast<uint32_t *>(&own[g][row]),
+                   *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) | phase);
+      }
+    if (KNOWN && step + 1 < end) correct(step);
+  }
+
+  /* Z of the next step: what was known of it, less K dZ. */
+  __device__ __forceinline__ void correct(int step) {
+    uint32_t own[S::K_STEPS][4];
+    unrolled (r, S::K_STEPS) ldmatrix_x4(own[r], own_at(s.dz[step % S::TURNS]) + r * 32);
+    barrier_wait(&s.k_came, products++ & 1);
+    unrolled (i, OWN) {
+      if (!has(i)) break;
+      const uint4 *k = this->template at<uint4>(job.k_at) + n_tile(i) * S::K_STEPS * 32 + lane;
+      float c[4][4] = {};
+      unrolled (r, S::K_STEPS) {
+        const uint4 q = k[r * 32];
+        mma_m16n8k16_fp16(c[r % 2], own[r], q.x, q.y);
+        mma_m16n8k16_fp16(c[2 + r % 2], own[r], q.z, q.w);
+      }
+      unrolled (e, 2) {
+        const float sum = ((c[0][e] + c[1][e]) + (c[2][e] + c[3][e])) +
+                          ((c[0][e + 2] + c[1][e + 2]) + (c[2][e + 2] + c[3][e + 2]));
+        z[i][e] = fmaf(-job.rule.of_gradient / (DZ_SCALE * job.k_scale), sum, next[i][e]);
+      }
+    }
+  }
+};
+
+} // namespace tiles
