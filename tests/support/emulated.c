@@ -27,7 +27,7 @@ bool engine_cuda_available(Error *error) {
 
 bool gpu_limits_read(GpuLimits *limits, Error *error) {
   (void)error;
-  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA};
+  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, 0};
   return true;
 }
 
