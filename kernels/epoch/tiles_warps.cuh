@@ -2,6 +2,7 @@
    first hidden layer and has pixels; LAST: it is of the last one and takes part in the head. */
 #pragma once
 
+#include "activation.h"
 #include "epoch/tiles_head.cuh"
 #include "epoch/tiles_pixels.cuh"
 #include "epoch/tiles_slices.cuh"
@@ -264,7 +265,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     unrolled (i, OWN) {
       if (!has(i)) break;
       unrolled (e, 2)
-        h[i][e] = kept[i] >> (8 * e + g) & 1 ? relu_of(z[i][e]) * job.keep_scale[layer] : 0.0f;
+        h[i][e] = kept[i] >> (8 * e + g) & 1 ? activate(z[i][e]) * job.keep_scale[layer] : 0.0f;
       const int row = n_tile(i) * 8 + 2 * t;
       uint32_t low, high = split(h[i][0] * H_SCALE, h[i][1] * H_SCALE, low);
       *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
@@ -322,7 +323,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       if (!has(i)) break;
       const float scale = job.keep_scale[layer] / W_SCALE;
       float dz[2];
-      unrolled (e, 2) dz[e] = h[i][e] > 0.0f ? dh[i][e] * scale : 0.0f;
+      unrolled (e, 2) dz[e] = times_slope(activation_slope(h[i][e]), dh[i][e] * scale);
       uint32_t low, high = split(dz[0], dz[1], low);
       if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* the bits that packets use */
       const int row = n_tile(i) * 8 + 2 * t;
