@@ -168,7 +168,8 @@ SCENARIOS := $(wildcard tests/scenarios/*.sh)
 CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c))
 # The emulator runs kernels as C++ on the CPU, wherever there is a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
-LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab-emulator))
+# Where there is no nvcc, the lab on the emulator is the lab.
+LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab$(if $(NVCC),-emulator)))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)
 # Without a GPU the tests of kernels have theirs there, too.
@@ -264,6 +265,10 @@ gpu-bench: setup            ## on a GPU: time every level and the peers, write d
 	@$(BUILD_ON_EVERY_CORE) all
 	@scripts/gpu_bench.sh
 
+docs: setup                 ## tables and pictures of the records in docs/results, without a GPU
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-bench $(PLACE)/mlp-lab
+	@PROGRAMS=$(PLACE) scripts/docs.sh
+
 scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
 	@$(BUILD_ON_EVERY_CORE) all
 	@scripts/scaling.sh
@@ -306,7 +311,7 @@ COMPLETIONS = $(TREE)/share/bash-completion/completions
 DOCS = $(TREE)/share/doc/mlp-train
 
 install: all                ## put programs, manual, completion, configs and docs under PREFIX
-	install -D -t '$(TREE)/bin' $(PLACED) $(LAB_EMULATOR)
+	install -D -t '$(TREE)/bin' $(sort $(PLACED) $(LAB_EMULATOR))
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
@@ -341,7 +346,7 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
 SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
 $(PLACED): | $(call with_cuda,$(LONGEST))
-$(PLACED): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
+$(filter-out $(LAB_EMULATOR),$(PLACED)): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
@@ -356,7 +361,7 @@ $(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c s
                    $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
-$(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS)):         $(LAB)
+$(filter-out $(LAB_EMULATOR),$(PLACE)/mlp-lab) $(filter $(BUILD)/test_lab%,$(TESTS)): $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
@@ -390,7 +395,7 @@ $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
 endif
 $(BUILD)/mlp-train-faults: $(BUILD)/src/mlp_train.o $(COMMANDS) $(BUILD)/tests/support/fault.o $(STAND_IN)
 
-LINKED := $(PLACED) $(LAB_EMULATOR) $(BUILD)/mlp-train-faults $(SCORERS) $(TESTS) $(WATCHED)
+LINKED := $(sort $(PLACED) $(LAB_EMULATOR)) $(BUILD)/mlp-train-faults $(SCORERS) $(TESTS) $(WATCHED)
 $(LINKED):                                                       $(BUILD)/libmlp.a
 $(LINKED):
 	$(call said,LD $@)$(CC) $(C_FLAGS) $^ -o $@ $(LDFLAGS) $(CUDA_LIBRARIES) $(LIBRARIES)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times a training epoch of the networks that mlp-bench times in PyTorch and JAX.
+"""Times training epochs in PyTorch and JAX, as mlp-bench does of mlp-train, by the same options.
 
-Same networks (784-300-100-10 and wide ones, ReLU, He's uniform start), same rows, same batches,
-same optimiser (SGD, momentum 0.9, mean cross-entropy), a new permutation of the rows on the device
-every epoch, every row used, a short last batch where it comes out so. The rows lie on the GPU as
-float32 before the clock starts, and nothing but the parameters is computed: no sums of losses,
-which mlp-train has. Times are wall clock from the drawing of the permutation until the GPU has finished.
+Same networks (ReLU, He's uniform start), same rows, same batches, same optimiser (mean cross-entropy),
+a new permutation of the rows on the device every epoch, every row used, a short last batch where it
+comes out so. Several networks at once are JAX's vmap, each on rows in an order of its own; their time is
+that of one. The rows lie on the GPU as float32 before the clock starts, and nothing but the parameters is
+computed: no sums of losses, which mlp-train has. Times are wall clock from the drawing of the permutation
+until the GPU has finished.
 
 Where there are two GPUs, the frameworks run at the same time, each on its own.
 
@@ -30,24 +31,20 @@ import time
 
 INPUTS, CLASSES = 784, 10
 HIDDEN = (300, 100)
-WIDE = ((1000, 500), (2500, 2000, 1500, 1000, 500))
-WIDE_BATCHES = (128, 1024, 4096)
-MOMENTUM = 0.9
+MOMENTUM, BETA1, BETA2, EPSILON = 0.9, 0.9, 0.999, 1e-8
 PRECISIONS = ("fp32", "tf32")
-EPOCHS, EAGER_EPOCHS, WIDE_EPOCHS = 9, 3, 5  # that are timed
+EPOCHS, EAGER_EPOCHS, SCALING_EPOCHS = 9, 3, 5  # that are timed
 GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
 EAGER = "PyTorch eager"
 GRAPH = "PyTorch, epoch in one CUDA graph"
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
-VMAP = "JAX, networks by vmap"
-NETWORKS = (1, 16, 64, 256)  # that train at once, each on rows in an order of its own
 
 
-def learning_rate(batch):
-    """The rule of src/bench/cuda/levels.c."""
-    return min(0.1, 0.05 * math.sqrt(batch / 64))
+def learning_rate(case):
+    """The rule of src/bench/levels.c."""
+    return (0.002 if case.optimizer in ("adam", "adamw") else 0.1) * min(1, 0.5 * math.sqrt(case.batch / 64))
 
 
 # ---- rows -----------------------------------------------------------------------------------
@@ -77,19 +74,21 @@ def initial_parameters(hidden):
 
 # ---- lines ----------------------------------------------------------------------------------
 
-COMMON = {"gpu": "", "sources": ""}  # what every line has, where it is known
-
-Case = collections.namedtuple("Case", "peer batch precision hidden", defaults=(None, None, HIDDEN))
+Case = collections.namedtuple("Case", "peer batch precision hidden networks optimizer",
+                              defaults=(None, None, None, None, "sgd"))
 
 
 def write(line):
-    print(json.dumps({**line, **{key: value for key, value in COMMON.items() if value}}), flush=True)
+    """As src/measure/record.c does: seven digits, and no key without a value."""
+    short = {key: float(f"{value:.7g}") if isinstance(value, float) else value
+             for key, value in line.items() if value is not None}
+    print(json.dumps(short, separators=(",", ":")), flush=True)
 
 
 def write_case(case, **results):
-    kind = {"case": "epoch"} if case.hidden == HIDDEN else {
-        "case": "wide", "name": ",".join(map(str, case.hidden))}
-    write({**kind, "peer": case.peer, "batch": case.batch, "precision": case.precision, **results})
+    hidden = ",".join(map(str, case.hidden)) if case.hidden is not None else None
+    write({"case": "epoch", "peer": case.peer, "hidden": hidden, "batch": case.batch,
+           "networks": case.networks, "optimizer": case.optimizer, "precision": case.precision, **results})
 
 
 def results_of(deadline, late, work, *arguments):
@@ -113,13 +112,12 @@ def time_epochs(epoch, wait, count):
 
 def run_case(case, rows, measure):
     """measure(case, epochs) -> (seconds of each epoch, test accuracy)"""
-    print("compare_peers:", *case[:3], *case.hidden, file=sys.stderr, flush=True)
-    epochs = WIDE_EPOCHS if case.hidden != HIDDEN else EAGER_EPOCHS if case.peer == EAGER else EPOCHS
+    print("compare_peers:", *case, file=sys.stderr, flush=True)
+    epochs = EAGER_EPOCHS if case.peer == EAGER else EPOCHS
     seconds, accuracy = measure(case, epochs)
-    median = statistics.median(seconds)
-    return {"epochs": epochs, "ms_per_epoch": 1e3 * median, "min_ms": 1e3 * min(seconds),
-            "max_ms": 1e3 * max(seconds), "us_per_step": 1e6 * median / -(-rows // case.batch),
-            "launches_per_step": None, "bytes_per_step": None, "test_accuracy": accuracy}
+    ms = [1e3 * time / case.networks for time in seconds]
+    return {"epochs": epochs, "ms_per_epoch": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
+            "us_per_step": 1e3 * statistics.median(ms) / -(-rows // case.batch), "test_accuracy": accuracy}
 
 
 def run_cases(deadline, cases, rows, measure):
@@ -128,19 +126,30 @@ def run_cases(deadline, cases, rows, measure):
                                       rows, measure))
 
 
-def cases_of(peers, fastest, batches):
-    """Batch by batch, so that a run that is short of time has the first batches whole; then wide
-    networks, by the fastest of the peers alone."""
-    return [Case(peer, batch, precision)
-            for batch in batches for peer in peers for precision in PRECISIONS
-            ] + [Case(fastest, batch, precision, hidden)
-                 for hidden in WIDE for batch in WIDE_BATCHES for precision in PRECISIONS]
+def cases_of(peers, arguments, networks):
+    """The first network by all peers, others by the last peer alone, which is the fastest. A run that is
+    short of time has the first networks whole."""
+    return [Case(peer, batch, precision, hidden, count, arguments.optimizer)
+            for hidden in arguments.hidden for batch in arguments.batches for count in networks
+            for peer in (peers if hidden == arguments.hidden[0] else peers[-1:]) for precision in PRECISIONS]
 
 
 # ---- PyTorch --------------------------------------------------------------------------------
 
 
-def run_torch(deadline, batches):
+def torch_optimizer(case, parameters):
+    import torch
+
+    rate = learning_rate(case)
+    if case.optimizer in ("sgd", "nesterov"):
+        return torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM, nesterov=case.optimizer == "nesterov",
+                               fused=True)
+    kind = torch.optim.AdamW if case.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, betas=(BETA1, BETA2), eps=EPSILON, weight_decay=0, fused=True,
+                capturable=True)
+
+
+def run_torch(deadline, arguments):
     import torch
 
     if not torch.cuda.is_available():
@@ -159,8 +168,7 @@ def run_torch(deadline, batches):
                 linear.bias.copy_(torch.from_numpy(biases))
             layers += [linear, torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
-        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate(case.batch),
-                                    momentum=MOMENTUM, fused=True)
+        optimiser = torch_optimizer(case, model.parameters())
         order = torch.randperm(len(x), device="cuda")
 
         def loss(pixels, labels):
@@ -179,7 +187,7 @@ def run_torch(deadline, batches):
         train = functools.partial(steps, all_steps)
         if case.peer != EAGER:
             # The few steps before the capture compile what is to be compiled, for full and short
-            # batches, and allocate the momentum.
+            # batches, and allocate the moments.
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -199,8 +207,8 @@ def run_torch(deadline, batches):
         with torch.no_grad():
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
-    COMMON["gpu"] = torch.cuda.get_device_name()
-    run_cases(deadline, cases_of((GRAPH, EAGER, COMPILED), COMPILED, batches), len(x), measure)
+    networks = [1] if 1 in arguments.networks else []
+    run_cases(deadline, cases_of((GRAPH, EAGER, COMPILED), arguments, networks), len(x), measure)
 
 
 # ---- JAX ------------------------------------------------------------------------------------
@@ -215,13 +223,30 @@ def jax_logits(parameters, x):
     return x @ weights.T + biases
 
 
-def jax_epoch(rows, batch, rate, mesh=None):
-    """epoch(state, key, x, y) -> state, compiled; state: (parameters, momenta). With a mesh every GPU
-    of it has all rows, takes its part of each step's, and the gradients are summed."""
+def jax_update(optimizer, rate, state, gradients):
+    """The rules of src/base/optimizer.h. state: (parameters, first moments, second moments, step)."""
     import jax
     import jax.numpy as jnp
 
-    whole = rows // batch * batch
+    parameters, m, v, t = state
+    if optimizer in ("sgd", "nesterov"):
+        m = jax.tree.map(lambda m, g: MOMENTUM * m + g, m, gradients)
+        step = m if optimizer == "sgd" else jax.tree.map(lambda m, g: g + MOMENTUM * m, m, gradients)
+        return jax.tree.map(lambda p, s: p - rate * s, parameters, step), m, v, t
+    t = t + 1
+    m = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, m, gradients)
+    v = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, v, gradients)
+    of_m, of_v = rate / (1 - BETA1**t), 1 / (1 - BETA2**t)
+    return jax.tree.map(lambda p, m, v: p - of_m * m / (jnp.sqrt(of_v * v) + EPSILON), parameters, m, v), m, v, t
+
+
+def jax_epoch(rows, case, rate, mesh=None):
+    """epoch(state, key, x, y) -> state, compiled; state: jax_update's. With a mesh every GPU of it has all
+    rows, takes its part of each step's, and the gradients are summed."""
+    import jax
+    import jax.numpy as jnp
+
+    whole = rows // case.batch * case.batch
 
     def loss(parameters, x, y, all_rows):
         chances = jax.nn.log_softmax(jax_logits(parameters, x))
@@ -230,16 +255,13 @@ def jax_epoch(rows, batch, rate, mesh=None):
 
     def epoch(state, key, x, y):
         def step(state, batch_rows):
-            parameters, momenta = state
             part = batch_rows.reshape(mesh.size, -1)[jax.lax.axis_index("gpu")] if mesh else batch_rows
-            gradients = jax.grad(loss)(parameters, x[part], y[part], len(batch_rows))
+            gradients = jax.grad(loss)(state[0], x[part], y[part], len(batch_rows))
             gradients = jax.lax.psum(gradients, "gpu") if mesh else gradients
-            momenta = jax.tree.map(lambda v, g: MOMENTUM * v + g, momenta, gradients)
-            parameters = jax.tree.map(lambda p, v: p - rate * v, parameters, momenta)
-            return (parameters, momenta), None
+            return jax_update(case.optimizer, rate, state, gradients), None
 
         order = jax.random.permutation(key, rows)
-        state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, batch))
+        state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
         return state if whole == rows else step(state, order[whole:])[0]
 
     if mesh:
@@ -249,24 +271,26 @@ def jax_epoch(rows, batch, rate, mesh=None):
     return jax.jit(epoch, donate_argnums=0)
 
 
-def measure_jax(x, y, case, rate, count, mesh=None, networks=0):
-    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32.
-    networks: so many at once; 0: one, without vmap."""
+def measure_jax(x, y, case, rate, count, mesh=None):
+    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
     import jax
     import jax.numpy as jnp
 
     jax.config.update("jax_default_matmul_precision",
                       "default" if case.precision == "tf32" else "highest")
     parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
+    networks = case.networks if (case.networks or 1) > 1 else 0
     if networks:
         parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), parameters)
-    state = parameters, jax.tree.map(jnp.zeros_like, parameters)
+    zeros = functools.partial(jax.tree.map, jnp.zeros_like)
+    steps = jnp.zeros(networks) if networks else jnp.zeros(())
+    state = parameters, zeros(parameters), zeros(parameters), steps
     keys = jax.random.split(jax.random.key(1), (count + 1, networks) if networks else count + 1)
     if mesh:
         everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         x, y, state, keys = jax.device_put((x, y, state, keys), everywhere)
     keys = iter(list(keys))
-    run = jax_epoch(len(x), case.batch, rate, mesh)
+    run = jax_epoch(len(x), case, rate, mesh)
     if networks:
         run = jax.jit(jax.vmap(run, in_axes=(0, 0, None, None)), donate_argnums=0)
 
@@ -277,7 +301,7 @@ def measure_jax(x, y, case, rate, count, mesh=None, networks=0):
     return time_epochs(epoch, lambda: jax.block_until_ready(state), count), state[0]
 
 
-def run_jax(deadline, batches):
+def run_jax(deadline, arguments):
     import jax
 
     device = jax.devices()[0]
@@ -286,29 +310,19 @@ def run_jax(deadline, batches):
     x, y, test_x, test_y = map(jax.device_put, read_sets("train", "test"))
 
     def measure(case, epochs):
-        seconds, parameters = measure_jax(x, y, case, learning_rate(case.batch), epochs)
+        seconds, parameters = measure_jax(x, y, case, learning_rate(case), epochs)
+        if case.networks > 1:
+            return seconds, None
         return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
 
-    def measure_many(precision, networks):
-        seconds = measure_jax(x, y, Case(VMAP, 64, precision), learning_rate(64), WIDE_EPOCHS,
-                              networks=networks)[0]
-        per_network = [1e3 * time / networks for time in seconds]
-        return {"ms_per_epoch": statistics.median(per_network), "min_ms": min(per_network),
-                "max_ms": max(per_network)}
-
-    COMMON["gpu"] = device.device_kind
-    for precision, networks in itertools.product(PRECISIONS, NETWORKS):
-        write({"case": "many", "peer": VMAP, "networks": networks, "batch": 64, "precision": precision,
-               **results_of(deadline, "no time was left for it (--seconds)", measure_many, precision,
-                            networks)})
-    run_cases(deadline, cases_of((SCAN,), SCAN, batches), len(x), measure)
+    run_cases(deadline, cases_of((SCAN,), arguments, arguments.networks), len(x), measure)
 
 
 # ---- JAX on several GPUs, for scripts/scaling.sh --------------------------------------------
 
+WIDE = (2500, 2000, 1500, 1000, 500)
 SCALING = [Case("JAX", batch, precision, hidden) for hidden, batch, precision in (
-    (WIDE[-1], 16384, "fp32"), (WIDE[-1], 4096, "tf32"), (WIDE[-1], 4096, "fp32"),
-    (WIDE[-1], 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
+    (WIDE, 16384, "fp32"), (WIDE, 4096, "tf32"), (WIDE, 4096, "fp32"), (WIDE, 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
     (HIDDEN, 1024, "tf32"), (HIDDEN, 4096, "tf32"))]
 
 
@@ -322,7 +336,7 @@ def run_scaling(deadline, counts):
         if count > len(jax.devices()):
             raise RuntimeError(f"JAX finds {len(jax.devices())} GPUs")
         mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
-        seconds = measure_jax(x, y, case, 0.01, WIDE_EPOCHS, mesh)[0]
+        seconds = measure_jax(x, y, case, 0.01, SCALING_EPOCHS, mesh)[0]
         return {"rows": len(x), "ms": 1e3 * statistics.median(seconds), "ms_min": 1e3 * min(seconds),
                 "ms_max": 1e3 * max(seconds), "epochs": len(seconds)}
 
@@ -351,9 +365,7 @@ def run_child(framework, deadline, arguments, gpu):
     """A framework in a process of its own: they share no memory pool, no library, no crash. It sees
     this GPU, or with None all of them."""
     seconds = max(deadline - time.monotonic(), 1)
-    command = [sys.executable, os.path.abspath(__file__), "--framework", framework,
-               "--seconds", str(seconds), "--sources", arguments.sources,
-               "--batches", ",".join(map(str, arguments.batches))]
+    command = [sys.executable, *sys.argv, "--framework", framework, "--seconds", str(seconds)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu} if gpu else None
     try:
         code = subprocess.run(command, timeout=seconds + GRACE, env=environment).returncode
@@ -369,7 +381,7 @@ def run_all(deadline, arguments):
     present = [name for name, version in installed.items() if version]
     write({"case": "peers",
            "name": ", ".join(f"{FRAMEWORKS[name][0]} {installed[name]}" for name in present) or "none",
-           "command": f"scripts/compare_peers.py --seconds {arguments.seconds:g}"})
+           "command": " ".join(["scripts/compare_peers.py", *sys.argv[1:]])})
     for name in (name for name in FRAMEWORKS if name not in present):
         write_case(Case(FRAMEWORKS[name][0]), reason="not installed")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # names, or all that there are, by their numbers
@@ -381,12 +393,19 @@ def run_all(deadline, arguments):
                       gpus if apart else itertools.repeat(None)))
 
 
+def numbers(text):
+    return tuple(map(int, text.split(",")))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--seconds", type=float, default=200, help="start no case after this [200]")
-    parser.add_argument("--batches", default="64,256,1024,4096", help="rows of a step [64,256,1024,4096]",
-                        type=lambda text: tuple(map(int, text.split(","))))
-    parser.add_argument("--sources", default="", help="the digest of the sources, for the record")
+    parser.add_argument("--hidden", default="300,100", type=lambda text: list(map(numbers, text.split(":"))),
+                        help="hidden layers of each network, as 300,100:128:512,512 [300,100]")
+    parser.add_argument("--batches", default="64,256,1024,4096", type=numbers,
+                        help="rows of a step [64,256,1024,4096]")
+    parser.add_argument("--networks", default="1", type=numbers, help="networks at once [1]")
+    parser.add_argument("--optimizer", default="sgd", choices=("sgd", "nesterov", "adam", "adamw"))
     parser.add_argument("--scaling", metavar="GPUS", type=lambda text: [int(word) for word in text.split()],
                         help="JAX alone, on so many GPUs: \"1 2 4\"")
     parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
@@ -396,12 +415,11 @@ def main():
     if arguments.scaling:
         run_scaling(deadline, arguments.scaling)
         return
-    COMMON["sources"] = arguments.sources
     if not arguments.framework:
         run_all(deadline, arguments)
         return
     title, run = FRAMEWORKS[arguments.framework]
-    failed = results_of(math.inf, None, run, deadline, arguments.batches)
+    failed = results_of(math.inf, None, run, deadline, arguments)
     if failed:
         write_case(Case(title), **failed)
 

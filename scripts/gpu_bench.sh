@@ -3,9 +3,11 @@
 # scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the short name of the GPU,
 # for example h100, into docs/results:
 #
-#   fusion-h100.json, .md, .png              every measurement, one a line; tables; epochs at batch 64
-#   lab-h100.json, .md, lab-h100-TOPIC.png   measurements and tables; one picture per topic
+#   fusion-h100.json, .png                     every measurement, one a line; the epochs at batch 64
+#   lab-h100.json, lab-h100-TOPIC.png          the ladders; one picture per topic
 #
+#   SHAPES, NETWORKS  the networks that are timed at every batch; how many of the first two at once
+#             [300,100:128:512,512:1000,500:2500,2000,1500,1000,500], [16,64,256]
 #   RESULTS  another folder for them  [docs/results]
 #   SECONDS_FOR_PEERS  start no more peers after this time  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
@@ -21,26 +23,27 @@ work=build/gpu-bench # if this is stopped, what was measured so far is here
 scripts/download_mnist.sh
 mkdir -p "$work" "$results"
 sources=$(make print-sources)
-./mlp-bench --sources "$sources" --json "$work/mlp-bench.json" >"$work/tables.txt"
-name=$(sed -n '1s/.*"gpu": *"\([^"]*\)".*/\1/p' "$work/mlp-bench.json")
-for networks in 1 7 16 64 256; do
-  ./mlp-train --quiet --epochs 6 --seeds $networks --log "$work/many.jsonl"
-  ms=$(sed -n 's/.*"train_seconds": *\([0-9.e-]*\).*/\1/p' "$work/many.jsonl" |
-    awk -v n=$((networks < 64 ? networks : 64)) '{ print 1000 * $1 / n }' | median) # 64 at once
-  echo "{\"case\": \"many\", \"fusion\": \"epoch\", \"networks\": $networks, \"batch\": 64," \
-    "\"precision\": \"fp32\", \"ms_per_epoch\": $ms, \"gpu\": \"$name\", \"sources\": \"$sources\"}"
-done >"$work/many.json"
-python3 scripts/compare_peers.py --seconds "${SECONDS_FOR_PEERS:-200}" --sources "$sources" \
-  >"$work/peers.json" || echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
+shapes=${SHAPES:-300,100:128:512,512:1000,500:2500,2000,1500,1000,500}
+first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256}
+./mlp-bench --hidden "$shapes" --sources "$sources" --json "$work/levels.json" >"$work/tables.txt"
+./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
+grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
+for options in "--hidden $shapes" "--hidden $first --batches 64 --networks $networks"; do
+  # shellcheck disable=SC2086 # words
+  python3 scripts/compare_peers.py --seconds $((${SECONDS_FOR_PEERS:-200} / 2)) $options || \
+    echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
+done >"$work/peers.json"
 
-name=$(short_name <<<"$name")
+name=$(sed -n '1s/.*"device": *"\([^"]*\)".*/\1/p' "$work/levels.json" | short_name)
 to=$results/fusion-$name
 # A peer that is killed while it writes leaves an unfinished line.
-grep -h '}$' "$work/mlp-bench.json" "$work/many.json" "$work/peers.json" >"$to.json"
-./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png"
-echo "gpu_bench: wrote $to.json, $to.md and $to.png"
+grep -h '}$' "$work"/{levels,networks,peers}.json >"$to.json"
+./mlp-bench --from "$to.json" --plot "$to.png" >"$work/tables.txt"
+echo "gpu_bench: wrote $to.json and $to.png"
 
 to=$results/lab-$name
-./mlp-lab all --sources "$sources" --json "$to.json" --markdown "$to.md" --plot "$to.png" \
-  >"$work/lab.txt"
-echo "gpu_bench: wrote $to.json, $to.md and $to-TOPIC.png"
+./mlp-lab all --sources "$sources" --json "$to.json" >"$work/lab.txt"
+for topic in $(./mlp-lab list | cut -d ' ' -f 1); do
+  ./mlp-lab "$topic" --from "$to.json" --plot "$to-$topic.png" >"$work/topic.txt"
+done
+echo "gpu_bench: wrote $to.json and $to-TOPIC.png"

@@ -2,7 +2,7 @@
 # Measures how training scales over ranks: strong scaling, the same batch on 1, 2, 4, ... of them,
 # and weak scaling, the same rows per rank. On the GPUs of this machine, else on its cores, of which
 # every rank has as many as when there are most of them. Writes docs/results/scaling-h200.json, one
-# measurement a line, and its tables and curves, .md and .png; h200 is the GPU's short name, or cpu.
+# measurement a line, and its curves, .png; h200 is the GPU's short name, or cpu.
 #
 #   RESULTS  another folder for them  [docs/results]
 #   RANKS    numbers of ranks  [1, 2, 4, ... up to the GPUs or cores]
@@ -43,7 +43,7 @@ printf '{"machine":"%s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling
 to=$results/scaling-$name
 write_tables() {
   cp "$lines" "$to.json"
-  ./mlp-bench --from "$to.json" --markdown "$to.md" --plot "$to.png" >"$work/tables.txt"
+  ./mlp-bench --from "$to.json" --plot "$to.png" >"$work/tables.txt"
 }
 
 # point HIDDEN NETWORK BATCH PRECISION RANKS: a line of a run, unless it is there already. The first
@@ -91,4 +91,4 @@ if [ "$jax_seconds" -gt 0 ]; then
 fi
 
 write_tables
-echo "scaling: wrote $to.json, $to.md and $to.png"
+echo "scaling: wrote $to.json and $to.png"

@@ -11,19 +11,24 @@
 /* The record that a reader without a GPU is pointed to. */
 #define SHOWN "docs/results/lab-h100.json"
 
+#ifdef ON_EMULATOR
+static const bool is_emulator = true;
+#else
+static const bool is_emulator = false;
+#endif
+
 /* The options, and the state of a run. */
 typedef struct {
   enum { RUN, LIST, DEVICE } task;
   const char *topic;    /* NULL: all */
   const LabTopic *live; /* the same, unless it is one of a record */
-  const char *problem, *size, *rung, *json, *markdown, *plot, *roofline, *from, *sources;
-  bool check, profile;
+  const char *problem, *size, *rung, *json, *plot, *from, *sources;
+  bool check, profile, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
   char command[512];
   Record known, measured; /* what --from has, else all topics; what is measured now */
-  FILE *markdown_file;
-  bool wrong; /* a rung is wrong, or could not be run */
+  bool wrong;             /* a rung is wrong, or could not be run */
 } Lab;
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -42,11 +47,8 @@ static const OptionRow rows[] = {
         "emulator: check and count at a small size, without a GPU [gpu]",
         .choices = (const char *const[]){"gpu", "emulator", NULL}),
     WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
-    WORD("markdown", "FILE", markdown, FILE_OUTPUT, "write the tables as Markdown"),
-    WORD("plot", "FILE.png", plot, FILE_OUTPUT,
-         "draw the ladder; for 'all', one FILE-TOPIC.png per topic"),
-    WORD("roofline", "FILE.png", roofline, FILE_OUTPUT,
-         "draw rates over operations per byte, under the limits of the GPU; named as with --plot"),
+    ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
+    WORD("plot", "FILE.png", plot, FILE_OUTPUT, "draw the ladder of the topic"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
     OPTION_HELP,
@@ -68,10 +70,15 @@ static const OptionTable table = {
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
     rows, LENGTH(rows)};
 
-/* The record has a row of that rung, in that problem of the topic (NULL: in any). */
-static bool has_rung(const Lab *lab, const char *problem) {
-  return record_find(&lab->known, "lab", "topic", lab->topic, "rung", lab->rung, "problem",
-                     problem);
+/* Returns a table of the topic that has rows of that rung, in that problem (NULL: in any). */
+static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
+  foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
+    const json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(line, "rows"), i,
+                       row) if (text_is(row, "rung", rung)) return line;
+  }
+  return NULL;
 }
 
 static bool has_problem(const Lab *lab, Error *error) {
@@ -96,83 +103,48 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   else if (lab->task == RUN && strcmp(words[0], "all") != 0)
     lab->topic = words[0];
   if (count > 1 + lists) return error_set(error, "unexpected argument '%s'", words[1 + lists]);
-  if (!lab->topic) return true;
-  if (!*lab_topics && !lab->from)
-    return error_set(error,
-                     "this program was built without CUDA: --from %s shows a recorded run, --on "
-                     "emulator checks and counts here",
-                     SHOWN);
+  if (!lab->topic || (!*lab_topics && !lab->from)) return true;
   lab->live = lab->from ? NULL : lab_find(lab->topic);
-  return record_find(&lab->known, "lab-topic", "topic", lab->topic) ||
-         error_set(error, "unknown topic '%s': 'mlp-lab list%s' lists all topics", lab->topic,
-                   lab->on == ON_EMULATED ? " --on emulator" : "");
+  return lab_topic_line(&lab->known, lab->topic) ||
+         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", lab->topic);
 }
 
 /* Checks what only makes sense with the topic known. */
 static bool parse_rest(Lab *lab, Error *error) {
-  const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
+  const char *one = lab->problem ? "--problem"
+                    : lab->size  ? "--size"
+                    : lab->rung  ? "--rung"
+                    : lab->plot  ? "--plot"
+                                 : NULL;
   if (lab->on == ON_EMULATED && lab->task == RUN) lab->check = true;
   const bool no_times = lab->check || lab->profile;
-  if (lab->task != RUN &&
-      (one || lab->json || lab->markdown || lab->plot || lab->roofline || no_times))
+  if (lab->task != RUN && (one || lab->json || lab->markdown || no_times))
     return error_set(error, "'%s' does not take options", lab->task == LIST ? "list" : "device");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
-  if ((lab->plot || lab->roofline) && no_times)
-    return error_set(error,
-                     "--%s cannot be combined with --check, --profile or --on emulator: they "
-                     "measure no times",
-                     lab->plot ? "plot" : "roofline");
-  if (lab->rung && !has_rung(lab, NULL))
+  if (lab->plot && no_times)
+    return error_set(error, "--plot cannot be combined with --check, --profile or --on emulator: "
+                            "they measure no times");
+  if (!*lab_topics && !lab->from) return true;
+  if (lab->rung && !find_table(lab, lab->rung, NULL))
     return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", lab->topic,
                      lab->rung, lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
-    return error_set(error, "--from shows what was recorded: it goes with --problem, --markdown, "
-                            "--plot and --roofline alone");
+    return error_set(error, "--from shows what was recorded: it goes with --problem, --markdown "
+                            "and --plot alone");
   if (lab->problem && !has_problem(lab, error)) return false;
-  if (lab->rung && lab->problem && !has_rung(lab, lab->problem))
+  if (lab->rung && lab->problem && !find_table(lab, lab->rung, lab->problem))
     return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
                      lab->rung, lab->problem);
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
-/* Returns the name of a topic's picture in `file`, which may be written to path[PATH_MAX]: with all
-   topics FILE-TOPIC.png for FILE.png. NULL for NULL. */
-static const char *picture_of(const Lab *lab, const char *file, const char *topic, char *path) {
-  if (lab->topic || !file) return file;
-  const size_t length = strlen(file), ending = strlen(".png");
-  const bool ends = length > ending && strcmp(file + length - ending, ".png") == 0;
-  snprintf(path, PATH_MAX, "%.*s-%s.png", (int)(ends ? length - ending : length), file, topic);
-  return path;
-}
-
-/* Refuses outputs that are the record or one another. */
-static bool check_files(const Lab *lab, Error *error) {
-  char plot[PATH_MAX], roofline[PATH_MAX];
-  bool good = option_table_check_files(&table, lab, error);
-  foreach_of (line, &lab->known, "lab-topic", NULL) {
-    if (!good || !(lab->plot || lab->roofline)) break;
-    const char *topic = text_of(line, "topic");
-    const NamedFile files[] = {{"from", lab->from, false},
-                               {"json", lab->json, true},
-                               {"markdown", lab->markdown, true},
-                               {"plot", picture_of(lab, lab->plot, topic, plot), true},
-                               {"roofline", picture_of(lab, lab->roofline, topic, roofline), true}};
-    good = same_file_check(files, LENGTH(files), error);
-  }
-  return good;
-}
-
 /* The same with the emulator and its kernels is the program mlp-lab-emulator, beside this one. */
 static bool become_emulated(char **given, Error *error) {
-#ifndef ON_EMULATOR
   char path[PATH_MAX];
+  if (is_emulator) return true;
   if (text_beside_program(path, sizeof path, "mlp-lab-emulator")) execv(path, given);
   return error_set(error, "cannot run %s: %s: `make` builds it where there is a C++ compiler", path,
                    strerror(errno));
-#else
-  (void)given, (void)error;
-  return true;
-#endif
 }
 
 static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
@@ -185,43 +157,51 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   if (!(lab->from ? lab_read(&lab->known, lab->from, error) : record_good(&lab->known, error)))
     return OPTIONS_FAILURE;
   return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
-                 check_files(lab, error)
+                 option_table_check_files(&table, lab, error)
              ? OPTIONS_RUN
              : OPTIONS_USAGE;
 }
 
 /* ---- list ----------------------------------------------------------------------------------- */
 
-/* The points of a rung that is swept, in the first problem that has it. */
-static void list_points(const Record *known, const char *topic, const char *rung) {
-  const char *first = text_of(record_find(known, "lab", "topic", topic, "rung", rung), "problem");
+/* Prints the points of a rung that is swept, in the first problem that has it. */
+static void list_points(const Lab *lab, const char *rung) {
+  const json_t *row;
+  size_t i;
   printf("points %s:", rung);
-  foreach_of (row, known, "lab", "topic", topic, "rung", rung, "problem", first)
-    printf(" %.0f", number_of(row, "point"));
+  json_array_foreach(json_object_get(find_table(lab, rung, NULL), "rows"), i,
+                     row) if (text_is(row, "rung", rung)) printf(" %.0f", number_of(row, "point"));
   putchar('\n');
 }
 
 /* A word first on every line: scripts/profile.py reads this. */
-static void list_topic(const Record *known, const char *topic, const LabTopic *live) {
+static void list_topic(const Lab *lab) {
+  const LabTopic *live = lab->live;
+  const json_t *topic = lab_topic_line(&lab->known, lab->topic), *rung;
   const char *problems[LAB_PROBLEMS];
-  const int count = lab_problems(known, topic, problems);
-  printf("topic %s: %s\n", topic,
-         text_of(record_find(known, "lab-topic", "topic", topic), "title"));
+  const int count = lab_problems(&lab->known, lab->topic, problems);
+  size_t i;
+  printf("topic %s: %s\n", lab->topic, text_of(topic, "title"));
   for (int p = 0; p < count; p++)
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  foreach_of (rung, known, "lab-rung", "topic", topic) {
+  json_array_foreach(json_object_get(topic, "rungs"), i, rung) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
-    if (number_of(rung, "sweep") > 0) list_points(known, topic, text_of(rung, "rung"));
+    if (number_of(rung, "sweep") > 0) list_points(lab, text_of(rung, "rung"));
   }
 }
 
-static bool list(const Lab *lab) {
+static bool list(const Lab *lab, Error *error) {
+  if (!*lab_topics && !lab->from)
+    return error_set(error,
+                     "this program was built without kernels: list --from %s lists those "
+                     "of a record",
+                     SHOWN);
   if (lab->topic)
-    list_topic(&lab->known, lab->topic, lab->live);
+    list_topic(lab);
   else
-    foreach_of (line, &lab->known, "lab-topic", NULL)
+    foreach_of (line, &lab->known, "topic", NULL)
       printf("%-14s %s\n", text_of(line, "topic"), text_of(line, "title"));
   return true;
 }
@@ -239,9 +219,9 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
                       .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 1;
   for (int i = 0; i < sizes && topic->sizes[i].dim[0]; i++) {
-    const LabSize size = lab->size                ? lab->parsed
-                         : lab->on == ON_EMULATED ? lab_small_size(topic)
-                                                  : topic->sizes[i];
+    const LabSize size = lab->size     ? lab->parsed
+                         : is_emulator ? lab_small_size(topic)
+                                       : topic->sizes[i];
     LabTable measured = lab_table(topic, problem, size, i > 0);
     if (!lab_measure(&measured, &how, error)) return false;
     lab_add_table(&lab->measured, &measured);
@@ -251,57 +231,43 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
   return true;
 }
 
-static bool run_topic(Lab *lab, const char *topic, Error *error) {
+static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *error) {
   const LabTopic *live = lab->from ? NULL : lab_find(topic);
-  const Record *record = live ? &lab->measured : &lab->known;
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(&lab->known, topic, problems);
   if (live) lab_add_topic(&lab->measured, live);
   for (int p = 0; p < count; p++) {
     if (lab->problem && strcmp(problems[p], lab->problem) != 0) continue;
-    if (lab->rung && !has_rung(lab, problems[p])) continue;
+    if (lab->rung && !find_table(lab, lab->rung, problems[p])) continue;
     if (live && !measure_problem(lab, live, p, error)) return false;
-    lab_print(record, topic, problems[p], stdout, false);
-    if (lab->markdown) lab_print(record, topic, problems[p], lab->markdown_file, true);
+    lab_print(record, topic, problems[p], stdout, lab->markdown);
     if (!standard_output_flush(error)) return false;
   }
-  char path[PATH_MAX];
-  if (lab->plot &&
-      !lab_plot(record, topic, lab->problem, picture_of(lab, lab->plot, topic, path), error))
-    return false;
-  return !lab->roofline || lab_roofline(record, topic, lab->topic,
-                                        picture_of(lab, lab->roofline, topic, path), error);
-}
-
-static bool run_topics(Lab *lab, Error *error) {
-  const Record *record = lab->from ? &lab->known : &lab->measured;
-  lab_print_machine(record, stdout, false);
-  if (lab->markdown) lab_print_machine(record, lab->markdown_file, true);
-  foreach_of (line, &lab->known, "lab-topic", "topic", lab->topic)
-    if (!run_topic(lab, text_of(line, "topic"), error)) return false;
-  return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
-}
-
-static bool start(Error *error) {
-  return lab_start ? lab_start(error) : error_set(error, "this program was built without CUDA");
+  return !lab->plot || lab_plot(record, topic, lab->problem, lab->plot, error);
 }
 
 static bool run(Lab *lab, Error *error) {
+  const Record *record = lab->from ? &lab->known : &lab->measured;
+  const char *topic = lab->topic ? lab->topic : "all";
   Error reason;
-  lab->measured.sources = lab->sources;
-  if (!lab->from) {
-    if (!start(&reason))
-      return error_set(
-          error,
-          "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",
-          reason.text, lab->topic ? lab->topic : "all", SHOWN);
-    if (!record_create(&lab->measured, lab->json, error) ||
-        !lab_machine(&lab->measured, lab->command, !lab->check && !lab->profile, error))
-      return false;
-  }
-  const bool good =
-      file_create(lab->markdown, &lab->markdown_file, error) && run_topics(lab, error);
-  return file_close(lab->markdown, lab->markdown_file, good, error);
+  if (!lab->from && (is_emulator != (lab->on == ON_EMULATED) || !lab_start))
+    return error_set(error,
+                     "this program was built without CUDA: mlp-lab %s --from %s shows a recorded "
+                     "run, --on emulator checks and counts here",
+                     topic, SHOWN);
+  if (!lab->from && !lab_start(&reason))
+    return error_set(error,
+                     "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks "
+                     "and counts here",
+                     reason.text, topic, SHOWN);
+  if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
+                     !lab_machine(&lab->measured, lab->command, lab->sources,
+                                  !lab->check && !lab->profile, error)))
+    return false;
+  record_print_machine(record, "The kernel lab", stdout, lab->markdown);
+  foreach_of (line, &lab->known, "topic", "topic", lab->topic)
+    if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
+  return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }
 
 /* ---- main ----------------------------------------------------------------------------------- */
@@ -314,9 +280,10 @@ int main(int count, char **given) {
   bool good = false;
   OptionsResult result = parse(count, given, &lab, &error);
   if (result == OPTIONS_RUN)
-    good = lab.task == LIST     ? list(&lab)
-           : lab.task == DEVICE ? start(&error) && lab_device(&error)
-                                : run(&lab, &error);
+    good = lab.task == LIST  ? list(&lab, &error)
+           : lab.task == RUN ? run(&lab, &error)
+           : lab_device      ? lab_start(&error) && lab_device(&error)
+                             : error_set(&error, "this program was built without CUDA");
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {

@@ -51,7 +51,7 @@ static LabTable make_shown(void) {
    reads them again. */
 TEST(reports_say_what_was_measured) {
   static const char *const wanted[] = {"tests/support/lab.txt", "tests/support/lab.md"};
-  Record written = {.machine.name = "GPU 1", .sources = "abc"}, record = {.lines = NULL};
+  Record written = {.lines = NULL}, record = {.lines = NULL};
   const LabTable none = {.topic = &shown_topic, .size = {{1, 2, 1}}, .reason = "too \"large\""},
                  table = make_shown();
   LabTable other = table;
@@ -59,9 +59,10 @@ TEST(reports_say_what_was_measured) {
   other.rows[0] = table.rows[4];
   other.count = 1;
   OK(record_create(&written, "r.json", &error));
-  json_t *machine = json_pack("{ss ss si si si}", "case", "lab-machine", "driver", "1.2",
-                              "copy_gb_per_s", 2000, "link_gb_per_s", 50, "fma_gflop_per_s", 60000);
-  record_add(&written, machine, true);
+  record_add(&written,
+             json_pack("{ss ss ss}", "case", "machine", "device", "GPU 1", "date", "today"));
+  record_add(&written, json_pack("{ss ss si ss}", "case", "ceiling", "name",
+                                 "copy on the GPU, read + write", "value", 2000, "unit", "GB/s"));
   lab_add_topic(&written, &shown_topic);
   lab_add_table(&written, &table);
   lab_add_table(&written, &other);
@@ -70,8 +71,7 @@ TEST(reports_say_what_was_measured) {
   OK(lab_read(&record, "r.json", &error));
   assert_string_equal(folder_read("r.json"), folder_read(folder_before("tests/support/lab.json")));
   for (int markdown = 0; markdown < 2; markdown++) {
-    const char *text = PRINTED(file, (lab_print_machine(&record, file, markdown),
-                                      lab_print(&record, "shown", "exact", file, markdown)));
+    const char *text = PRINTED(file, lab_print(&record, "shown", "exact", file, markdown));
     assert_string_equal(text, folder_read(folder_before(wanted[markdown])));
   }
   OK(record_close(&record, true, &error));
@@ -88,32 +88,23 @@ TEST(outcomes_are_good_or_bad) {
   assert_false(lab_table_good(&none));
 }
 
-#define MACHINE "{'case':'lab-machine','gpu':'G','copy_gb_per_s':1000}\n"
+#define MACHINE "{'case':'machine','device':'G'}\n"
 #define TOPIC                                                                                      \
-  "{'case':'lab-topic','topic':'t','title':'T','dims':'rows x width',"                             \
-  "'unit':'GB/s','predicted_name':'bytes'}\n"
-#define RUNG                                                                                       \
-  "{'case':'lab-rung','topic':'t','rung':'r','kind':'rung',"                                       \
-  "'lesson':'L','sweep':true}\n"
-#define PROBLEM                                                                                    \
-  "{'case':'lab-problem','topic':'t','problem':'p','size':'2x3','bytes':4e6,"                      \
-  "'operations':5}\n"
-#define ROW(point)                                                                                 \
-  "{'case':'lab','topic':'t','problem':'p','size':'2x3','rung':'r',"                               \
-  "'check':'right','point':" point ",'ms':2,'predicted':7}\n"
+  "{'case':'topic','topic':'t','title':'T','dims':'rows x width','unit':'GB/s',"                   \
+  "'rungs':[{'rung':'r','kind':'rung','lesson':'L'}]}\n"
+#define TABLE(size, rung)                                                                          \
+  "{'case':'table','topic':'t','problem':'p','size':'" size "','bytes':4e6,'operations':5,"        \
+  "'rows':[{'rung':'" rung "','check':'right','ms':2}]}\n"
 
 TEST(what_is_no_record_is_refused) {
   static const Pair cases[] = {
       {"", "it has no results"},
       {MACHINE, "it has no results"},
       {MACHINE "[1]\n", "line 2: it is no JSON object"},
-      {MACHINE ROW("1"), "does not describe the topic 't'"},
-      {MACHINE RUNG, "the rung 'r' is of no topic"},
-      {MACHINE TOPIC PROBLEM ROW("1"), "t has no rung 'r'"},
-      {MACHINE TOPIC RUNG "{'case':'lab','topic':'t','size':'0x1'}\n", "'0x1' is no size of t"},
-      {MACHINE TOPIC RUNG "{'case':'lab','topic':7}\n", "describe the topic ''"},
-      {MACHINE TOPIC RUNG "{'case':'lab','topic':'t','size':'1x1','rung':'r'}\n",
-       "or it has no check"},
+      {MACHINE TABLE("2x3", "r"), "it does not describe the topic 't'"},
+      {MACHINE TOPIC TABLE("0x1", "r"), "'0x1' is no size of t"},
+      {MACHINE TOPIC TABLE("2x3", "s"), "t has no rung 's'"},
+      {MACHINE TOPIC "{'case':'table','topic':7}\n", "describe the topic ''"},
   };
   foreach (c, cases) {
     Record r = {.lines = NULL};

@@ -91,9 +91,9 @@ TEST(test_shell_words) {
 }
 
 TEST(test_command_lines) {
-  char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--quick"}, text[32];
+  char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--plain"}, text[32];
   text_command_line(text, sizeof text, 6, words);
-  assert_string_equal(text, "./mlp-bench --epochs 9 --quick");
+  assert_string_equal(text, "./mlp-bench --epochs 9 --plain");
   text_command_line(text, 14, 6, words);
   assert_string_equal(text, "./mlp-bench -");
 }

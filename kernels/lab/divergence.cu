@@ -134,6 +134,7 @@ const LabTopic lab_divergence = {"divergence",
                                  .refuse = lab_refuse_grid<BLOCK>,
                                  .predicted_name = "paths per warp",
                                  .measured_name = "x same",
+                                 .counted = LAB_COUNTS_PATHS,
                                  .measured = lab_times_first,
                                  .metric = "smsp__thread_inst_executed_per_inst_executed.ratio",
                                  .metric_name = "lanes active per instruction"};

@@ -527,5 +527,6 @@ const LabTopic lab_histogram = {
     .refuse = refuse_all,
     .count = [](int, LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },
     .predicted_name = "atomic wavefronts / 32 values",
+    .counted = LAB_COUNTS_ATOMICS,
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
     .metric_name = "wavefronts of atomics in shared memory"};

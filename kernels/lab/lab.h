@@ -124,12 +124,26 @@ typedef struct {
   int point_count;
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
   void (*allowed)(const LabRange *range);
-  bool pageable; /* on_host: host arrays are ordinary memory */
+  bool pageable;  /* on_host: host arrays are ordinary memory */
+  bool uncounted; /* what it predicts is not what the emulator counts for the topic */
 } LabRung;
 
 /* ---- a topic ------------------------------------------------------------------------------- */
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
+
+/* What the emulator counts of a rung, to stand beside what is predicted, in the same unit. */
+typedef enum {
+  LAB_COUNTS_NOTHING,
+  LAB_COUNTS_SECTORS,       /* per request of a warp */
+  LAB_COUNTS_BYTES,         /* of sectors, over those that the problem must move */
+  LAB_COUNTS_TURNS,         /* of the banks of shared memory, per 32 values of the first input */
+  LAB_COUNTS_ATOMICS,       /* the same of atomics alone */
+  LAB_COUNTS_MULTIPLY_ADDS, /* the same turns per 32 multiply-adds */
+  LAB_COUNTS_TILE,          /* the turns of the slower access to a tile; the other one has 1 */
+  LAB_COUNTS_LOADS,         /* accesses of a thread per term of three operations */
+  LAB_COUNTS_PATHS          /* steps of a warp over those of its average lane */
+} LabCount;
 
 /* A table has the first four in their order, then the others by name. */
 typedef struct {
@@ -155,6 +169,7 @@ typedef struct {
      such column. measured_name: the same for `measured`, a function of all the rows' seconds (NAN
      where a row was not timed). `row` counts rungs with their points, of one problem and size. */
   const char *predicted_name, *measured_name;
+  LabCount counted;
   double (*measured)(const double *seconds, int rows, int row);
   /* The meaning of a sweep's points: "offset, bytes". Sweeps that end at different points are named
      in their order: "offset, bytes; stride, words". */
@@ -164,8 +179,13 @@ typedef struct {
   const char *metric, *metric_name;
 } LabTopic;
 
-/* Every topic, in the order of the course; NULL at the end. None without the CUDA Toolkit. */
+/* Every topic, in the order of the course; NULL at the end. None in a build without kernels. */
 extern const LabTopic *const lab_topics[];
+
+/* The emulator has these two topics' titles alone. */
+#define LAB_MATH_TITLE                                                                             \
+  "Exponential, logarithm, sine, root and quotient: error and speed side by side"
+#define LAB_TRANSFERS_TITLE "Copy in, compute, copy out: one after the other, or all at once"
 
 extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,
     lab_pairwise, lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;

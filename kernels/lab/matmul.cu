@@ -387,5 +387,6 @@ extern "C" const LabTopic lab_matmul = {
     .count = count,
     .predicted_name =
         "wavefronts of shared loads per multiply-add (1/4 can be served, 1/64 for wgmma)",
+    .counted = LAB_COUNTS_MULTIPLY_ADDS,
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     .metric_name = "wavefronts of shared loads"};

@@ -515,10 +515,12 @@ const LabRung rungs[] = {
      launch_library, .kind = LAB_LIBRARY, .problems = DISTANCES, .work = library_bytes,
      .allowed = allowed_product},
     {"materialised", "The matrix of distances is written, then read for softmax by rows",
-     launch_square<false>, lab_value<8>, .problems = ENTROPY, .work = square_bytes<false>},
+     launch_square<false>, lab_value<8>, .problems = ENTROPY, .work = square_bytes<false>,
+     .uncounted = true},
     {"fused",
      "Online softmax takes each tile as it comes, in registers: the same arithmetic, no matrix",
-     launch_square<true>, lab_value<0>, .problems = ENTROPY, .work = square_bytes<true>}};
+     launch_square<true>, lab_value<0>, .problems = ENTROPY, .work = square_bytes<true>,
+     .uncounted = true}};
 
 } // namespace
 
@@ -533,5 +535,6 @@ const LabTopic lab_pairwise = {
     .refuse = refuse,
     .count = count,
     .predicted_name = "loads per term; of entropy, bytes of the matrix per pair",
+    .counted = LAB_COUNTS_LOADS,
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "FMA pipe, % of peak"};

@@ -465,5 +465,6 @@ const LabTopic lab_reduce = {
     .tested = lab_size(1000000),
     .count = [](int, LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
     .predicted_name = "shared wavefronts / 32 values",
+    .counted = LAB_COUNTS_TURNS,
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     .metric_name = "wavefronts of shared memory"};

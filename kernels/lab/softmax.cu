@@ -212,10 +212,9 @@ template <int LANES_, int WORDS_> struct Shape {
 /* Calls launch with the smallest shape that holds `width` values: first more words, then lanes. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
+  constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
   if constexpr (LANES < 1024)
-    if (width / 4 > LANES * WORDS)
-      return with_shape < WORDS < 8 ? LANES : 2 * LANES,
-             WORDS < 8 ? 2 * WORDS : 8 > (width, launch);
+    if (width / 4 > LANES * WORDS) return with_shape<lanes, words>(width, launch);
   return launch(Shape<LANES, WORDS>());
 }
 
@@ -421,5 +420,6 @@ const LabTopic lab_softmax = {"softmax",
                               .tested = lab_size(40, MAX_WIDTH),
                               .refuse = refuse,
                               .predicted_name = "sectors, x least",
+                              .counted = LAB_COUNTS_BYTES,
                               .metric = "l1tex__t_sectors.sum",
                               .metric_name = "32-byte sectors through the first-level cache"};

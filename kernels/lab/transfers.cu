@@ -351,7 +351,7 @@ double overlap(const double *seconds, int rows, int row) {
 
 const LabTopic lab_transfers = {
     "transfers",
-    "Copy in, compute, copy out: one after the other, or all at once",
+    LAB_TRANSFERS_TITLE,
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,

@@ -210,5 +210,6 @@ const LabTopic lab_transpose = {
               lab_size(4096, 4096), lab_size(16384, 16384)},
     .tested = lab_size(300, 300),
     .predicted_name = "turns of the banks",
+    .counted = LAB_COUNTS_TILE,
     .metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     .metric_name = "bank conflicts of loads"};

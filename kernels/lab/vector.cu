@@ -55,9 +55,10 @@ constexpr int BLOCK = 256;
 template <int PROBLEM, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
+  constexpr int inputs = INPUTS<PROBLEM>;
   LabWord<WIDTH> a = {}, b = {}, result;
-  if (INPUTS < PROBLEM >> 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
-  if (INPUTS < PROBLEM >> 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
+  if (inputs > 0) a = reinterpret_cast<const LabWord<WIDTH> *>(x)[i];
+  if (inputs > 1) b = reinterpret_cast<const LabWord<WIDTH> *>(y)[i];
   unrolled (k, WIDTH) result.value[k] = result_of<PROBLEM>(a.value[k], b.value[k]);
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = result;
 }
@@ -220,5 +221,6 @@ const LabTopic lab_vector = {
     .sizes = {lab_size(1 << 28), lab_size(1 << 20), lab_size(1 << 24)},
     .tested = lab_size(100000),
     .predicted_name = "sectors per request",
+    .counted = LAB_COUNTS_SECTORS,
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
     .metric_name = "sectors per store"};

@@ -1,9 +1,13 @@
 /* The parts of mlp-bench. Whatever is measured, by mlp-bench or by scripts/compare_peers.py,
-   becomes a line of a record. */
+   becomes a line of a record (measure/record.h). */
 #pragma once
 
 #include "engine/engine.h"
 #include "measure/record.h"
+
+/* Functions of src/bench/cuda and src/measure/cuda. A program that was built without CUDA lacks
+   them: NULL. */
+#define BENCH_CUDA __attribute__((weak))
 
 /* ---- reports (report.c) ---------------------------------------------------------------- */
 
@@ -11,103 +15,84 @@
    scripts/scaling.sh's. */
 bool bench_read(Record *record, const char *path, Error *error);
 
-/* All tables, as plain text or as Markdown. */
+/* Prints all tables, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* A chart of the epochs at the smallest batch or, of ranks, of how they scale, saved as a PNG. */
+/* Draws the epochs of the first network at the smallest batch or, of ranks, how they scale, as a
+   PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
-/* ---- counting (model.c) ---------------------------------------------------------------- */
+/* ---- what is measured -------------------------------------------------------------------- */
 
-enum { BENCH_CUBLAS = FUSION_EXERCISE + 1 }; /* the level after engine.h's */
+/* Levels after engine.h's: BENCH_CPU is the CPU engine. */
+enum { BENCH_CUBLAS = FUSION_EXERCISE + 1, BENCH_CPU };
 
-/* Multiplications and additions of a row's training step. */
-double bench_flops_per_row(const Network *network);
-
-/* The least that the kernels of a step at this level read and write in global memory: each of
-   their operands once. `mail`: bytes of the epoch kernel's mail, sent and received once. */
-double bench_bytes(int level, const Network *network, int batch, double mail);
-
-/* The rates that bound an epoch. It takes at least the longer of its arithmetic at the GPU's SGEMM
-   rate and of reading its pixels and labels once, and two barriers of the whole grid a step, since
-   the first layer's outputs must come to the owners of rows and its gradients to the owners of
-   columns. */
 typedef struct {
-  double flops_per_second, bytes_per_second, barrier_seconds;
-} BenchRates;
+  const char *name, *precision;
+  int level; /* a Fusion, BENCH_CUBLAS or BENCH_CPU */
+} BenchLevel;
+extern const BenchLevel bench_levels[]; /* levels.c; the last one's name is NULL */
 
-double bench_floor_seconds(const BenchRates *rates, const Network *network, int batch,
-                           uint64_t rows);
+enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
 
-/* ---- measuring ------------------------------------------------------------------------------- */
+/* A list of whole numbers. */
+typedef struct {
+  int count, of[BENCH_NUMBERS];
+} BenchNumbers;
 
-/* The same training step made of cuBLAS products and the small kernels of level none, captured in
-   graphs as level step is, at the config's precision: engine_cuda_open_with of cuBLAS.
-   cuda/cublas.c */
-Engine *bench_cublas_open(const EngineConfig *config, Error *error);
+typedef struct {
+  int count;
+  HiddenSizes of[BENCH_SHAPES];
+} BenchShapes;
 
-/* Rows of the training file, then of the test file, in memory; without pixels: random ones. */
+typedef struct {
+  const char *train, *test; /* CSV files */
+  BenchShapes shapes;       /* every shape is timed at every batch and number of networks */
+  BenchNumbers batches, networks;
+  const char *levels; /* names separated by commas; NULL: all that this machine has */
+  Optimizer optimizer;
+  int epochs; /* that are timed of each, fewer where they are slow */
+} BenchPlan;
+
+/* Measures all that mlp-bench does and adds its lines. levels.c */
+bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
+                   Error *error);
+
+/* The training file's rows, then the test file's, in memory. Without pixels they are random. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
   int inputs;
   uint64_t train_rows, test_rows;
-  double seconds; /* that reading both files took */
 } BenchRows;
 
-typedef struct {
-  const char *name; /* its hidden layers, as --hidden has them; NULL: the one of all levels */
-  int hidden[5], layers;
-} BenchNetwork;
-
-typedef struct {
-  const char *name, *precision;
-  int level; /* a Fusion, or BENCH_CUBLAS */
-} BenchLevel;
-
-extern const BenchNetwork bench_usual;  /* 300, 100 */
-extern const BenchLevel bench_levels[]; /* those of mlp-train at fp32, and more. cuda/levels.c */
-
-/* An engine at a level with the rows in its dataset; and what copies them there. */
-Engine *bench_open(const BenchLevel *level, const BenchRows *rows, const BenchNetwork *network,
-                   int batch, Error *error);
+/* rows.c */
+bool bench_rows_read(BenchRows *rows, const char *train, const char *test, Error *error);
+void bench_rows_free(BenchRows *rows);
+/* Copies the rows into the engine's dataset. */
 bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
-/* Trains so many steps of an epoch, shuffled by its own key; sets the seconds until they are done.
-   Fails if the loss is not finite. */
-bool bench_train(Engine *engine, const BenchRows *rows, uint64_t epoch, uint64_t steps, float rate,
-                 double *seconds, Error *error);
 
-/* These add lines: `machine`, and the GPU's name to the record; `ceiling`; `kernel`. what: network
-   and data. cuda/gpu.c */
-bool bench_machine(Record *record, const char *what, const char *command, Error *error);
-bool bench_ceilings(Record *record, Error *error);
-bool bench_kernels(Record *record, const EngineConfig *config, Error *error);
-/* Adds a line with a value and a unit, a name and a precision unless they are NULL, and a batch and
-   a share unless they are NAN. */
-void bench_add(Record *record, const char *kind, const char *name, const char *precision,
-               double value, const char *unit, double batch, double share);
+/* The bytes that the kernels of a step at this level read and write at least in global memory: each
+   of their operands once. NAN for level epoch and the CPU. model.c */
+double bench_bytes(int level, const Network *network, int batch);
 
-enum { BENCH_BATCHES = 8, BENCH_EPOCHS = 1000 };
+/* ---- processes (child.c) ------------------------------------------------------------------- */
 
-typedef struct {
-  const char *train, *test;            /* CSV files */
-  int epochs, run_epochs, wide_epochs; /* timed ones of a level, a run, a wide network; 0: none */
-  int batches[BENCH_BATCHES], batch_count;
-} BenchPlan;
+/* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
+   seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
+bool bench_run(const char *const *words, Record *log, double *seconds, Error *error);
 
-/* Measures all that mlp-bench does and adds its lines. NULL: the program was built without CUDA.
-   cuda/levels.c */
-__attribute__((weak)) bool bench_measure(Record *record, const BenchPlan *plan, const char *command,
-                                         Error *error);
+/* ---- a GPU (cuda/) ------------------------------------------------------------------------- */
 
-/* A whole run of the trainer in a process of its own, from a process that has not touched the GPU
-   yet, as --fusion auto, batch 64. cuda/run.c */
-typedef struct {
-  double total;                  /* from the start of the process to its end */
-  double open, close;            /* the engine and the readers; freeing it all */
-  double first_epoch, test_file; /* parsing, copies, training; parsing and copying the test file */
-  double epochs, evaluation;     /* the other epochs, all evaluations */
-  double context;                /* creating a context alone, in another process */
-  int count;                     /* epochs */
-} BenchRun;
-
-bool bench_run(const char *train, const char *test, int epochs, BenchRun *run, Error *error);
+/* Opens the same training step made of cuBLAS products and the small kernels of level none,
+   captured in graphs as level step is, at the config's precision. cublas.c */
+Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
+/* Adds the lines of the machine and its ceilings. kernels.c */
+bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
+               Error *error) BENCH_CUDA;
+/* Adds a line for each kernel of a step at level layer. kernels.c */
+bool bench_kernels(Record *record, const EngineConfig *config, Error *error) BENCH_CUDA;
+/* Adds a part of a whole (Amdahl, 1967): its value in that unit, and its share. levels.c */
+void bench_add_part(Record *record, const char *of, const char *name, double value,
+                    const char *unit, double share);
+/* Launches of kernels and graphs by the host since the program started. */
+uint64_t launch_count(void) BENCH_CUDA;

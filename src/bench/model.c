@@ -1,18 +1,8 @@
+#include <math.h>
+
 #include "bench/bench.h"
 
-/* Products take 2 operations a weight forward, 2 for the weight's gradient and, but in the first
-   layer, 2 for the gradient of its input. */
-double bench_flops_per_row(const Network *network) {
-  double flops = 0;
-  for (int l = 0; l < network->layers; l++)
-    flops += (l > 0 ? 6.0 : 4.0) * network->size[l] * network->size[l + 1];
-  return flops;
-}
-
-/* ---- bytes of a step ------------------------------------------------------------------------ */
-
 enum { FLOAT = 4, RESULTS = 5, LABEL = 2 }; /* bytes; results: a loss and a byte, by row */
-enum { PRODUCTS = 64 * 64 };                /* of pixels, of a step at level epoch */
 
 /* Counts the floats that levels none and cublas both move: forward, gradients and masks. A value
    that one kernel writes and another one reads counts twice. */
@@ -47,7 +37,7 @@ static double bytes_of_layers(const Network *n, double rows) {
   return bytes + rows * (LABEL + RESULTS);
 }
 
-double bench_bytes(int level, const Network *n, int batch, double mail) {
+double bench_bytes(int level, const Network *n, int batch) {
   const double rows = batch, pixels = rows * n->size[0], logits = rows * n->size[n->layers];
   const double values = (double)n->parameters;
   const double softmax = 2 * FLOAT * logits + rows * (LABEL + RESULTS); /* in one kernel */
@@ -60,16 +50,7 @@ double bench_bytes(int level, const Network *n, int batch, double mail) {
   case FUSION_LAYER:
   case FUSION_STEP:
     return bytes_of_layers(n, rows);
-  default: /* weights and activations stay on the multiprocessors; the products of pixels read the
-              rows of two steps */
-    return 3 * pixels + 2 * FLOAT * PRODUCTS + rows * (LABEL + RESULTS) + 2 * mail;
+  default: /* level epoch's weights and activations stay on the multiprocessors */
+    return NAN;
   }
-}
-
-double bench_floor_seconds(const BenchRates *rates, const Network *network, int batch,
-                           uint64_t rows) {
-  const double all = (double)rows, steps = ceil(all / batch);
-  const double arithmetic = all * bench_flops_per_row(network) / rates->flops_per_second;
-  const double reading = all * (network->size[0] + LABEL) / rates->bytes_per_second;
-  return fmax(arithmetic, reading) + steps * 2 * rates->barrier_seconds;
 }

@@ -1,6 +1,8 @@
 /* Shows a record of mlp-bench, or of scripts/scaling.sh, as tables and as a chart. */
 #include "bench/bench.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "measure/table.h"
@@ -10,11 +12,12 @@
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Keys whose values must be of one type; others are passed over. */
-static const char texts[] = " case fusion peer precision name unit reason gpu driver date command "
-                            "sources ",
-                  numbers[] = " batch epochs ms_per_epoch min_ms max_ms us_per_step "
+static const char texts[] =
+    " case fusion peer precision hidden optimizer name of unit reason device "
+    "driver date command sources ",
+                  numbers[] = " batch networks epochs ms_per_epoch min_ms max_ms us_per_step "
                               "launches_per_step bytes_per_step test_accuracy chosen value share "
-                              "bound cores ";
+                              "cores ";
 
 static bool check_line(const Record *record, json_t *line, Error *error) {
   (void)record;
@@ -41,6 +44,15 @@ bool bench_read(Record *record, const char *path, Error *error) {
 
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
+/* What makes two epochs comparable. */
+static const char *const same_case[] = {"hidden", "optimizer", "batch", "networks", NULL};
+
+static bool is_same_case(const json_t *a, const json_t *b) {
+  bool same = true;
+  for (const char *const *key = same_case; *key; key++) same = same && line_same(a, b, *key);
+  return same;
+}
+
 static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
@@ -49,36 +61,34 @@ static bool is_level(const json_t *line) {
    accurate; NAN if there is none. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
-  foreach_of (line, record, text_of(epoch, "case"), "name", text_of(epoch, "name"))
-    if (is_level(line) && line_same(line, epoch, "batch") && line_same(line, epoch, "networks") &&
+  foreach_of (line, record, "epoch", NULL)
+    if (is_level(line) && is_same_case(line, epoch) &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
       best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
   return best;
 }
 
-static double floor_for(const Record *record, const json_t *line, const char *precision) {
-  foreach_of (floor, record, "floor", "precision", precision)
-    if (line_same(floor, line, "batch")) return number_of(floor, "value");
-  return NAN;
-}
-
-/* By network, batch and how many networks, slowest first. */
+/* Orders by network, optimizer, number of networks and batch, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
+  const int hidden = strcmp(text_of(x, "hidden"), text_of(y, "hidden")),
+            optimizer = strcmp(text_of(x, "optimizer"), text_of(y, "optimizer"));
   const double batches = number_of(x, "batch") - number_of(y, "batch"),
                networks = number_of(x, "networks") - number_of(y, "networks"),
                ms = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
-  const int names = strcmp(text_of(x, "name"), text_of(y, "name"));
-  const double order = names ? names : batches != 0 ? batches : fabs(networks) > 0 ? networks : ms;
+  const double order = hidden               ? hidden
+                       : optimizer          ? optimizer
+                       : fabs(networks) > 0 ? networks
+                       : fabs(batches) > 0  ? batches
+                                            : ms;
   return (order > 0) - (order < 0);
 }
 
-/* The measured epochs of a kind, `epoch`, `wide` or `many`, in that order. */
-static Lines sorted_epochs(const Record *record, const char *kind) {
-  Lines all = lines_of(record, kind);
-  Lines timed = {all.of, 0};
-  foreach_line (e, &all)
-    if (number_of(*e, "ms_per_epoch") > 0) lines_add(&timed, *e);
+/* Returns the measured epochs in that order. */
+static Lines sorted_epochs(const Record *record) {
+  Lines timed = lines_open(record);
+  foreach_of (line, record, "epoch", NULL)
+    if (number_of(line, "ms_per_epoch") > 0) lines_add(&timed, line);
   if (timed.of) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
   return timed;
 }
@@ -88,6 +98,8 @@ static Lines sorted_epochs(const Record *record, const char *kind) {
 static ShortText name_of(const json_t *line) {
   if (*text_of(line, "peer")) return text_format("%s", text_of(line, "peer"));
   if (!is_level(line)) return text_format("cuBLAS and small kernels, in graphs");
+  if (number_of(line, "networks") > 1) return text_format("mlp-train --seeds");
+  if (text_is(line, "fusion", "cpu")) return text_format("mlp-train on the CPU");
   return text_format("mlp-train, fusion %s%s", text_of(line, "fusion"),
                      number_of(line, "chosen") > 0 ? " (auto)" : "");
 }
@@ -100,34 +112,13 @@ static ShortText times_best(const TableCell *at) {
   return text_of_number(number_of(at->row, "ms_per_epoch") / best_for(at->record, at->row));
 }
 
-static ShortText times_floor(const TableCell *at) {
-  const double floor = floor_for(at->record, at->row, text_of(at->row, "precision"));
-  return text_of_number(number_of(at->row, "ms_per_epoch") / floor);
-}
-
-/* Shows the kernel of the row at the column's batch. */
-static ShortText kernel_cell(const TableCell *at) {
-  foreach_of (line, at->record, "kernel", "name", text_of(at->row, "name"))
-    if (number_of(line, "batch") == at->column->at)
-      return text_format("%s us %3.0f%% x%.2f", text_of_number(number_of(line, "value")).text,
-                         100 * number_of(line, "share"), number_of(line, "bound"));
-  return text_format("-");
+/* Amdahl's bound (1967): how many times faster the whole gets if the part takes no time. */
+static ShortText bound(const TableCell *at) {
+  return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }
 
 /* The tables, as bits; in the order of their sections. */
-enum {
-  EPOCH = 1,
-  WIDE = 2,
-  MANY = 4,
-  FLOOR = 8,
-  CEILING = 16,
-  KERNEL = 32,
-  RUN = 64,
-  STRONG = 128,
-  WEAK = 256,
-  TIMES = EPOCH | WIDE | MANY,
-  RANKS = STRONG | WEAK
-};
+enum { EPOCH = 1, PART = 2, CEILING = 4, STRONG = 8, WEAK = 16, RANKS = STRONG | WEAK };
 
 /* Walks over the lines of the same case as p, and reasons why there are none. */
 #define foreach_case(Q, RECORD, P)                                                                 \
@@ -182,75 +173,58 @@ static ShortText serial_share(const TableCell *at) {
 }
 
 static const TableColumn columns[] = {
-    {"hidden layers", 23, true, .key = "name", .in = WIDE},
-    {"who", 12, true, .key = "who", .in = RANKS},
-    {"network", 12, true, .key = "network", .in = RANKS},
-    {"precision", 12, true, .key = "precision", .in = RANKS},
-    {"batch", 10, .key = "batch", .format = "%.0f", .in = STRONG},
-    {"rows", 10, .key = "batch", .format = "%.0f", .in = WEAK},
-    {"1 rank", 10, .cell = epoch_on, .at = 1, .in = RANKS},
-    {"%g ranks", 10, .cell = epoch_on, .at = 1, .each = "ranks", .in = RANKS},
-    {"times on %g", 10, .cell = times_on, .at = 1, .each = "ranks", .in = STRONG},
-    {"part on %g", 10, .cell = times_on, .at = 1, .each = "ranks", .in = WEAK},
-    {"serial share", 12, .cell = serial_share, .in = STRONG},
-    {"networks", 8, .key = "networks", .format = "%.0f", .in = MANY},
-    {"batch", 5, .key = "batch", .format = "%.0f", .in = TIMES | FLOOR},
-    {"who", 42, true, .cell = who, .in = TIMES},
-    {"precision", 9, true, .key = "precision", .in = TIMES | FLOOR},
-    {"ms/epoch", 8, .key = "ms_per_epoch", .in = TIMES},
-    {"min", 6, .key = "min_ms", .in = TIMES},
-    {"max", 6, .key = "max_ms", .in = TIMES},
-    {"us/step", 7, .key = "us_per_step", .in = EPOCH},
-    {"launches/step", 13, .key = "launches_per_step", .in = EPOCH},
-    {"MB/step", 7, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
-    {"x floor", 7, .cell = times_floor, .in = EPOCH},
-    {"x best", 6, .cell = times_best, .in = TIMES},
-    {"test acc.", 9, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = EPOCH | WIDE},
-    {"floor, ms/epoch", 15, .key = "value", .in = FLOOR},
-    {"ceiling, measured in this run", 30, true, .key = "name", .in = CEILING},
-    {"value", 7, .key = "value", .in = CEILING},
-    {"unit", 7, true, .key = "unit", .in = CEILING},
-    {"kernel", 31, true, .key = "name", .in = KERNEL},
-    {"batch %g", 18, .cell = kernel_cell, .each = "batch", .in = KERNEL},
-    {"part", 44, true, .key = "name", .in = RUN},
-    {"ms", 7, .key = "value", .format = "%.1f", .in = RUN},
-    {"share", 6, .key = "share", .format = "%.1f%%", .per = 0.01, .in = RUN},
-    {"bound", 6, .key = "bound", .format = "x%.2f", .in = RUN}};
+    {"hidden layers", 0, true, .key = "hidden", .in = EPOCH},
+    {"optimizer", 0, true, .key = "optimizer", .in = EPOCH},
+    {"networks", 0, .key = "networks", .format = "%.0f", .in = EPOCH},
+    {"batch", 0, .key = "batch", .format = "%.0f", .in = EPOCH},
+    {"who", 0, true, .cell = who, .in = EPOCH},
+    {"precision", 0, true, .key = "precision", .in = EPOCH},
+    {"ms/epoch", 0, .key = "ms_per_epoch", .in = EPOCH},
+    {"min", 6, .key = "min_ms", .in = EPOCH},
+    {"max", 6, .key = "max_ms", .in = EPOCH},
+    {"us/step", 0, .key = "us_per_step", .in = EPOCH},
+    {"launches/step", 0, .key = "launches_per_step", .in = EPOCH},
+    {"MB/step", 0, .key = "bytes_per_step", .per = 1e6, .in = EPOCH},
+    {"x best", 0, .cell = times_best, .in = EPOCH},
+    {"test acc.", 0, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = EPOCH},
+    {"of", 0, true, .key = "of", .in = PART},
+    {"part", 0, true, .key = "name", .in = PART},
+    {"ceiling", 0, true, .key = "name", .in = CEILING},
+    {"value", 0, .key = "value", .in = PART | CEILING},
+    {"unit", 0, true, .key = "unit", .in = PART | CEILING},
+    {"share", 0, .key = "share", .format = "%.1f%%", .per = 0.01, .in = PART},
+    {"bound", 0, .cell = bound, .in = PART},
+    {"who", 0, true, .key = "who", .in = RANKS},
+    {"network", 0, true, .key = "network", .in = RANKS},
+    {"precision", 0, true, .key = "precision", .in = RANKS},
+    {"batch", 0, .key = "batch", .format = "%.0f", .in = STRONG},
+    {"rows", 0, .key = "batch", .format = "%.0f", .in = WEAK},
+    {"1 rank", 0, .cell = epoch_on, .at = 1, .in = RANKS},
+    {"%g ranks", 0, .cell = epoch_on, .at = 1, .each = "ranks", .in = RANKS},
+    {"times on %g", 0, .cell = times_on, .at = 1, .each = "ranks", .in = STRONG},
+    {"part on %g", 0, .cell = times_on, .at = 1, .each = "ranks", .in = WEAK},
+    {"serial share", 0, .cell = serial_share, .in = STRONG}};
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
-typedef struct {
-  const char *kind, *group;   /* group: what epochs are sorted by; NULL: its lines are no epochs */
-  const char *heading, *note; /* note NULL: how many epochs */
-} Section;
-
-/* Behind those of epochs stands what was not measured. */
-static const Section sections[] = {
-    {"epoch", "batch", "An epoch",
-     "Medians after a warm-up, wall clock until the GPU has finished. launches: by the host.\n"
-     "MB: the least that the step's kernels read and write, counted from shapes. x floor: how\n"
-     "many times the floor below. x best: how many times the fastest level of mlp-train that is\n"
-     "at least as accurate.\n\n"},
-    {"wide", "batch", "Wide networks", NULL},
-    {"many", "networks", "Networks at once", "ms/epoch: of one network. Medians.\n\n"},
-    {"floor", NULL, "The floor of an epoch",
-     "steps x 2 grid barriers + the longer of rows x operations per row / SGEMM rate and rows x\n"
-     "(pixels + label) / copy rate. Operations per row: 4 per weight of the first layer, 6 per\n"
-     "weight of the others. Two barriers: a step needs two exchanges between all\n"
-     "multiprocessors: outputs of the first layer to the owners of rows, their gradients to the\n"
-     "owners of columns.\n\n"},
-    {"ceiling", NULL, "What the GPU can do", ""},
-    {"kernel", NULL, "The kernels of a step at level layer",
-     "As nodes of a graph, one after the other: time, share of the step, and how much faster "
-     "the\nstep would be if the kernel took no time at all (Amdahl's bound). Where the kernels "
-     "for\nwide layers are faster, a step has those instead.\n\n"},
-    {"run", NULL, "A whole run of mlp-train, from the CSV files, batch 64",
-     "bound: how much faster the run would be if the part took no time at all. Below the sum:\n"
-     "the same work on its own; in a run, the files are parsed while the GPU starts.\n\n"},
-    {"", NULL, "Strong scaling: the same batch, ms per epoch", ""},
-    {"", NULL, "Weak scaling: the same rows per rank and step, rows per second", ""}};
-enum { SECTIONS = LENGTH(sections), OF_EPOCHS = 3 /* the first ones */ };
-enum { OF_RANKS = SECTIONS - 2 /* from here on: of a record of scripts/scaling.sh */ };
+static const struct {
+  const char *kind, *heading, *note;
+} sections[] = {
+    {"epoch", "An epoch",
+     "Medians after a warm-up, wall clock until the GPU has finished; of several networks, the "
+     "time "
+     "of\none. launches: by the host. MB: the least that the step's kernels read and write, "
+     "counted "
+     "from\nshapes. x best: how many times the fastest level of mlp-train that is at least as "
+     "accurate.\n\n"},
+    {"part", "Parts",
+     "bound: how much faster the whole would be if the part took no time at all (Amdahl). A "
+     "step's\n"
+     "kernels are nodes of a graph, one after the other.\n\n"},
+    {"ceiling", "What the GPU can do", ""},
+    {"", "Strong scaling: the same batch, ms per epoch", ""},
+    {"", "Weak scaling: the same rows per rank and step, rows per second", ""}};
+enum { SECTIONS = LENGTH(sections), OF_RANKS = 3 /* from here on: of scripts/scaling.sh */ };
 
 /* Returns true if one rank has run the case and, unless `any`, several have, too. */
 static bool is_on_ranks(const Record *record, const json_t *p, bool weak, bool any) {
@@ -259,97 +233,54 @@ static bool is_on_ranks(const Record *record, const json_t *p, bool weak, bool a
   return any && number_of(p, "ranks") == 1;
 }
 
-/* Chooses from all lines of a section those that are its rows: of kernels those at the first batch,
-   of ranks those on one. Adds to those of a run their sum, which is the caller's, and the same work
-   alone. */
-static Lines rows_of(const Record *record, int section, const Lines *all, json_t *total) {
-  Lines rows = lines_open(record);
-  double sum = 0;
-  foreach_line (line, all) {
-    const unsigned which = 1u << section;
-    if (which == KERNEL ? line_same(*line, *all->of, "batch")
-        : which & RANKS ? is_on_ranks(record, *line, which == WEAK, which == STRONG)
-                        : true)
-      lines_add(&rows, *line);
-    sum += number_of(*line, "value");
-  }
-  if (1u << section != RUN || rows.count == 0) return rows;
-  const Lines alone = lines_of(record, "alone");
-  record_text(total, "name", "the whole process");
-  record_number(total, "value", sum);
-  record_text(total, "share", "100%");
-  lines_add(&rows, total);
-  foreach_line (part, &alone) lines_add(&rows, *part);
-  free(alone.of);
-  return rows;
-}
-
 static void put_section(const Record *record, int section, FILE *file, bool markdown) {
-  const Section *s = &sections[section];
-  json_t *total = record_line("run");
-  const Lines all = s->group ? sorted_epochs(record, s->kind) : lines_of(record, s->kind),
-              rows = rows_of(record, section, &all, total);
-  const Table table = {file, markdown, record, s->group, 1u << section, &all};
-  if (rows.count > 0 || section == 0 || section >= OF_RANKS) {
-    table_heading(file, markdown, s->heading);
-    if (s->note)
-      fputs(s->note, file);
-    else
-      fprintf(file, "Medians of %g epochs after a warm-up, as above.\n\n",
-              number_of(rows.of[0], "epochs"));
+  const unsigned which = 1u << section;
+  Lines all = which == EPOCH ? sorted_epochs(record) : lines_of(record, sections[section].kind),
+        rows = lines_open(record);
+  foreach_line (line, &all)
+    if (!(which & RANKS) || is_on_ranks(record, *line, which == WEAK, which == STRONG))
+      lines_add(&rows, *line);
+  const Table table = {file, markdown, record, which == EPOCH ? same_case : NULL, which, &all};
+  if (rows.count > 0 || which == EPOCH || which & RANKS) {
+    table_heading(file, markdown, sections[section].heading);
+    fputs(sections[section].note, file);
     table_print(&table, columns, LENGTH(columns), &rows);
   }
   free(all.of);
   free(rows.of);
-  json_decref(total);
-}
-
-static void put_machine(const Record *record, FILE *file, bool markdown) {
-  const json_t *m = record_first(record, "machine"), *peers = record_first(record, "peers");
-  const char *quote = markdown ? "`" : "", *item = markdown ? "- " : "", *gpu = text_of(m, "gpu");
-  if (*text_of(record_first(record, ""), "machine"))
-    fprintf(file, "%sScaling\n\n%s\n", markdown ? "# " : "",
-            text_of(record_first(record, ""), "machine"));
-  if (!m) return;
-  fprintf(file, "%sTraining epochs on %s\n\n", markdown ? "# " : "", gpu);
-  fprintf(file, "%s%s, driver %s; %g CPU cores; %s\n", item, gpu, text_of(m, "driver"),
-          number_of(m, "cores"), text_of(m, "date"));
-  fprintf(file, "%s%s, momentum 0.9, shuffled anew every epoch\n", item, text_of(m, "name"));
-  fprintf(file, "%scommand %s%s%s\n", item, quote, text_of(m, "command"), quote);
-  if (peers)
-    fprintf(file, "%speers %s: %s%s%s\n", item, text_of(peers, "name"), quote,
-            text_of(peers, "command"), quote);
-  if (*text_of(m, "sources"))
-    fprintf(file, "%ssources %s%s%s\n", item, quote, text_of(m, "sources"), quote);
 }
 
 static void put_reasons(const Record *record, FILE *file, bool markdown) {
+  static const char *const keys[][2] = {{"hidden", "hidden layers "},
+                                        {"networks", "networks "},
+                                        {"batch", "batch "},
+                                        {"precision", ""}};
   bool any = false;
   size_t i;
   const json_t *line;
   json_array_foreach(record->lines, i, line) {
-    const char *name = text_of(line, "name");
-    if (!*text_of(line, "reason")) continue;
+    if (!*text_of(line, "reason") || !*text_of(line, "case")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
-            *text_of(line, "peer") || *text_of(line, "fusion") ? name_of(line).text
-            : *name                                            ? name
-                                                               : text_of(line, "case"));
-    if (line_is(line, "wide")) fprintf(file, ", hidden layers %s", name);
-    if (line_is(line, "many")) fprintf(file, ", %g networks", number_of(line, "networks"));
-    if (isfinite(number_of(line, "batch"))) fprintf(file, ", batch %g", number_of(line, "batch"));
-    if (*text_of(line, "precision")) fprintf(file, ", %s", text_of(line, "precision"));
+            line_is(line, "epoch") ? name_of(line).text : text_of(line, "name"));
+    for (int k = 0; k < 4; k++) {
+      const double number = number_of(line, keys[k][0]);
+      const char *text = text_of(line, keys[k][0]);
+      if (*text || isfinite(number))
+        fprintf(file, ", %s%s", keys[k][1], *text ? text : text_format("%g", number).text);
+    }
     fprintf(file, ": %s\n", text_of(line, "reason"));
   }
 }
 
 void bench_print(const Record *record, FILE *file, bool markdown) {
-  const bool of_ranks = record_first(record, "");
-  put_machine(record, file, markdown);
-  for (int i = of_ranks ? OF_RANKS : 0; i < (of_ranks ? SECTIONS : OF_RANKS); i++) {
-    if (i == OF_EPOCHS) put_reasons(record, file, markdown);
+  const json_t *ranks = record_first(record, "");
+  record_print_machine(record, "Training epochs", file, markdown);
+  if (ranks) fprintf(file, "%sScaling\n\n%s\n", markdown ? "# " : "", text_of(ranks, "machine"));
+  for (int i = ranks ? OF_RANKS : 0; i < (ranks ? SECTIONS : OF_RANKS); i++) {
     put_section(record, i, file, markdown);
+    if (i == 0) put_reasons(record, file, markdown);
   }
 }
 
@@ -392,30 +323,27 @@ static bool plot_ranks(const Record *record, const char *path, Error *error) {
 
 bool bench_plot(const Record *record, const char *path, Error *error) {
   if (record_first(record, "")) return plot_ranks(record, path, error);
-  const Lines all = sorted_epochs(record, "epoch");
-  if (all.count == 0) {
-    free(all.of);
-    return error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
-  }
-  const json_t *line = all.of[0], *machine = record_first(record, "machine");
-  DotChart dots = {.mark_label = "floor at fp32"};
+  const json_t *first = record_first(record, "epoch"), *machine = record_first(record, "machine");
+  const Lines all = sorted_epochs(record);
+  DotChart dots = {.mark = 0};
+  double epochs = 0;
   foreach_line (e, &all) {
-    if (!line_same(*e, *all.of, "batch")) break;
     const ShortText label = text_format("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));
+    if (!is_same_case(*e, first)) continue;
     dot_chart_add(&dots, label.text, number_of(*e, "ms_per_epoch"),
                   *text_of(*e, "peer") ? OTHER
                   : is_level(*e)       ? OURS
                                        : LIBRARY);
-    if (is_level(*e)) line = *e; /* ours, if there is one, tells the GPU and the epochs */
+    epochs = fmax(epochs, number_of(*e, "epochs"));
   }
   free(all.of);
-  const double floor = floor_for(record, line, "fp32");
-  const ShortText title = text_format("%s, batch %g: time of one training epoch",
-                                      text_of(machine, "name"), number_of(line, "batch")),
-                  below = text_format("%s, median of %g epochs after a warm-up",
-                                      text_of(line, "gpu"), number_of(line, "epochs"));
+  if (dots.count == 0)
+    return error_set(error, "no epoch was measured: there is nothing to draw in %s", path);
+  const ShortText title = text_format("One training epoch, hidden layers %s, batch %g",
+                                      text_of(first, "hidden"), number_of(first, "batch")),
+                  below = text_format("%s, %s, median of %g epochs after a warm-up",
+                                      text_of(machine, "device"), text_of(machine, "name"), epochs);
   dots.title = title.text;
   dots.subtitle = below.text;
-  dots.mark = isfinite(floor) ? floor : 0;
   return dot_chart_draw(&dots, path, error);
 }

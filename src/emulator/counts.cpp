@@ -94,10 +94,14 @@ static void count_shared(Site &s, const uintptr_t *addresses, int count) {
     turns += (unsigned)most;
   }
   for (EmulatorCounts *c : {&counts, &s.counts}) c->turns += turns, c->least_turns += least;
+  if (s.atomic) counts.atomic_turns += turns;
 }
 
 static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of_warp) {
-  if (s.step) return;
+  if (s.step) {
+    counts.lane_steps += (unsigned)count, counts.step_slots += (unsigned)lanes_of_warp;
+    return;
+  }
   s.shared ? count_shared(s, addresses, count) : count_global(s, addresses, count);
   s.counts.requests++;
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;

@@ -39,7 +39,9 @@ typedef struct {
   uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes wanted */
   uint64_t bytes_once;                    /* read and written, each once in a launch */
   uint64_t turns, least_turns;            /* of the banks of shared memory */
+  uint64_t atomic_turns;                  /* of these, turns of atomics */
   uint64_t lanes, slots;                  /* that took part in requests; that could have */
+  uint64_t lane_steps, step_slots;        /* the same of basic blocks that warps went through */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);

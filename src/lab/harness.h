@@ -75,11 +75,11 @@ typedef struct {
   const LabRung *rung;
   int64_t point;
   LabOutcome outcome;
-  char note[256];             /* what is wrong, or why it is refused: one clause, else "" */
-  double ulp;                 /* NAN: not checked */
-  Stats seconds;              /* NAN: not timed */
-  int samples;                /* that it is the median of */
-  double predicted, measured; /* of the lesson's columns, NAN: nothing */
+  char note[256]; /* what is wrong, or why it is refused: one clause, else "" */
+  double ulp;     /* NAN: not checked */
+  Stats seconds;  /* NAN: not timed */
+  int samples;    /* that it is the median of */
+  double predicted, counted, measured; /* of the lesson's columns, NAN: nothing */
   LabOccupancy occupancy;
   EmulatorCounts counts; /* of all its launches; sectors 0: it did not run on the emulator */
 } LabRow;
@@ -194,65 +194,52 @@ bool lab_measure(LabTable *table, const LabHow *how, Error *error) LAB_CUDA;
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table and its rows, behind the machine and the topic. */
+/* Adds a table and its rows, behind the ceilings and the topic. */
 void lab_add_table(Record *record, const LabTable *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);
 
-/* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. */
+/* Adds the lines of a file that mlp-lab has written. Needs neither GPU nor toolkit. A row in memory
+   has more than its line: kind and lesson of its rung, rates, and comparisons with other rows. */
 bool lab_read(Record *record, const char *path, Error *error);
 
-/* The line of the row's rung, and its number in the topic, from 1. NULL: there is none. */
-const json_t *lab_rung(const Record *record, const json_t *row, int *number);
+const json_t *lab_topic_line(const Record *record, const char *topic);
+/* The rate that those of a topic are compared with, NULL: not measured. */
+const json_t *lab_ceiling(const Record *record, const json_t *topic);
 
 enum { LAB_PROBLEMS = 16 };
-/* The problems of a topic that the record has results of, in their order; returns their number. */
+/* The problems of a topic that the record has tables of, in their order; returns their number. */
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
 
 /* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
 
-/* The rate that those of a topic are compared with, NAN: not measured. */
-typedef struct {
-  const char *name; /* "copy on the GPU, read + write" */
-  const char *unit; /* "GB/s" */
-  double value;     /* in that unit */
-} LabCeiling;
-
-LabCeiling lab_ceiling(const Record *record, const char *topic);
-
-/* The lines of one topic and problem. The first size is that of the ladder. */
+/* The tables of one topic and problem. The first one's size is that of the ladder. */
 typedef struct {
   const Record *record;
-  const json_t *machine, *topic, *table; /* lab-machine, lab-topic, lab-problem of the ladder */
-  const char *problem, *size;            /* size NULL: there is nothing */
-  const char *reason;                    /* why there is no ladder, NULL: there is one */
-  Lines rows, others, all_others; /* of the ladder; of the other sizes; and why some have none */
-  LabCeiling ceiling;
+  const json_t *topic, *ceiling, *table; /* table NULL: there is nothing; it may have a reason */
+  const char *problem;
+  Lines rows, others, tables; /* of the ladder, of the other sizes, all tables */
 } LabLadder;
 
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
 void lab_ladder_close(LabLadder *ladder);
 
-/* The heading of a document, for Markdown; one line of text else. */
-void lab_print_machine(const Record *record, FILE *file, bool markdown);
-/* The ladder of one topic and problem with its lessons, then the other sizes. */
+/* Prints the ladder of one topic and problem with its lessons, then the other sizes. */
 void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown);
 
-/* A PNG of one topic, or of one problem (NULL: all): curves where rungs have points, else dots. */
+/* Draws one topic, or one problem of it (NULL: all), as a PNG: curves where rungs have points, else
+   dots. */
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error);
-/* A PNG of one topic: the rate of each rung over the operations for each byte that its problem must
-   move, under what the GPU's memory and its fused multiply-adds allow. A topic of which no rung
-   computes has none: that fails only if it must be drawn. */
-bool lab_roofline(const Record *record, const char *topic, bool must, const char *path,
-                  Error *error);
 
-/* ---- the device (cuda/device.c) -------------------------------------------------------------- */
+/* ---- the device (cuda/device.c, emulated/counts.c) --------------------------------------------
+ */
 
-/* A GPU is there and a context on it. */
+/* Starts the GPU. */
 bool lab_start(Error *error) LAB_CUDA;
-/* Describes the GPU in a line of the record; measures its rates, if they are wanted. */
-bool lab_machine(Record *record, const char *command, bool rates, Error *error) LAB_CUDA;
+/* Describes the GPU in the record; measures its ceilings, if rates are wanted. */
+bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
+                 Error *error) LAB_CUDA;
 /* `mlp-lab device` */
 bool lab_device(Error *error) LAB_CUDA;

@@ -1,5 +1,4 @@
-/* The charts of a topic: curves where rungs have points, else dots; and its roofline (Williams,
-   Waterman, Patterson 2009). */
+/* The chart of a topic: curves where rungs have points, else dots. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -9,7 +8,8 @@
 #include "plot/line_chart.h"
 
 static ShortText subtitle(const LabLadder *l) {
-  return text_format("%s; %s: %s", text_of(l->machine, "gpu"), text_of(l->topic, "dims"), l->size);
+  return text_format("%s; %s: %s", text_of(record_first(l->record, "machine"), "device"),
+                     text_of(l->topic, "dims"), text_of(l->table, "size"));
 }
 
 static bool was_timed(const json_t *row) {
@@ -51,7 +51,7 @@ static void add_row(LineChart *chart, const LabLadder *l, const json_t *row) {
       is_dot ? chart->panels : line_chart_panel(chart, text_format("%.0f", last).text);
   if (panel)
     line_chart_add(chart, panel, line_chart_curve(panel, text_of(row, "rung")),
-                   number_of(row, "point"), amount_of(l) / (number_of(row, "ms") / 1e3) / 1e9);
+                   number_of(row, "point"), number_of(row, "rate"));
 }
 
 /* Points that grow by factors are drawn so. */
@@ -66,8 +66,9 @@ static bool grows_by_factors(const LineChart *chart, const CurvePanel *panel) {
 }
 
 static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
-  const LabCeiling *ceiling = &l->ceiling;
-  const ShortText mark = text_format("%s: %.0f %s", ceiling->name, ceiling->value, ceiling->unit),
+  const double most = number_of(l->ceiling, "value");
+  const char *unit = text_of(l->topic, "unit");
+  const ShortText mark = text_format("%s: %.0f %s", text_of(l->ceiling, "name"), most, unit),
                   below = subtitle(l);
   ShortText names[LINE_CHART_PANELS];
   LineChart chart = {.title = text_of(l->topic, "title"), .subtitle = below.text};
@@ -76,10 +77,10 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
     CurvePanel *panel = &chart.panels[i];
     names[i] = name_of_points(l->topic, i);
     panel->x = (Axis){.label = names[i].text, .logarithmic = grows_by_factors(&chart, panel)};
-    panel->y = (Axis){.label = ceiling->unit,
-                      .logarithmic = line_chart_far_apart(panel, ceiling->value),
+    panel->y = (Axis){.label = unit,
+                      .logarithmic = line_chart_far_apart(panel, most),
                       .from_zero = true,
-                      .mark = ceiling->value,
+                      .mark = most,
                       .mark_label = mark.text};
   }
   return line_chart_draw(&chart, path, error);
@@ -90,7 +91,7 @@ static bool plot_sweeps(const LabLadder *l, const char *path, Error *error) {
 /* Adds the rows of a ladder that were timed. The mark is the ceiling's time, where all ladders have
    the same, 0 else; NAN before the first. */
 static void add_dots(DotChart *dots, const LabLadder *l) {
-  const double ms = 1e3 * amount_of(l) / (l->ceiling.value * 1e9);
+  const double ms = amount_of(l) / (number_of(l->ceiling, "value") * 1e6);
   dots->mark = isfinite(ms) && (isnan(dots->mark) || dots->mark == ms) ? ms : 0;
   foreach_line (row, &l->rows) {
     const ShortText label =
@@ -108,67 +109,22 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(record, topic, problems);
   DotChart dots = {.mark = NAN};
-  LabLadder first = {.size = NULL}; /* its words are the record's */
+  LabLadder first = {.table = NULL}; /* its words are the record's */
   for (int i = 0; i < count; i++) {
     if (only && strcmp(problems[i], only) != 0) continue;
     LabLadder l = lab_ladder_open(record, topic, problems[i]);
-    const bool is_first = !first.size && l.rows.count > 0, is_swept = is_first && has_sweep(&l),
+    const bool is_first = !first.table && l.rows.count > 0, is_swept = is_first && has_sweep(&l),
                good = is_swept && plot_sweeps(&l, path, error);
     if (is_first) first = l;
     if (l.rows.count > 0) add_dots(&dots, &l);
     lab_ladder_close(&l);
     if (is_swept) return good;
   }
-  if (!first.size)
-    return error_set(error, "%s was not run: there is nothing to draw in %s", topic, path);
   if (dots.count == 0)
     return error_set(error, "no rung of %s was timed: there is nothing to draw in %s", topic, path);
   const ShortText below = subtitle(&first);
   dots.title = text_of(first.topic, "title");
   dots.subtitle = below.text;
-  dots.mark_label = first.ceiling.name;
+  dots.mark_label = text_of(first.ceiling, "name");
   return dot_chart_draw(&dots, path, error);
-}
-
-/* ---- the roofline --------------------------------------------------------------------------- */
-
-bool lab_roofline(const Record *record, const char *topic, bool must, const char *path,
-                  Error *error) {
-  const json_t *machine = record_first(record, "lab-machine");
-  const char *problems[LAB_PROBLEMS];
-  const int count = lab_problems(record, topic, problems);
-  const double copy = number_of(machine, "copy_gb_per_s"),
-               fma = number_of(machine, "fma_gflop_per_s"), ridge = fma / copy;
-  const ShortText roof = text_format("%.0f GB/s, then %.0f GFLOP/s by FMA", copy, fma),
-                  below = text_format("%s; rungs of all problems, by the bytes that each must move",
-                                      text_of(machine, "gpu"));
-  LineChart chart = {.title = text_of(record_find(record, "lab-topic", "topic", topic), "title"),
-                     .subtitle = below.text};
-  CurvePanel *panel = line_chart_panel(&chart, "");
-  const int limit = line_chart_curve(panel, roof.text), rungs = line_chart_curve(panel, "rung");
-  double least = INFINITY, most = 0;
-  for (int i = 0; i < count; i++) {
-    LabLadder l = lab_ladder_open(record, topic, problems[i]);
-    const double operations = number_of(l.table, "operations"),
-                 intensity = operations / number_of(l.table, "bytes");
-    foreach_line (row, &l.rows) {
-      if (!(operations > 0) || !was_timed(*row)) continue;
-      const int curve =
-          text_is(*row, "kind", "library") ? line_chart_curve(panel, "library") : rungs;
-      line_chart_add(&chart, panel, curve, intensity, operations / (number_of(*row, "ms") * 1e6));
-      line_chart_add(&chart, panel, curve, intensity, NAN); /* nothing joins them */
-      least = fmin(least, intensity);
-      most = fmax(most, intensity);
-    }
-    lab_ladder_close(&l);
-  }
-  const double x[] = {fmin(least, ridge) / 4, ridge, 4 * fmax(most, ridge)};
-  for (int i = 0; i < 3; i++) line_chart_add(&chart, panel, limit, x[i], fmin(copy * x[i], fma));
-  panel->x = (Axis){.label = "operations per byte", .logarithmic = true};
-  panel->y = (Axis){.label = "GFLOP/s", .logarithmic = true};
-  if (most > 0) return line_chart_draw(&chart, path, error);
-  line_chart_close(&chart);
-  return !must ||
-         error_set(error, "no rung of %s computes and was timed: there is no roofline for %s",
-                   topic, path);
 }

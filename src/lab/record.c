@@ -1,10 +1,86 @@
-/* The lines of mlp-lab's records: of what was measured, and read again. */
+/* The lines of mlp-lab's records: written of what was measured, and read again. */
 #include "lab/harness.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- lines ---------------------------------------------------------------------------------- */
+/* ---- choosing lines ------------------------------------------------------------------------- */
+
+const json_t *lab_topic_line(const Record *record, const char *topic) {
+  return record_find(record, "topic", "topic", topic);
+}
+
+const json_t *lab_ceiling(const Record *record, const json_t *topic) {
+  const bool on_host = number_of(topic, "on_host") > 0, moves = text_is(topic, "unit", "GB/s");
+  return record_find(record, "ceiling", "name",
+                     on_host ? "copy to the GPU, pinned"
+                     : moves ? "copy on the GPU, read + write"
+                             : "float32 multiply-adds alone");
+}
+
+int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
+  int count = 0;
+  foreach_of (line, record, "table", "topic", topic) {
+    int p = 0;
+    while (p < count && !text_is(line, "problem", problems[p])) p++;
+    if (p == count && count < LAB_PROBLEMS) problems[count++] = text_of(line, "problem");
+  }
+  return count;
+}
+
+/* ---- what follows from the rows of a table ----------------------------------------------------
+ */
+
+/* Returns the rung of that name, and its number in the topic from 1. NULL: there is none. */
+static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
+  const json_t *rung;
+  size_t i;
+  json_array_foreach(json_object_get(topic, "rungs"), i, rung) {
+    *number = i + 1;
+    if (text_is(rung, "rung", name)) return rung;
+  }
+  return NULL;
+}
+
+/* Returns the ms of the first row of that kind, or of its fastest; NAN where none was timed. */
+static double ms_of(const json_t *rows, const char *kind, bool best) {
+  double found = NAN;
+  const json_t *row;
+  size_t i;
+  json_array_foreach(rows, i, row) if (text_is(row, "kind", kind) && (best || isnan(found))) found =
+      fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
+  return found;
+}
+
+/* Sets what a row has from its rung, from the size and from the other rows: a file has none of it.
+   Returns false if a rung is not of the topic. */
+static bool complete(const Record *record, const json_t *topic, json_t *table, Error *error) {
+  static const char *const of_rung[] = {"kind", "lesson"};
+  const json_t *rows = json_object_get(table, "rows");
+  const double amount = number_of(table, text_is(topic, "unit", "GB/s") ? "bytes" : "operations"),
+               ceiling = number_of(lab_ceiling(record, topic), "value");
+  json_t *row;
+  size_t i, number = 0;
+  json_array_foreach(rows, i, row) {
+    const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
+    if (!rung)
+      return error_set(error, "%s has no rung '%s'", text_of(topic, "topic"), text_of(row, "rung"));
+    record_number(row, "number", (double)number);
+    record_text(row, "size", text_of(table, "size"));
+    for (int k = 0; k < 2; k++) record_text(row, of_rung[k], text_of(rung, of_rung[k]));
+  }
+  const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
+  json_array_foreach(rows, i, row) {
+    const double ms = number_of(row, "ms"), rate = amount / ms / 1e6;
+    record_number(row, "rate", rate);
+    record_number(row, "percent", 100 * rate / ceiling);
+    record_number(row, "times_first", first / ms);
+    record_number(row, "times_library", library / ms);
+  }
+  return true;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static json_t *flag(bool value) {
   return value ? json_true() : NULL;
@@ -12,68 +88,43 @@ static json_t *flag(bool value) {
 
 void lab_add_topic(Record *record, const LabTopic *topic) {
   const LabTopic *t = topic;
-  json_t *line = json_pack(
-      "{ss ss ss ss ss so* so* ss* ss* ss*}", "case", "lab-topic", "topic", t->name, "title",
-      t->title, "dims", t->dims, "unit", t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
-      flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name", t->predicted_name,
-      "measured_name", t->measured_name, "point_name", t->point_name);
-  record_add(record, line, false);
-  foreach_rung (rung, t) {
-    line = json_pack("{ss ss ss ss ss so*}", "case", "lab-rung", "topic", t->name, "rung",
-                     rung->name, "kind", lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
-                     flag(rung->points));
-    record_add(record, line, false);
-  }
+  json_t *rungs = json_array();
+  foreach_rung (rung, t)
+    json_array_append_new(rungs, json_pack("{ss ss ss so*}", "rung", rung->name, "kind",
+                                           lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
+                                           flag(rung->points)));
+  record_add(record, json_pack("{ss ss ss ss ss so* so* ss* ss* ss* so}", "case", "topic", "topic",
+                               t->name, "title", t->title, "dims", t->dims, "unit",
+                               t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
+                               flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name",
+                               t->predicted_name, "measured_name", t->measured_name, "point_name",
+                               t->point_name, "rungs", rungs));
 }
 
-static json_t *line_of(const LabTable *t, const char *kind) {
-  return json_pack("{ss ss ss ss}", "case", kind, "topic", t->topic->name, "problem",
-                   t->topic->problems[t->problem].name, "size",
-                   lab_size_text(t->topic, t->size).text);
-}
-
-/* Returns the seconds of the first row of a kind, or of its fastest; NAN where none was timed. */
-static double seconds_of(const LabTable *table, LabKind kind, bool best) {
-  double found = NAN;
-  for (const LabRow *row = table->rows; row < table->rows + table->count; row++)
-    if (row->rung->kind == kind && (best || isnan(found)))
-      found = fmin(found, row->seconds.median); /* of a number and NAN, the number */
-  return found;
-}
-
-/* amount: the bytes or operations that the topic's rates count. */
-static json_t *line_of_row(const LabTable *table, const LabRow *row, double amount,
-                           double ceiling) {
+static json_t *line_of_row(const LabTable *table, const LabRow *row) {
   const LabOccupancy *o = &row->occupancy;
-  const double seconds = row->seconds.median, rate = amount / seconds / 1e9;
-  json_t *line = line_of(table, "lab");
+  const EmulatorCounts *c = &row->counts;
+  json_t *line = json_object();
   record_text(line, "rung", row->rung->name);
-  record_text(line, "kind", lab_kinds[row->rung->kind]);
   if (row->rung->points) record_number(line, "point", (double)row->point);
   record_text(line, "check", lab_outcomes[row->outcome]);
   record_text(line, "note", *row->note ? row->note : NULL);
-  record_number(line, "ms", 1e3 * seconds);
+  record_number(line, "ms", 1e3 * row->seconds.median);
   record_number(line, "min_ms", 1e3 * row->seconds.low);
   record_number(line, "max_ms", 1e3 * row->seconds.high);
   if (row->samples) record_number(line, "samples", row->samples);
-  record_number(line, table->topic->unit == LAB_GB_PER_S ? "gb_per_s" : "gflop_per_s", rate);
-  record_number(line, "percent_of_ceiling", 100 * rate / ceiling);
-  record_number(line, "times_first", seconds_of(table, LAB_RUNG, false) / seconds);
-  record_number(line, "times_library", seconds_of(table, LAB_LIBRARY, true) / seconds);
   record_number(line, "predicted", row->predicted);
+  record_number(line, "counted", row->counted);
   record_number(line, "measured", row->measured);
   record_number(line, "ulp", row->ulp);
-  const EmulatorCounts *c = &row->counts;
   if (c->sectors > 0) {
-    const double bytes = (double)c->bytes_once, sectors = (double)c->sectors,
-                 turns = (double)c->turns;
-    record_number(line, "moved_mb", bytes / 1e6);
+    record_number(line, "moved_mb", (double)c->bytes_once / 1e6);
     record_number(line, "times_least",
-                  bytes / lab_bytes(table->topic, table->problem, table->size));
-    record_number(line, "sectors", sectors);
-    record_number(line, "sectors_per_request", sectors / (double)c->requests);
-    record_number(line, "turns", turns);
-    record_number(line, "turns_times_least", turns / (double)c->least_turns);
+                  (double)c->bytes_once / lab_bytes(table->topic, table->problem, table->size));
+    record_number(line, "sectors", (double)c->sectors);
+    record_number(line, "sectors_per_request", (double)c->sectors / (double)c->requests);
+    record_number(line, "turns", (double)c->turns);
+    record_number(line, "turns_times_least", (double)c->turns / (double)c->least_turns);
   }
   if (o->blocks == 0) return line;
   record_number(line, "blocks_per_sm", o->blocks);
@@ -87,23 +138,22 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row, double amou
 
 void lab_add_table(Record *record, const LabTable *table) {
   const LabTopic *topic = table->topic;
-  json_t *line = line_of(table, *table->reason ? "lab" : "lab-problem");
+  const LabProblem *problem = &topic->problems[table->problem];
+  json_t *line = json_pack("{ss ss ss ss}", "case", "table", "topic", topic->name, "problem",
+                           problem->name, "size", lab_size_text(topic, table->size).text);
+  json_t *rows = json_array();
+  Error unknown;
   if (*table->reason) {
     record_text(line, "reason", table->reason);
-    record_add(record, line, true);
-    return;
+  } else {
+    record_number(line, "bytes", lab_bytes(topic, table->problem, table->size));
+    record_number(line, "operations", problem->operations(table->size));
   }
-  const double bytes = lab_bytes(topic, table->problem, table->size),
-               operations = topic->problems[table->problem].operations(table->size),
-               ceiling = lab_ceiling(record, topic->name).value;
-  record_number(line, "bytes", bytes);
-  record_number(line, "operations", operations);
-  record_add(record, line, false);
-  for (int i = 0; i < table->count; i++)
-    record_add(record,
-               line_of_row(table, &table->rows[i], topic->unit == LAB_GB_PER_S ? bytes : operations,
-                           ceiling),
-               true);
+  for (int i = 0; !*table->reason && i < table->count; i++)
+    json_array_append_new(rows, line_of_row(table, &table->rows[i]));
+  json_object_set_new(line, "rows", rows);
+  record_add(record, line);
+  complete(record, lab_topic_line(record, topic->name), line, &unknown);
 }
 
 void lab_add_all(Record *record) {
@@ -116,64 +166,22 @@ void lab_add_all(Record *record) {
   }
 }
 
-/* ---- choosing lines ------------------------------------------------------------------------- */
-
-const json_t *lab_rung(const Record *record, const json_t *row, int *number) {
-  *number = 0;
-  foreach_of (rung, record, "lab-rung", "topic", text_of(row, "topic")) {
-    ++*number;
-    if (text_is(rung, "rung", text_of(row, "rung"))) return rung;
-  }
-  return NULL;
-}
-
-static bool is_among(const char *text, const char *const *among, int count) {
-  for (int i = 0; i < count; i++)
-    if (strcmp(among[i], text) == 0) return true;
-  return false;
-}
-
-int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
-  int count = 0;
-  foreach_of (line, record, "lab", "topic", topic)
-    if (count < LAB_PROBLEMS && !is_among(text_of(line, "problem"), problems, count))
-      problems[count++] = text_of(line, "problem");
-  return count;
-}
-
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Characters of a topic's name: pictures are named after topics. */
-#define NAMES "abcdefghijklmnopqrstuvwxyz_"
-
-/* Lines describe a topic before its rungs, and these before their rows. */
+/* A topic is described before its tables. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
-  const char *name = text_of(line, "topic"), *rung = text_of(line, "rung"),
-             *size = text_of(line, "size");
-  const json_t *topic = record_find(record, "lab-topic", "topic", name);
-  const LabTopic known = {.dims = text_of(topic, "dims")};
-  const bool is_row = line_is(line, "lab");
-  if (name[strspn(name, NAMES)])
-    return error_set(error, "'%s' is no topic: it has more than small letters and _", name);
+  const char *name = text_of(line, "topic"), *size = text_of(line, "size");
+  const json_t *topic = lab_topic_line(record, name);
   LabSize ignored;
-  int number;
-  if (line_is(line, "lab-rung"))
-    return (topic && is_among(text_of(line, "kind"), lab_kinds, LAB_KINDS)) ||
-           error_set(error, "the rung '%s' is of no topic before it, or of no kind", rung);
-  if (!is_row && !line_is(line, "lab-problem")) return true;
-  if (!topic)
-    return error_set(
-        error, "it does not describe the topic '%s': was it written by an older mlp-lab?", name);
-  if (!lab_read_size(&known, size, &ignored))
-    return error_set(error, "'%s' is no size of %s", size, name);
-  return !is_row || *text_of(line, "reason") ||
-         (lab_rung(record, line, &number) &&
-          is_among(text_of(line, "check"), lab_outcomes, LAB_OUTCOMES)) ||
-         error_set(error, "%s has no rung '%s', or it has no check", name, rung);
+  if (!line_is(line, "table")) return true;
+  if (!topic) return error_set(error, "it does not describe the topic '%s'", name);
+  return lab_read_size(&(LabTopic){.dims = text_of(topic, "dims")}, size, &ignored)
+             ? complete(record, topic, line, error)
+             : error_set(error, "'%s' is no size of %s", size, name);
 }
 
 bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
-         ((*text_of(record_first(record, "lab-machine"), "gpu") && record_first(record, "lab")) ||
+         ((record_first(record, "machine") && record_first(record, "table")) ||
           error_set(error, "%s is no record of mlp-lab: it has no results", path));
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
@@ -15,13 +17,16 @@ json_t *record_line(const char *kind) {
   return line;
 }
 
-/* Unchecked: what is not UTF-8 is replaced when the line is written. */
 void record_text(json_t *line, const char *key, const char *text) {
-  if (text) json_object_set_new_nocheck(line, key, json_string_nocheck(text));
+  if (text)
+    json_object_set_new(line, key, json_string(text_is_utf8(text) ? text : text_shown(text).text));
 }
 
+/* Whole numbers are written without a point. */
 void record_number(json_t *line, const char *key, double value) {
-  if (isfinite(value)) json_object_set_new(line, key, json_real(value));
+  const bool is_whole = fabs(value) < 1e15 && value == floor(value);
+  if (isfinite(value))
+    json_object_set_new(line, key, is_whole ? json_integer((json_int_t)value) : json_real(value));
 }
 
 const char *text_of(const json_t *line, const char *key) {
@@ -54,39 +59,18 @@ static bool failed(const char *what, const char *path, Error *error) {
   return error_set(error, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-bool file_create(const char *path, FILE **file, Error *error) {
-  *file = path ? fopen(path, "w") : NULL;
-  return *file || !path || failed("create", path, error);
-}
-
-bool file_close(const char *path, FILE *file, bool good, Error *error) {
-  if (!file) return good;
-  const bool written = !ferror(file);
-  if ((fclose(file) == 0 && written) || !good) return good;
-  return failed("write", path, error);
-}
-
-static bool write_line(const Record *record, json_t *line, Error *error) {
-  const char *key, *before = "{";
-  json_t *value;
-  json_object_foreach(line, key, value) {
-    fprintf(record->file, "%s\"%s\":", before, key);
-    if (json_is_string(value))
-      json_text(json_string_value(value), record->file);
-    else if (json_is_number(value))
-      fprintf(record->file, "%.9g", json_number_value(value));
-    else
-      fputs(json_is_true(value) ? "true" : "null", record->file);
-    before = ",";
-  }
-  fputs("}\n", record->file);
+static bool write_line(const Record *record, const json_t *line, Error *error) {
+  enum { DIGITS = 7 };
+  json_dumpf(line, record->file, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+  putc('\n', record->file);
   return (fflush(record->file) == 0 && !ferror(record->file)) ||
          failed("write", record->path, error);
 }
 
 bool record_create(Record *record, const char *path, Error *error) {
   record->path = path;
-  return file_create(path, &record->file, error);
+  record->file = path ? fopen(path, "w") : NULL;
+  return record->file || !path || failed("create", path, error);
 }
 
 static bool append(Record *record, json_t *line, Error *error) {
@@ -95,12 +79,8 @@ static bool append(Record *record, json_t *line, Error *error) {
          error_set(error, "no memory for a line of results");
 }
 
-void record_add(Record *record, json_t *line, bool measured) {
+void record_add(Record *record, json_t *line) {
   Error error;
-  if (measured) {
-    record_text(line, "gpu", *record->machine.name ? record->machine.name : NULL);
-    record_text(line, "sources", record->sources);
-  }
   if (record->failed ||
       (append(record, line, &error) && (!record->file || write_line(record, line, &error))))
     return;
@@ -113,8 +93,24 @@ bool record_good(const Record *record, Error *error) {
   return !record->failed;
 }
 
+void record_add_machine(Record *record, const char *device, const char *driver, const char *name,
+                        const char *command, const char *sources) {
+  const time_t now = time(NULL);
+  char today[32];
+  strftime(today, sizeof today, "%Y-%m-%d", gmtime(&now));
+  json_t *line = record_line("machine");
+  const char *const texts[][2] = {{"name", name},  {"device", device},   {"driver", driver},
+                                  {"date", today}, {"command", command}, {"sources", sources}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    record_text(line, texts[i][0], texts[i][1]);
+  record_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
+  record_add(record, line);
+}
+
 bool record_close(Record *record, bool good, Error *error) {
-  good = file_close(record->path, record->file, good && record_good(record, error), error);
+  good = good && record_good(record, error);
+  if (record->file && fclose(record->file) != 0 && good)
+    good = failed("write", record->path, error);
   json_decref(record->lines);
   *record = (Record){0};
   return good;
@@ -135,7 +131,7 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
                  Error *error) {
   FILE *file = fopen(path, "r");
   if (!file) return failed("open", path, error);
-  static char text[1 << 16]; /* a line */
+  static char text[1 << 17]; /* a line */
   Error inner;
   bool good = true;
   for (int number = 1; good && fgets(text, sizeof text, file); number++) {
@@ -190,4 +186,24 @@ int lines_values(const Lines *lines, const char *key, double above, double *valu
     if (isinf(next)) break;
   }
   return count;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown) {
+  const json_t *m = record_first(record, "machine");
+  const char *quote = markdown ? "`" : "", *driver = text_of(m, "driver");
+  if (!m) return;
+  fprintf(file, "%s%s on %s\n\n", markdown ? "# " : "", title, text_of(m, "device"));
+  fprintf(file, "- %s%s%s; ", text_of(m, "device"), *driver ? ", driver " : "", driver);
+  if (number_of(m, "cores") > 0) fprintf(file, "%g CPU cores; ", number_of(m, "cores"));
+  fprintf(file, "%s\n", text_of(m, "date"));
+  if (*text_of(m, "name")) fprintf(file, "- %s\n", text_of(m, "name"));
+  foreach_of (line, record, "machine", NULL)
+    fprintf(file, "- command %s%s%s\n", quote, text_of(line, "command"), quote);
+  foreach_of (line, record, "peers", NULL)
+    fprintf(file, "- peers %s: %s%s%s\n", text_of(line, "name"), quote, text_of(line, "command"),
+            quote);
+  if (*text_of(m, "sources"))
+    fprintf(file, "- sources %s%s%s\n", quote, text_of(m, "sources"), quote);
 }

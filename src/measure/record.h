@@ -2,21 +2,15 @@
    lines while they measure, and print tables and draw charts from lines alone, so that both can be
    made again without a GPU.
 
-   Kinds of mlp-bench and scripts/compare_peers.py; "bound" says how many times faster the whole
-   gets if the part takes no time at all (Amdahl, 1967):
+     machine  device, driver, cores, date, command, sources (a digest); name: what was measured
+     ceiling  name, value, unit: what the device can do at most
+     peers    name: the versions of PyTorch and JAX; command
+     epoch    hidden, batch, networks (that train at once), optimizer, precision; fusion or peer;
+              and the times of an epoch of one network, or the reason why there are none
+     part     of (a step, a run), name, value, unit: a part of the whole; its share
+     topic    a ladder of mlp-lab, with its rungs
+     table    that ladder's results in one problem at one size: a row for each rung and point
 
-     machine  name: network and data; driver, cores, date, command
-     peers    name: the versions of the peers; command
-     epoch    fusion or peer, batch, precision, and the times of an epoch; or the reason why not
-     many     networks that train at once, fusion or peer; ms_per_epoch is a network's share
-     wide     the same of a wide network; name: its hidden layers
-     ceiling  name, value, unit: what the GPU can do at most
-     floor    batch, precision, value: what an epoch takes at least, ms
-     kernel   name, batch, value: one kernel of a step at level layer, us; share of the step, bound
-     run      name, value: a part of a whole run of mlp-train, ms; its share, bound
-     alone    name, value: the same work with nothing beside it, ms
-
-   Kinds of mlp-lab: lab-machine, lab-topic, lab-rung, lab-problem, and lab for a rung at a point.
    Lines of scripts/scaling.sh have no kind: who, network, precision, batch, ranks, rows, ms. */
 #pragma once
 
@@ -26,27 +20,18 @@
 
 #include "base/error.h"
 
-/* Where something was measured, and when. */
 typedef struct {
-  char name[128];  /* of the GPU */
-  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
-  char date[32];   /* today */
-} GpuMachine;
-
-typedef struct {
-  json_t *lines;       /* array of objects; NULL: none */
-  FILE *file;          /* where each line is written when it is added; NULL: nowhere */
-  const char *path;    /* of that file, the caller's */
-  GpuMachine machine;  /* its name is in every measured line */
-  const char *sources; /* digest of the sources, of every measured line; NULL: not known */
-  bool failed;         /* a line is missing, here or in the file */
-  Error failure;       /* why the first one is */
+  json_t *lines;    /* array of objects; NULL means none */
+  FILE *file;       /* where each line is written when it is added; NULL means nowhere */
+  const char *path; /* of that file, the caller's */
+  bool failed;      /* a line is missing, here or in the file */
+  Error failure;    /* why the first one is */
 } Record;
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 json_t *record_line(const char *kind);
-/* Set a key of a line. Without a text (NULL) or a finite number they leave it out. */
+/* Set a key of a line, which they leave out if the text is NULL or the number is not finite. */
 void record_text(json_t *line, const char *key, const char *text);
 void record_number(json_t *line, const char *key, double value);
 
@@ -63,13 +48,17 @@ bool line_is(const json_t *line, const char *kind);
 
 /* Makes a file for the lines that will be added. */
 bool record_create(Record *record, const char *path, Error *error);
-/* Takes the line and writes it to the file. measured: it gets the record's GPU and sources. As with
-   a stream, what failed is asked for later. */
-void record_add(Record *record, json_t *line, bool measured);
+/* Takes the line and writes it to the file. As with a stream, what failed is asked for later. */
+void record_add(Record *record, json_t *line);
+/* Adds the line of the machine. driver, name, command and sources may be NULL. */
+void record_add_machine(Record *record, const char *device, const char *driver, const char *name,
+                        const char *command, const char *sources);
+/* Prints "TITLE on DEVICE" as a heading, then what the lines of the machine and the peers say. */
+void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown);
 /* False if a line could not be added. */
 bool record_good(const Record *record, Error *error);
 
-/* Says why a line is none of the program's, one clause. */
+/* Returns false and says, in one clause, why a line is none of the program's. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` has written. check: called for each, with those before it
    in the record; NULL: all are taken. */
@@ -115,10 +104,3 @@ Lines lines_of(const Record *record, const char *kind);
 /* Sets the numbers above `above` that lines have of a key, ascending and each once; returns how
    many, at most `most`. */
 int lines_values(const Lines *lines, const char *key, double above, double *values, int most);
-
-/* ---- text files ----------------------------------------------------------------------------- */
-
-/* Creates a file; path NULL: none, and *file is NULL. */
-bool file_create(const char *path, FILE **file, Error *error);
-/* Closes it unless it is NULL. Returns good, or false if it cannot be written. */
-bool file_close(const char *path, FILE *file, bool good, Error *error);

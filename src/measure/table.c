@@ -31,6 +31,13 @@ static void put_row(const Table *t, const TableColumn *columns, int count, const
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }
 
+/* Returns true if the rows differ in a key of the group. */
+static bool is_break(const Table *t, const json_t *a, const json_t *b) {
+  for (const char *const *key = t->group; key && *key; key++)
+    if (!line_same(a, b, *key)) return true;
+  return false;
+}
+
 /* Adds the column to those that are shown; as wide as its widest text, unless it has a width. */
 static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
   *shown = column;
@@ -62,8 +69,7 @@ void table_print(const Table *t, const TableColumn *columns, int all, const Line
     fputs(shown[i].left ? "| :--- " : "| ---: ", t->file);
   if (t->markdown) fputs("|\n", t->file);
   for (int r = 0; r < rows->count; r++) {
-    if (t->group && !t->markdown && r && !line_same(rows->of[r], rows->of[r - 1], t->group))
-      putc('\n', t->file);
+    if (!t->markdown && r && is_break(t, rows->of[r], rows->of[r - 1])) putc('\n', t->file);
     put_row(t, shown, count, rows->of[r]);
   }
 }

@@ -35,9 +35,10 @@ typedef struct {
   FILE *file;
   bool markdown;
   const Record *record; /* for the columns' functions */
-  const char *group;    /* in text, an empty line where this number changes; NULL: nowhere */
-  unsigned which;       /* the table's bit of TableColumn.in; several, for columns of either */
-  const Lines *lines;   /* for TableColumn.each */
+  /* In text an empty line stands where one of these keys' values changes. The last one is NULL. */
+  const char *const *group;
+  unsigned which;     /* the table's bit of TableColumn.in; several, for columns of either */
+  const Lines *lines; /* for TableColumn.each */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);

@@ -28,10 +28,12 @@ mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
 mlp-bench|unknown option '--nonsense'|--nonsense
 mlp-bench|--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0
 mlp-bench|--batches must be whole numbers from 1 to 65536, not ''|--batches 64,
+mlp-bench|--hidden must be none, or 1 to 7 sizes|--hidden 300:5,x
+mlp-bench|there is no level 'fast'; the levels are none, layer|--levels step,fast
 mlp-bench|--batches must be numbers separated by commas, not '64:5'|--batches 64:5
 mlp-bench|--batches takes at most 8 numbers|--batches 1,2,3,4,5,6,7,8,9
 mlp-bench|unexpected argument 'extra'|extra
-mlp-bench|are the same file|--json a --markdown ./a
+mlp-bench|are the same file|--json a --plot ./a
 END
 cp "$TOP"/docs/results/lab-h100.json .
 touch before out err

@@ -152,8 +152,10 @@ bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
   const LabTopic *topic = table->topic;
   const char *refused = topic->refuse ? topic->refuse(table->problem, table->size) : NULL;
   if (refused) {
-    snprintf(table->reason, sizeof table->reason, "%s at %.72s: %s", topic->name,
-             lab_size_text(topic, table->size).text, refused);
+    const ShortText size =
+        text_format(topic->rung_count ? " at %.72s" : "", lab_size_text(topic, table->size).text);
+    snprintf(table->reason, sizeof table->reason, "%s%.80s: %.150s", topic->name, size.text,
+             refused);
     return true;
   }
   LabArrays a;

@@ -2,15 +2,10 @@
 
 #include "lab/harness.h"
 
-const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_softmax,
-                                      &lab_matmul,   &lab_transpose,     &lab_histogram,
-                                      &lab_pairwise, &lab_copy_patterns, &lab_divergence,
-#ifdef ON_EMULATOR /* which has neither a GPU's functions nor its link */
-                                      &lab_constant,
-#else
-                                      &lab_math,     &lab_constant,      &lab_transfers,
-#endif
-                                      NULL};
+const LabTopic *const lab_topics[] = {
+    &lab_vector,   &lab_reduce,        &lab_softmax,    &lab_matmul, &lab_transpose, &lab_histogram,
+    &lab_pairwise, &lab_copy_patterns, &lab_divergence, &lab_math,   &lab_constant,  &lab_transfers,
+    NULL};
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 /* The lab on the emulator, which counts what a GPU would be asked for and has no times. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/cuda/cuda_error.h"
@@ -21,14 +22,10 @@ bool lab_start(Error *error) {
   return true;
 }
 
-bool lab_machine(Record *record, const char *command, bool rates, Error *error) {
+bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
+                 Error *error) {
   (void)rates, (void)error;
-  strcpy(record->machine.name, "the emulator");
-  json_t *line = record_line("lab-machine");
-  record_text(line, "driver", "none: it counts, and has no times");
-  json_object_set_new(line, "counted", json_true());
-  record_text(line, "command", command);
-  record_add(record, line, true);
+  record_add_machine(record, "the emulator", NULL, "it counts, and has no times", command, sources);
   return true;
 }
 
@@ -44,6 +41,35 @@ static void name_arrays(const LabArrays *a) {
                     (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
 }
 
+/* Returns what stands beside the predicted number, in its unit. */
+static double count(const LabArrays *a, const EmulatorCounts *c) {
+  enum { SECTOR = 32, WARP = 32 };
+  const LabTopic *t = a->topic;
+  const double operations = t->problems[a->call.problem].operations(a->call.size),
+               values = (double)lab_count(t, a->call.problem, a->call.size, 0),
+               turns = (double)c->turns, sectors = (double)c->sectors;
+  switch (t->counted) {
+  case LAB_COUNTS_SECTORS:
+    return sectors / (double)c->requests;
+  case LAB_COUNTS_BYTES:
+    return SECTOR * sectors / lab_bytes(t, a->call.problem, a->call.size);
+  case LAB_COUNTS_TURNS:
+    return turns / (values / WARP);
+  case LAB_COUNTS_ATOMICS:
+    return (double)c->atomic_turns / (values / WARP);
+  case LAB_COUNTS_MULTIPLY_ADDS:
+    return turns / (operations / 2 / WARP);
+  case LAB_COUNTS_TILE:
+    return 2 * turns / (double)c->least_turns - 1;
+  case LAB_COUNTS_LOADS:
+    return (double)c->lanes / (operations / 3);
+  case LAB_COUNTS_PATHS:
+    return (double)c->step_slots / (double)c->lane_steps;
+  default:
+    return NAN;
+  }
+}
+
 void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
   if (starts) {
     name_arrays(a);
@@ -51,6 +77,7 @@ void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
     return;
   }
   row->counts = emulator_counts();
+  if (row->rung->predicted && !row->rung->uncounted) row->counted = count(a, &row->counts);
   emulator_told(false, 1, row->note, sizeof row->note);
   row->note[strcspn(row->note, "\n")] = '\0';
 }
@@ -64,3 +91,35 @@ bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
   (void)a, (void)row, (void)once, (void)error;
   return true;
 }
+
+/* ---- topics that only a GPU has -------------------------------------------------------------- */
+
+static double nothing(LabSize size) {
+  (void)size;
+  return 0;
+}
+
+static const char *refuse_math(int problem, LabSize size) {
+  (void)problem, (void)size;
+  return "the emulator has no special function units, whose cycles and errors are the lesson: "
+         "--from shows them";
+}
+
+static const char *refuse_transfers(int problem, LabSize size) {
+  (void)problem, (void)size;
+  return "the emulator has neither a link to the host nor times: --from shows them";
+}
+
+static const LabProblem problem = {.name = "", .out = LAB_FLOAT32, .operations = nothing};
+
+#define ABSENT(topic, heading, why)                                                                \
+  const LabTopic lab_##topic = {.name = #topic,                                                    \
+                                .title = heading,                                                  \
+                                .dims = "elements",                                                \
+                                .problems = &problem,                                              \
+                                .problem_count = 1,                                                \
+                                .sizes = {{{1, 1, 1}}},                                            \
+                                .tested = {{1, 1, 1}},                                             \
+                                .refuse = why}
+ABSENT(math, LAB_MATH_TITLE, refuse_math);
+ABSENT(transfers, LAB_TRANSFERS_TITLE, refuse_transfers);

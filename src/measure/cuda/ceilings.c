@@ -1,5 +1,6 @@
 #include "measure/cuda/ceilings.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 #define SGEMM (2.0 * SGEMM_SIDE * SGEMM_SIDE * SGEMM_SIDE)
 
 /* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
-const Rung ceilings[CEILINGS] = {
+static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
     [CEILING_PINNED] = {"copy to the GPU, pinned", run, NULL, 4, RUNG_QUEUED, PINNED_BYTES, "GB/s"},
@@ -114,18 +115,25 @@ static bool prepare(Stand *s, Error *error) {
           cuda_done(cudaDeviceSynchronize(), "clearing", error));
 }
 
-bool ceilings_measure(Ceiling first, Ceiling end, double values[CEILINGS], Error *error) {
+bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
   Stand s = {.which = first, .stamp = 1};
+  double value = NAN;
   bool good = cuda_done(open_stand(&s), "allocating", error);
   for (; good && s.which < end; s.which++) {
     Rung rung = ceilings[s.which];
 #ifdef WITHOUT_CUBLAS
-    if (rung.amount == SGEMM) continue; /* the value stays what it was */
+    if (rung.amount == SGEMM) continue;
 #endif
     rung.context = &s;
     if (s.which == CEILING_FMA) rung.amount *= s.blocks;
     if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
-    good = prepare(&s, error) && rung_value(&rung, &values[s.which], error);
+    good = prepare(&s, error) && rung_value(&rung, &value, error);
+    if (!good) break;
+    json_t *line = record_line("ceiling");
+    record_text(line, "name", rung.name);
+    record_number(line, "value", value);
+    record_text(line, "unit", rung.unit);
+    record_add(record, line);
   }
   if (s.cublas) cublasDestroy(s.cublas);
   cudaFree(s.d_from);

@@ -16,8 +16,6 @@ typedef enum {
   CEILINGS
 } Ceiling;
 
-extern const Rung ceilings[CEILINGS]; /* their names and units */
-
-/* Measures ceilings first to end - 1 in their order, up to one that fails, and sets their values,
-   in the units of their rungs; without cuBLAS those of SGEMM are left as they are. */
-bool ceilings_measure(Ceiling first, Ceiling end, double values[CEILINGS], Error *error);
+/* Measures ceilings first to end - 1 in their order, up to one that fails, and adds a line of each
+   to the record. Without cuBLAS those of SGEMM are left out. */
+bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);

@@ -93,13 +93,11 @@ bool gpu_start(Error *error) {
 
 bool gpu_machine(GpuMachine *machine, Error *error) {
   struct cudaDeviceProp properties;
-  const time_t now = time(NULL);
   int device;
   if (!gpu_start(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
       !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
     return false;
   snprintf(machine->name, sizeof machine->name, "%.127s", properties.name);
   find_driver(machine->driver, sizeof machine->driver);
-  strftime(machine->date, sizeof machine->date, "%Y-%m-%d", gmtime(&now));
   return true;
 }

@@ -36,6 +36,11 @@ uint64_t launch_count(void);
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
+typedef struct {
+  char name[128];  /* "NVIDIA H100 80GB HBM3" */
+  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
+} GpuMachine;
+
 /* Creates a context. Fails in one sentence where there is no GPU. */
 bool gpu_start(Error *error);
 /* Starts the GPU and describes it. */

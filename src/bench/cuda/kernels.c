@@ -1,46 +1,17 @@
 /* Describes the GPU, and measures what it can do and how long each kernel of level layer takes. */
 #include "bench/bench.h"
-
-#include <unistd.h>
-
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/ceilings.h"
 
-/* ---- lines ---------------------------------------------------------------------------------- */
-
-void bench_add(Record *record, const char *kind, const char *name, const char *precision,
-               double value, const char *unit, double batch, double share) {
-  json_t *line =
-      json_pack("{ss ss* so* ss* so* ss so* so*}", "case", kind, "name", name, "batch",
-                json_real(batch), "precision", precision, "value", json_real(value), "unit", unit,
-                "share", json_real(share), "bound", json_real(1 / (1 - share)));
-  record_add(record, line, true);
-}
-
-bool bench_machine(Record *record, const char *what, const char *command, Error *error) {
-  if (!gpu_machine(&record->machine, error)) return false;
-  json_t *line = record_line("machine");
-  record_text(line, "name", what);
-  record_text(line, "driver", record->machine.driver);
-  record_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));
-  record_text(line, "date", record->machine.date);
-  record_text(line, "command", command);
-  record_add(record, line, true);
-  return true;
-}
-
-/* ---- ceilings ------------------------------------------------------------------------------- */
-
-/* Multiply-adds alone are the lab's. */
-bool bench_ceilings(Record *record, Error *error) {
-  double values[CEILINGS];
-  for (int i = 0; i < CEILINGS; i++) values[i] = NAN;
-  const bool good = ceilings_measure(CEILING_COPY, CEILING_FMA, values, error) &&
-                    ceilings_measure(CEILING_SGEMM_FP32, CEILINGS, values, error);
-  for (int i = 0; i < CEILINGS; i++)
-    if (isfinite(values[i]))
-      bench_add(record, "ceiling", ceilings[i].name, NULL, values[i], ceilings[i].unit, NAN, NAN);
-  return good;
+/* The ceiling of multiply-adds is the lab's. What could not be measured is left out. */
+bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
+               Error *error) {
+  GpuMachine gpu;
+  if (!gpu_machine(&gpu, error)) return false;
+  record_add_machine(record, gpu.name, gpu.driver, name, command, sources);
+  ceilings_add(record, CEILING_COPY, CEILING_FMA, error);
+  ceilings_add(record, CEILING_SGEMM_FP32, CEILINGS, error);
+  return record_good(record, error);
 }
 
 /* ---- the kernels of a step at level layer ---------------------------------------------------- */
@@ -103,6 +74,7 @@ bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
   ShortText names[MOST_KERNELS];
   double us[MOST_KERNELS] = {0}, sum = 0;
   const int count = 2 * config->network.layers - 1;
+  const ShortText of = text_format("a step of %d rows at level layer", config->training.batch);
   Engine *engine = engine_cuda_open_with(config, &level_layer, NULL, NULL, error);
   bool good = engine &&
               bench_fill(engine, &(BenchRows){.inputs = config->network.size[0]}, error) &&
@@ -110,7 +82,6 @@ bool bench_kernels(Record *record, const EngineConfig *config, Error *error) {
   if (engine) engine->call->close(engine);
   for (int i = 0; good && i < count; i++) sum += us[i];
   for (int i = 0; good && i < count; i++)
-    bench_add(record, "kernel", names[i].text, NULL, us[i], "us", config->training.batch,
-              us[i] / sum);
+    bench_add_part(record, of.text, names[i].text, us[i], "us", us[i] / sum);
   return good;
 }

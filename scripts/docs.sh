@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# docs.sh [FOLDER]: prints what the records in FOLDER/results [docs/results] hold. Needs no GPU.
+#
+#   FOLDER/lab/TOPIC.md            the tables of the record that a mark in the page names, between that
+#                                  mark, "<!-- record lab-h100: ", and the next
+#   FOLDER/results/NAME.png        every picture of a record that is there already, drawn anew; of the
+#                                  lab NAME is lab-GPU-TOPIC or lab-GPU-TOPIC-PROBLEM
+#   build/docs/NAME.md             the tables of every other record
+#
+#   PROGRAMS  the folder of mlp-bench and mlp-lab  [.]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-docs} programs=${PROGRAMS:-.}
+tables=$(mktemp)
+trap 'rm -f "$tables"' EXIT
+
+for page in "$folder"/lab/[!R]*.md; do
+  record=$(sed -n 's/^<!-- record \([a-z0-9-]*\): .*/\1/p' "$page")
+  "$programs/mlp-lab" "$(basename "$page" .md)" --from "$folder/results/$record.json" --markdown |
+    sed -n '/^## /,$p' | sed 's/^## /### /' >"$tables"
+  sed -i -e '/^<!-- record /,/^<!-- end of record -->$/{/^<!--/!d}' -e "/^<!-- record /r $tables" "$page"
+done
+
+for png in "$folder"/results/lab-*.png; do
+  IFS=- read -r _ gpu topic problem <<<"$(basename "$png" .png)"
+  "$programs/mlp-lab" "$topic" ${problem:+--problem "$problem"} --from "$folder/results/lab-$gpu.json" \
+    --plot "$png" >"$tables"
+done
+
+mkdir -p build/docs
+for record in "$folder"/results/{fusion,scaling}-*.json; do
+  to=${record%.json}
+  "$programs/mlp-bench" --from "$record" --markdown >"build/docs/$(basename "$to").md"
+  [ ! -f "$to.png" ] || "$programs/mlp-bench" --from "$record" --plot "$to.png" >"$tables"
+done

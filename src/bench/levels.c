@@ -1,0 +1,324 @@
+#define _DEFAULT_SOURCE /* mkstemps */
+/* Times training epochs of every network, batch and level of fusion, and a whole run. */
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/stats.h"
+#include "base/text.h"
+#include "bench/bench.h"
+#include "cli/options.h"
+#include "engine/loader.h"
+
+enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10 };
+static const double ENOUGH = 2; /* seconds: then LEAST_EPOCHS are enough */
+
+const BenchLevel bench_levels[] = {
+    {"none", "fp32", FUSION_NONE},    {"layer", "fp32", FUSION_LAYER},
+    {"step", "fp32", FUSION_STEP},    {"epoch", "fp32", FUSION_EPOCH},
+    {"layer", "tf32", FUSION_LAYER},  {"step", "tf32", FUSION_STEP},
+    {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
+    {"cpu", "fp32", BENCH_CPU},       {NULL, NULL, 0}};
+
+/* What all measurements of a run have in common. */
+typedef struct {
+  Record *record;
+  const BenchPlan *plan;
+  BenchRows rows;
+  bool on_gpu;
+} Bench;
+
+/* True if the level was asked for or, if none was, is one of this machine's. */
+static bool is_wanted(const Bench *b, const char *name) {
+  const char *at = b->plan->levels;
+  const size_t length = strlen(name);
+  if (!at) return b->on_gpu != (strcmp(name, "cpu") == 0);
+  for (; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
+  return false;
+}
+
+static ShortText hidden_text(const HiddenSizes *hidden) {
+  ShortText text = {""};
+  for (int i = 0; i < hidden->count; i++)
+    text_append(text.text, sizeof text.text, "%s%d", i ? "," : "", hidden->size[i]);
+  return hidden->count ? text : text_format("none");
+}
+
+/* ---- an engine ------------------------------------------------------------------------------ */
+
+static bool config_of(const Bench *b, const HiddenSizes *hidden, int batch, int level,
+                      EngineConfig *config, Error *error) {
+  *config =
+      (EngineConfig){.training = {.batch = batch,
+                                  .seed = 1,
+                                  .rule = {.kind = b->plan->optimizer,
+                                           .momentum = 0.9f,
+                                           .beta1 = 0.9f,
+                                           .beta2 = 0.999f,
+                                           .epsilon = 1e-8f},
+                                  .fusion = level < BENCH_CUBLAS ? (Fusion)level : FUSION_AUTO,
+                                  .threads = omp_get_num_procs()},
+                     .dataset_rows = b->rows.train_rows + b->rows.test_rows,
+                     .staging_rows = loader_staging_rows(batch)};
+  return network_init(&config->network, b->rows.inputs, hidden->size, hidden->count, CLASSES,
+                      error);
+}
+
+/* Opens an engine at a level, with the rows in its dataset. */
+static Engine *open_level(const Bench *b, const BenchLevel *level, const HiddenSizes *hidden,
+                          int batch, Error *error) {
+  const Precision precision =
+      strcmp(level->precision, "tf32") == 0 ? PRECISION_TF32 : PRECISION_FP32;
+  EngineConfig config;
+  if (!config_of(b, hidden, batch, level->level, &config, error)) return NULL;
+  config.training.precision = precision;
+  if (level->level == BENCH_CUBLAS && !bench_cublas_open)
+    return error_null(error, "this program was built without CUDA");
+  Engine *engine = level->level == BENCH_CPU      ? engine_cpu_open(&config, error)
+                   : level->level == BENCH_CUBLAS ? bench_cublas_open(&config, error)
+                                                  : engine_cuda_open(&config, error);
+  if (!engine) return NULL;
+  if ((engine->config.training.precision == precision ||
+       error_set(error, "this GPU has no %s", level->precision)) &&
+      bench_fill(engine, &b->rows, error))
+    return engine;
+  engine->call->close(engine);
+  return NULL;
+}
+
+/* Trains an epoch, shuffled by its own key, and waits for it. Fails if the loss is not finite. */
+static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *seconds, Error *error) {
+  const int batch = engine->config.training.batch;
+  const uint64_t steps = ceil_div(b->rows.train_rows, (uint64_t)batch);
+  const double scale =
+      fmin(1, 0.5 * sqrt(batch / 64.0)); /* scripts/compare_peers.py has the same */
+  const float most = optimizer_has_second(b->plan->optimizer) ? 0.002f : 0.1f;
+  const TrainRange range = {.rows = b->rows.train_rows,
+                            .shuffled = true,
+                            .key = random_order_key(1, epoch),
+                            .steps = steps,
+                            .updates = epoch * steps,
+                            .learning_rate = most * (float)scale};
+  EngineSums sums;
+  const double start = seconds_now();
+  if (!engine->call->train(engine, &range, error) || !engine->call->collect(engine, &sums, error))
+    return false;
+  *seconds = seconds_now() - start;
+  return isfinite(sums.loss) || error_set(error, "the loss is not a finite number");
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static json_t *line_of(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
+                       const char *level, const char *precision) {
+  return json_pack("{ss ss si si ss ss ss}", "case", "epoch", "hidden", hidden_text(hidden).text,
+                   "batch", batch, "networks", networks, "optimizer",
+                   options_optimizers[b->plan->optimizer], "fusion", level, "precision", precision);
+}
+
+/* Sets the times of epochs; the first one is not counted. */
+static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, Error *error) {
+  double seconds[1 + BENCH_EPOCHS], sum = 0;
+  EngineSums sums;
+  uint64_t before = 0;
+  const int batch = engine->config.training.batch;
+  const double steps = ceil((double)b->rows.train_rows / batch);
+  int count = 0;
+  do {
+    before = launch_count ? launch_count() : 0;
+    if (!train(engine, b, (uint64_t)count, &seconds[count], error)) return false;
+    if (count > 0) sum += seconds[count];
+  } while (count++ < b->plan->epochs && (count <= LEAST_EPOCHS || sum < ENOUGH));
+  const double launches = launch_count ? (double)(launch_count() - before) : (double)NAN;
+  const Stats times = stats_of(seconds + 1, count - 1);
+  if (!engine_evaluate(engine, b->rows.train_rows, b->rows.test_rows, error) ||
+      !engine->call->collect(engine, &sums, error))
+    return false;
+  record_number(line, "epochs", count - 1);
+  record_number(line, "ms_per_epoch", 1e3 * times.median);
+  record_number(line, "min_ms", 1e3 * times.low);
+  record_number(line, "max_ms", 1e3 * times.high);
+  record_number(line, "us_per_step", 1e6 * times.median / steps);
+  if (level != BENCH_CPU) record_number(line, "launches_per_step", launches / steps);
+  if (!engine->wide && !optimizer_has_second(b->plan->optimizer))
+    record_number(line, "bytes_per_step", bench_bytes(level, &engine->config.network, batch));
+  record_number(line, "test_accuracy", (double)sums.correct / (double)sums.rows);
+  return true;
+}
+
+/* Adds every level. One that does not run is a line with its reason. *best: the least ms. */
+static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, double *best,
+                       Error *error) {
+  const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
+  Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, NULL) : NULL;
+  const int chosen = engine ? (int)engine->config.training.fusion : -1;
+  if (engine) engine->call->close(engine);
+  for (const BenchLevel *level = bench_levels; level->name; level++) {
+    Error reason;
+    if (!is_wanted(b, level->name)) continue;
+    json_t *line = line_of(b, hidden, batch, 1, level->name, level->precision);
+    if (level->level == chosen) record_number(line, "chosen", 1);
+    if (isatty(STDERR_FILENO))
+      fprintf(stderr, "mlp-bench: %s, batch %d, %s, %s\n", text_of(line, "hidden"), batch,
+              level->name, level->precision);
+    engine = open_level(b, level, hidden, batch, &reason);
+    if (!engine || !time_level(engine, b, level->level, line, &reason))
+      record_text(line, "reason", reason.text);
+    if (engine) engine->call->close(engine);
+    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
+    record_add(b->record, line);
+    if (!record_good(b->record, error)) return false;
+  }
+  return true;
+}
+
+/* ---- networks at once, and a run, in processes of mlp-train ------------------------------------
+ */
+
+/* What all of them have, then `more`. */
+#define WORDS(b, hidden, batch, ...)                                                               \
+  (const char *const[]) {                                                                          \
+    "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--optimizer",                            \
+        options_optimizers[(b)->plan->optimizer], "--hidden", hidden_text(hidden).text, "--batch", \
+        text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL              \
+  }
+
+/* Writes the first rows of the test file to a new one, so that judging the networks takes no time.
+   path: mkstemps's. */
+static bool write_few(const char *from, char *path, Error *error) {
+  enum { FEW = 20 };
+  const int file = mkstemps(path, (int)strlen(".csv"));
+  FILE *in = fopen(from, "r"), *out = file < 0 ? NULL : fdopen(file, "w");
+  int c, lines = 0;
+  while (in && out && lines < FEW && (c = getc(in)) != EOF) {
+    putc(c, out);
+    lines += c == '\n';
+  }
+  if (in) fclose(in);
+  return (out && fclose(out) == 0 && lines > 0) || error_set(error, "cannot copy rows to %s", path);
+}
+
+/* Times 2 epochs and some more, each in a process: the difference is the epochs'. */
+static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
+                          const char *precision, double one, json_t *line, Error *error) {
+  const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / (networks * one)), LEAST_EPOCHS), 200);
+  char few[] = "/tmp/mlp-bench-XXXXXX.csv";
+  double seconds[2];
+  bool good = write_few(b->plan->test, few, error);
+  for (int i = 0; good && i < 2; i++)
+    good = bench_run(WORDS(b, hidden, batch, "--test", few, "--precision", precision, "--seeds",
+                           text_format("%d", networks).text, "--epochs",
+                           text_format("%d", 2 + i * more).text),
+                     NULL, &seconds[i], error);
+  remove(few);
+  if (!good) return false;
+  record_number(line, "epochs", more);
+  record_number(line, "ms_per_epoch", 1e3 * (seconds[1] - seconds[0]) / (more * networks));
+  return true;
+}
+
+static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
+                         double one) {
+  for (int tf32 = 0; tf32 < (b->on_gpu ? 2 : 1); tf32++) {
+    const char *precision = tf32 ? "tf32" : "fp32";
+    Error reason;
+    json_t *line = line_of(b, hidden, batch, networks, b->on_gpu ? "auto" : "cpu", precision);
+    if (!time_networks(b, hidden, batch, networks, precision, one, line, &reason))
+      record_text(line, "reason", reason.text);
+    record_add(b->record, line);
+  }
+}
+
+void bench_add_part(Record *record, const char *of, const char *name, double value,
+                    const char *unit, double share) {
+  record_add(record, json_pack("{ss ss ss sf ss sf}", "case", "part", "of", of, "name", name,
+                               "value", value, "unit", unit, "share", share));
+}
+
+/* Adds a line that says why parts are missing, if they are. */
+static void add_reason(Record *record, const char *of, bool is_there, const Error *reason) {
+  if (is_there) return;
+  json_t *line = record_line("part");
+  record_text(line, "name", of);
+  record_text(line, "reason", reason->text);
+  record_add(record, line);
+}
+
+static bool add_run(const Bench *b, const HiddenSizes *hidden, int batch, Error *error) {
+  enum { BEGIN, FIRST, OTHERS, EVALUATION, PARTS };
+  static const char *const names[PARTS] = {"start, first rows, closing files, end",
+                                           "epoch 1, while rows are read and copied",
+                                           "the other epochs", "evaluation"};
+  const ShortText of = text_format("a run of %d epochs from CSV files", RUN_EPOCHS);
+  Record log = {.lines = NULL};
+  double total, seconds[PARTS] = {0};
+  const bool good = bench_run(WORDS(b, hidden, batch, "--test", b->plan->test, "--epochs",
+                                    text_format("%d", RUN_EPOCHS).text),
+                              &log, &total, error);
+  foreach_of (line, &log, "", "kind", "epoch") {
+    seconds[number_of(line, "epoch") > 1 ? OTHERS : FIRST] += number_of(line, "train_seconds");
+    seconds[EVALUATION] += number_of(line, "test_seconds");
+  }
+  seconds[BEGIN] = total - seconds[FIRST] - seconds[OTHERS] - seconds[EVALUATION];
+  for (int i = 0; good && i < PARTS; i++)
+    bench_add_part(b->record, of.text, names[i], 1e3 * seconds[i], "ms", seconds[i] / total);
+  record_close(&log, true, error);
+  return good;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bool add_machine(const Bench *b, const char *command, const char *sources, Error *error) {
+  const char *slash = strrchr(b->plan->train, '/');
+  const ShortText what =
+      text_format("epochs of %llu rows of %s, shuffled anew every epoch",
+                  (unsigned long long)b->rows.train_rows, slash ? slash + 1 : b->plan->train);
+  if (b->on_gpu) return bench_gpu(b->record, what.text, command, sources, error);
+  char model[128] = "a CPU", word[128];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file && fgets(word, sizeof word, file))
+    if (sscanf(word, "model name : %127[^\n]", model) == 1) break;
+  if (file) fclose(file);
+  record_add_machine(b->record, model, NULL, what.text, command, sources);
+  return true;
+}
+
+/* The run comes first, and after the files are in the page cache: their first reading would time
+   the disk. */
+static bool measure(const Bench *b, const char *command, const char *sources, Error *error) {
+  const BenchPlan *plan = b->plan;
+  const HiddenSizes *first = plan->shapes.of;
+  const int batch = plan->batches.of[0];
+  EngineConfig config;
+  Error reason;
+  if (!add_machine(b, command, sources, error)) return false;
+  add_reason(b->record, "a run", add_run(b, first, batch, &reason), &reason);
+  if (b->on_gpu)
+    add_reason(b->record, "a step",
+               config_of(b, first, batch, FUSION_LAYER, &config, &reason) &&
+                   bench_kernels(b->record, &config, &reason),
+               &reason);
+  for (int s = 0; s < plan->shapes.count; s++)
+    for (int i = 0; i < plan->batches.count; i++) {
+      double best = NAN;
+      for (int k = 0; k < plan->networks.count; k++)
+        if (plan->networks.of[k] > 1)
+          add_networks(b, &plan->shapes.of[s], plan->batches.of[i], plan->networks.of[k], best);
+        else if (!add_levels(b, &plan->shapes.of[s], plan->batches.of[i], &best, error))
+          return false;
+    }
+  return record_good(b->record, error);
+}
+
+bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
+                   Error *error) {
+  Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
+  const bool good = bench_rows_read(&b.rows, plan->train, plan->test, error) &&
+                    measure(&b, command, sources, error);
+  bench_rows_free(&b.rows);
+  return good;
+}
