@@ -553,7 +553,7 @@ CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE
 lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell: prints findings alone
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
-	@scripts/check_includes.sh $(FLOORS)
+	@scripts/check_includes.py $(FLOORS)
 	@shellcheck -x -P SCRIPTDIR scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \

@@ -5,38 +5,27 @@
 # Exit status 1 if any differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 
-# build FOLDER TARGET SETTING...: from a copy of the sources in $work/FOLDER.
+# build FOLDER TARGET SETTING...: from a copy of the sources in $work/FOLDER; prints what it made.
 build() {
-  rm -rf "${work:?}/$1"
-  mkdir "$work/$1"
+  mkdir -p "$work/$1"
   cp -rp Makefile src kernels tests scripts "$work/$1"
-  make -C "$work/$1" -j"$(nproc)" SETUP=0 "${@:2}" >"$work/log" 2>&1 || {
-    cat "$work/log" >&2
-    exit 1
-  }
+  make -C "$work/$1" -j"$(nproc)" SETUP=0 "${@:2}" >"$work/log" 2>&1 || { cat "$work/log" >&2 && exit 1; }
+  sha256sum "$work/$1"/mlp-{train,digits} 2>/dev/null | cut -c1-64 || true
+  rm -rf "${work:?}/$1"
 }
 
-different=0
-# compare NAME FILE OTHER
-compare() {
-  if cmp "$2" "$3"; then echo "$1: the same twice, sha256 $(sha256sum <"$2" | cut -c1-64)"; else different=1; fi
+# twice NAME FOLDER OTHER TARGET SETTING...
+twice() {
+  local first second
+  first=$(build "$2" "${@:4}")
+  second=$(build "$3" "${@:4}")
+  [ "$first" = "$second" ] || { echo "$1: another build differs" >&2 && exit 1; }
+  echo "$1: the same twice, sha256 ${first//$'\n'/ }"
 }
 
-build a all CUDA=0
-build another_of_a_longer_name all CUDA=0
-for program in mlp-train mlp-digits; do
-  compare "$program without CUDA" "$work/a/$program" "$work/another_of_a_longer_name/$program"
-done
-
-if [ "${CUDA-}" != 0 ] && [ -n "$(scripts/setup.sh --nvcc)" ]; then
-  build a mlp-train
-  mv "$work/a/mlp-train" "$work/first"
-  build a mlp-train
-  compare 'mlp-train with CUDA' "$work/first" "$work/a/mlp-train"
-fi
-exit $different
+twice 'mlp-train and mlp-digits without CUDA' a another_of_a_longer_name all CUDA=0
+[ "${CUDA-}" = 0 ] || [ -z "$(scripts/setup.sh --nvcc)" ] || twice 'mlp-train with CUDA' a a mlp-train

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""check_includes.py FLOOR...: prints every #include that breaks a rule of the folders; exit status 1 if one does.
+
+A FLOOR is folders of src/ joined by +, the lowest floor first. A file includes from its own floor or below; the
+mains include from all. kernels/ includes of src/ only base/. No files and no folders include each other, nor in
+any longer ring; x.c and x.h are one file here.
+"""
+import graphlib
+import pathlib
+import re
+import sys
+
+FLOOR = {name: level for level, names in enumerate(sys.argv[1:]) for name in names.split("+")}
+bad, files, folders = [], {}, {}
+
+
+def folder(path):
+    """Of src/; "" for the mains."""
+    return path.parts[1] if len(path.parts) > 2 else ""
+
+
+for path in sorted(path for top in ("src", "kernels") for path in pathlib.Path(top).rglob("*")
+                   if path.suffix in (".c", ".h", ".cu", ".cuh")):
+    for name in re.findall(r'^#include "(.*)"$', path.read_text(encoding="utf-8"), re.M):
+        to = next((to for top in ("src", "kernels") if (to := pathlib.Path(top, name)).is_file()), None)
+        if not to:
+            bad.append(f"{path}: there is no {name}")
+            continue
+        here, there = folder(path), folder(to)
+        if path.with_suffix("") != to.with_suffix(""):
+            files.setdefault(path.with_suffix(""), set()).add(to.with_suffix(""))
+        if path.parts[0] == "kernels":
+            if to.parts[0] == "src" and there != "base":
+                bad.append(f"{path}: includes {to}, but kernels/ takes only base/ of src/")
+        elif to.parts[0] == "src" and here:
+            if here not in FLOOR:
+                bad.append(f"{path}: the plan has no folder {here}")
+            elif FLOOR.get(there, len(FLOOR)) > FLOOR[here]:
+                bad.append(f"{path}: includes {to} of a higher floor")
+            elif here != there:
+                folders.setdefault(here, set()).add(there)
+for kind, graph in ("files", files), ("folders", folders):
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as ring:
+        bad.append(f"{kind} include each other: " + " ".join(map(str, ring.args[1])))
+print(*bad, sep="\n", end="\n" * bool(bad))
+sys.exit(bool(bad))
