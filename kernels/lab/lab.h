@@ -165,6 +165,7 @@ typedef struct {
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host; /* copies between host and device are the topic */
   bool warm;    /* the cache may hold the arrays during timing */
+  bool alike;   /* the problems show the same: a picture has the first one alone */
   /* The column that the lesson is about. predicted_name: its heading for rung->predicted, NULL: no
      such column. measured_name: the same for `measured`, a function of all the rows' seconds (NAN
      where a row was not timed). `row` counts rungs with their points, of one problem and size. */

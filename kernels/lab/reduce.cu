@@ -464,6 +464,7 @@ const LabTopic lab_reduce = {
     .sizes = {lab_size(1 << 28), lab_size(1 << 20), lab_size(1 << 24)},
     .tested = lab_size(1000000),
     .count = [](int, LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
+    .alike = true,
     .predicted_name = "shared wavefronts / 32 values",
     .counted = LAB_COUNTS_TURNS,
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",

@@ -111,7 +111,8 @@ bool lab_plot(const Record *record, const char *topic, const char *only, const c
   DotChart dots = {.mark = NAN};
   LabLadder first = {.table = NULL}; /* its words are the record's */
   for (int i = 0; i < count; i++) {
-    if (only && strcmp(problems[i], only) != 0) continue;
+    if (only ? strcmp(problems[i], only) != 0 : first.table && number_of(first.topic, "alike") > 0)
+      continue;
     LabLadder l = lab_ladder_open(record, topic, problems[i]);
     const bool is_first = !first.table && l.rows.count > 0, is_swept = is_first && has_sweep(&l),
                good = is_swept && plot_sweeps(&l, path, error);

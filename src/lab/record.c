@@ -93,10 +93,10 @@ void lab_add_topic(Record *record, const LabTopic *topic) {
     json_array_append_new(rungs, json_pack("{ss ss ss so*}", "rung", rung->name, "kind",
                                            lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
                                            flag(rung->points)));
-  record_add(record, json_pack("{ss ss ss ss ss so* so* ss* ss* ss* so}", "case", "topic", "topic",
+  record_add(record, json_pack("{ss ss ss ss ss so* so* so* ss* ss* ss* so}", "case", "topic", "topic",
                                t->name, "title", t->title, "dims", t->dims, "unit",
                                t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
-                               flag(t->on_host), "shows_ulp", flag(t->shows_ulp), "predicted_name",
+                               flag(t->on_host), "alike", flag(t->alike), "shows_ulp", flag(t->shows_ulp), "predicted_name",
                                t->predicted_name, "measured_name", t->measured_name, "point_name",
                                t->point_name, "rungs", rungs));
 }
@@ -112,7 +112,6 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row) {
   record_number(line, "ms", 1e3 * row->seconds.median);
   record_number(line, "min_ms", 1e3 * row->seconds.low);
   record_number(line, "max_ms", 1e3 * row->seconds.high);
-  if (row->samples) record_number(line, "samples", row->samples);
   record_number(line, "predicted", row->predicted);
   record_number(line, "counted", row->counted);
   record_number(line, "measured", row->measured);
@@ -131,8 +130,6 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row) {
   record_text(line, "limit", o->limit);
   record_number(line, "registers", o->registers);
   if (o->local) record_number(line, "local_bytes", (double)o->local);
-  record_number(line, "shared_bytes", (double)o->shared);
-  record_number(line, "threads", o->threads);
   return line;
 }
 

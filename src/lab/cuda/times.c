@@ -84,7 +84,7 @@ bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
   Rotation rotation = {.arrays = a, .row = row};
   Rung rung = {what.text, queue_next, &rotation, .calls = 1,
                .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
-  row->samples = once > VERY_SLOW ? 1 : once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
+  const int samples = once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES;
   row->seconds = stats_of(&once, 1);
   if (once > VERY_SLOW) return true;
   if (once <= SLOW && rung.mode == RUNG_QUEUED) {
@@ -92,5 +92,5 @@ bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
     if (!rung_time(&rung, 1, &row->seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / row->seconds.median), 1), MAX_CALLS);
   }
-  return rung_time(&rung, row->samples, &row->seconds, error);
+  return rung_time(&rung, samples, &row->seconds, error);
 }
