@@ -8,15 +8,12 @@ that of one. The rows lie on the GPU as float32 before the clock starts, and not
 computed: no sums of losses, which mlp-train has. Times are wall clock from the drawing of the permutation
 until the GPU has finished.
 
-Where there are two GPUs, the frameworks run at the same time, each on its own.
-
 Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
 that is not installed, fails or finds no time left is a line with its reason. Data:
 data/mnist_train.csv and data/mnist_test.csv.
 """
 import argparse
 import collections
-import concurrent.futures
 import functools
 import importlib.metadata
 import importlib.util
@@ -33,11 +30,9 @@ INPUTS, CLASSES = 784, 10
 HIDDEN = (300, 100)
 MOMENTUM, BETA1, BETA2, EPSILON = 0.9, 0.9, 0.999, 1e-8
 PRECISIONS = ("fp32", "tf32")
-EPOCHS, EAGER_EPOCHS, SCALING_EPOCHS = 9, 3, 5  # that are timed
+EPOCHS, SCALING_EPOCHS = 9, 5  # that are timed
 GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
-EAGER = "PyTorch eager"
-GRAPH = "PyTorch, epoch in one CUDA graph"
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
 
@@ -91,10 +86,10 @@ def write_case(case, **results):
            "networks": case.networks, "optimizer": case.optimizer, "precision": case.precision, **results})
 
 
-def results_of(deadline, late, work, *arguments):
+def results_of(work, *arguments):
     """What work(*arguments) returns, or the reason why there is nothing. A failure loses no other case."""
     try:
-        return work(*arguments) if time.monotonic() <= deadline else {"reason": late}
+        return work(*arguments)
     except Exception as failure:  # whatever it is, the other cases go on
         return {"reason": " ".join(f"{type(failure).__name__}: {failure}".split())[:300]}
 
@@ -111,27 +106,23 @@ def time_epochs(epoch, wait, count):
 
 
 def run_case(case, rows, measure):
-    """measure(case, epochs) -> (seconds of each epoch, test accuracy)"""
+    """measure(case) -> (seconds of EPOCHS epochs, test accuracy)"""
     print("compare_peers:", *case, file=sys.stderr, flush=True)
-    epochs = EAGER_EPOCHS if case.peer == EAGER else EPOCHS
-    seconds, accuracy = measure(case, epochs)
+    seconds, accuracy = measure(case)
     ms = [1e3 * time / case.networks for time in seconds]
-    return {"epochs": epochs, "ms_per_epoch": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
+    return {"epochs": EPOCHS, "ms_per_epoch": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
             "us_per_step": 1e3 * statistics.median(ms) / -(-rows // case.batch), "test_accuracy": accuracy}
 
 
-def run_cases(deadline, cases, rows, measure):
-    for case in cases:
-        write_case(case, **results_of(deadline, "no time was left for it (--seconds)", run_case, case,
-                                      rows, measure))
-
-
-def cases_of(peers, arguments, networks):
-    """The first network by all peers, others by the last peer alone, which is the fastest. A run that is
-    short of time has the first networks whole."""
-    return [Case(peer, batch, precision, hidden, count, arguments.optimizer)
-            for hidden in arguments.hidden for batch in arguments.batches for count in networks
-            for peer in (peers if hidden == arguments.hidden[0] else peers[-1:]) for precision in PRECISIONS]
+def run_cases(deadline, peer, arguments, networks, rows, measure):
+    cases = [Case(peer, batch, precision, hidden, count, arguments.optimizer)
+             for hidden in arguments.hidden for batch in arguments.batches for count in networks
+             for precision in PRECISIONS]
+    for i, case in enumerate(cases):
+        if time.monotonic() > deadline:
+            write_case(Case(peer), reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
+            return
+        write_case(case, **results_of(run_case, case, rows, measure))
 
 
 # ---- PyTorch --------------------------------------------------------------------------------
@@ -157,7 +148,7 @@ def run_torch(deadline, arguments):
     x, y, test_x, test_y = (torch.from_numpy(array).to("cuda") for array in read_sets("train", "test"))
     y, test_y = y.long(), test_y.long()
 
-    def measure(case, epochs):
+    def measure(case):
         torch.compiler.reset()
         torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
         layers = []
@@ -174,7 +165,7 @@ def run_torch(deadline, arguments):
         def loss(pixels, labels):
             return torch.nn.functional.cross_entropy(model(pixels), labels)
 
-        loss_of = torch.compile(loss, dynamic=False) if case.peer == COMPILED else loss
+        loss_of = torch.compile(loss, dynamic=False)
 
         def steps(firsts):
             for first in firsts:
@@ -183,32 +174,29 @@ def run_torch(deadline, arguments):
                 loss_of(x[rows], y[rows]).backward()
                 optimiser.step()
 
+        # The few steps before the capture compile what is to be compiled, for full and short batches,
+        # and allocate the moments.
         all_steps = range(0, len(x), case.batch)
-        train = functools.partial(steps, all_steps)
-        if case.peer != EAGER:
-            # The few steps before the capture compile what is to be compiled, for full and short
-            # batches, and allocate the moments.
-            side = torch.cuda.Stream()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                steps((0, 0, 0, all_steps[-1], all_steps[-1]))
-            torch.cuda.current_stream().wait_stream(side)
-            optimiser.zero_grad(set_to_none=True)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=side):
-                steps(all_steps)
-            train = graph.replay
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            steps((0, 0, 0, all_steps[-1], all_steps[-1]))
+        torch.cuda.current_stream().wait_stream(side)
+        optimiser.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            steps(all_steps)
 
         def epoch():
             order.copy_(torch.randperm(len(x), device="cuda"))
-            train()
+            graph.replay()
 
-        seconds = time_epochs(epoch, torch.cuda.synchronize, epochs)
+        seconds = time_epochs(epoch, torch.cuda.synchronize, EPOCHS)
         with torch.no_grad():
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
     networks = [1] if 1 in arguments.networks else []
-    run_cases(deadline, cases_of((GRAPH, EAGER, COMPILED), arguments, networks), len(x), measure)
+    run_cases(deadline, COMPILED, arguments, networks, len(x), measure)
 
 
 # ---- JAX ------------------------------------------------------------------------------------
@@ -309,13 +297,13 @@ def run_jax(deadline, arguments):
         raise RuntimeError("JAX finds no GPU")
     x, y, test_x, test_y = map(jax.device_put, read_sets("train", "test"))
 
-    def measure(case, epochs):
-        seconds, parameters = measure_jax(x, y, case, learning_rate(case), epochs)
+    def measure(case):
+        seconds, parameters = measure_jax(x, y, case, learning_rate(case), EPOCHS)
         if case.networks > 1:
             return seconds, None
         return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
 
-    run_cases(deadline, cases_of((SCAN,), arguments, arguments.networks), len(x), measure)
+    run_cases(deadline, SCAN, arguments, arguments.networks, len(x), measure)
 
 
 # ---- JAX on several GPUs, for scripts/scaling.sh --------------------------------------------
@@ -341,9 +329,11 @@ def run_scaling(deadline, counts):
                 "ms_max": 1e3 * max(seconds), "epochs": len(seconds)}
 
     for case, count in itertools.product(SCALING, counts):
+        if time.monotonic() > deadline:
+            return
         write({"who": case.peer, "network": "-".join(map(str, (INPUTS, *case.hidden, CLASSES))),
                "precision": case.precision, "batch": case.batch, "ranks": count,
-               **results_of(deadline, "TimeoutError: no time was left", measure, case, count)})
+               **results_of(measure, case, count)})
 
 
 # ---- both -----------------------------------------------------------------------------------
@@ -361,14 +351,12 @@ def version_of(module):
         return "of an unknown version"
 
 
-def run_child(framework, deadline, arguments, gpu):
-    """A framework in a process of its own: they share no memory pool, no library, no crash. It sees
-    this GPU, or with None all of them."""
+def run_child(framework, deadline):
+    """A framework in a process of its own: they share no memory pool, no library, no crash."""
     seconds = max(deadline - time.monotonic(), 1)
     command = [sys.executable, *sys.argv, "--framework", framework, "--seconds", str(seconds)]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu} if gpu else None
     try:
-        code = subprocess.run(command, timeout=seconds + GRACE, env=environment).returncode
+        code = subprocess.run(command, timeout=seconds + GRACE).returncode
         reason = f"its process ended with {code}" if code else None
     except subprocess.TimeoutExpired:
         reason = "stopped: it went on long after its time was up"
@@ -384,13 +372,9 @@ def run_all(deadline, arguments):
            "command": " ".join(["scripts/compare_peers.py", *sys.argv[1:]])})
     for name in (name for name in FRAMEWORKS if name not in present):
         write_case(Case(FRAMEWORKS[name][0]), reason="not installed")
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # names, or all that there are, by their numbers
-    count = subprocess.getoutput("nvidia-smi -L").count("UUID: GPU")
-    gpus = visible.split(",") if visible else list(map(str, range(count)))
-    apart = len(gpus) >= len(present) > 1
-    with concurrent.futures.ThreadPoolExecutor(len(present) if apart else 1) as pool:
-        list(pool.map(lambda name, gpu: run_child(name, deadline, arguments, gpu), present,
-                      gpus if apart else itertools.repeat(None)))
+    for number, name in enumerate(present):  # the time that is left is shared
+        share = (deadline - time.monotonic()) / (len(present) - number)
+        run_child(name, time.monotonic() + share)
 
 
 def numbers(text):
@@ -419,7 +403,7 @@ def main():
         run_all(deadline, arguments)
         return
     title, run = FRAMEWORKS[arguments.framework]
-    failed = results_of(math.inf, None, run, deadline, arguments)
+    failed = results_of(run, deadline, arguments)
     if failed:
         write_case(Case(title), **failed)
 

@@ -78,7 +78,6 @@ typedef struct {
   char note[256]; /* what is wrong, or why it is refused: one clause, else "" */
   double ulp;     /* NAN: not checked */
   Stats seconds;  /* NAN: not timed */
-  int samples;    /* that it is the median of */
   double predicted, counted, measured; /* of the lesson's columns, NAN: nothing */
   LabOccupancy occupancy;
   EmulatorCounts counts; /* of all its launches; sectors 0: it did not run on the emulator */
