@@ -27,10 +27,9 @@ import sys
 import time
 
 INPUTS, CLASSES = 784, 10
-HIDDEN = (300, 100)
 MOMENTUM, BETA1, BETA2, EPSILON = 0.9, 0.9, 0.999, 1e-8
 PRECISIONS = ("fp32", "tf32")
-EPOCHS, SCALING_EPOCHS = 9, 5  # that are timed
+EPOCHS = 9  # that are timed
 GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
@@ -228,9 +227,8 @@ def jax_update(optimizer, rate, state, gradients):
     return jax.tree.map(lambda p, m, v: p - of_m * m / (jnp.sqrt(of_v * v) + EPSILON), parameters, m, v), m, v, t
 
 
-def jax_epoch(rows, case, rate, mesh=None):
-    """epoch(state, key, x, y) -> state, compiled; state: jax_update's. With a mesh every GPU of it has all
-    rows, takes its part of each step's, and the gradients are summed."""
+def jax_epoch(rows, case, rate):
+    """epoch(state, key, x, y) -> state, compiled; state: jax_update's."""
     import jax
     import jax.numpy as jnp
 
@@ -243,23 +241,17 @@ def jax_epoch(rows, case, rate, mesh=None):
 
     def epoch(state, key, x, y):
         def step(state, batch_rows):
-            part = batch_rows.reshape(mesh.size, -1)[jax.lax.axis_index("gpu")] if mesh else batch_rows
-            gradients = jax.grad(loss)(state[0], x[part], y[part], len(batch_rows))
-            gradients = jax.lax.psum(gradients, "gpu") if mesh else gradients
+            gradients = jax.grad(loss)(state[0], x[batch_rows], y[batch_rows], len(batch_rows))
             return jax_update(case.optimizer, rate, state, gradients), None
 
         order = jax.random.permutation(key, rows)
         state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
         return state if whole == rows else step(state, order[whole:])[0]
 
-    if mesh:
-        nothing = jax.sharding.PartitionSpec()
-        epoch = jax.shard_map(epoch, mesh=mesh, in_specs=(nothing,) * 4, out_specs=nothing,
-                              check_vma=False)
     return jax.jit(epoch, donate_argnums=0)
 
 
-def measure_jax(x, y, case, rate, count, mesh=None):
+def measure_jax(x, y, case, rate, count):
     """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
     import jax
     import jax.numpy as jnp
@@ -274,11 +266,8 @@ def measure_jax(x, y, case, rate, count, mesh=None):
     steps = jnp.zeros(networks) if networks else jnp.zeros(())
     state = parameters, zeros(parameters), zeros(parameters), steps
     keys = jax.random.split(jax.random.key(1), (count + 1, networks) if networks else count + 1)
-    if mesh:
-        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        x, y, state, keys = jax.device_put((x, y, state, keys), everywhere)
     keys = iter(list(keys))
-    run = jax_epoch(len(x), case, rate, mesh)
+    run = jax_epoch(len(x), case, rate)
     if networks:
         run = jax.jit(jax.vmap(run, in_axes=(0, 0, None, None)), donate_argnums=0)
 
@@ -304,36 +293,6 @@ def run_jax(deadline, arguments):
         return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
 
     run_cases(deadline, SCAN, arguments, arguments.networks, len(x), measure)
-
-
-# ---- JAX on several GPUs, for scripts/scaling.sh --------------------------------------------
-
-WIDE = (2500, 2000, 1500, 1000, 500)
-SCALING = [Case("JAX", batch, precision, hidden) for hidden, batch, precision in (
-    (WIDE, 16384, "fp32"), (WIDE, 4096, "tf32"), (WIDE, 4096, "fp32"), (WIDE, 16384, "tf32"), (HIDDEN, 1024, "fp32"), (HIDDEN, 4096, "fp32"),
-    (HIDDEN, 1024, "tf32"), (HIDDEN, 4096, "tf32"))]
-
-
-def run_scaling(deadline, counts):
-    """Data parallel epochs (jax.shard_map) of that script's networks on so many GPUs; a line each."""
-    import jax
-
-    x, y = read_sets("train")
-
-    def measure(case, count):
-        if count > len(jax.devices()):
-            raise RuntimeError(f"JAX finds {len(jax.devices())} GPUs")
-        mesh = jax.make_mesh((count,), ("gpu",), devices=jax.devices()[:count])
-        seconds = measure_jax(x, y, case, 0.01, SCALING_EPOCHS, mesh)[0]
-        return {"rows": len(x), "ms": 1e3 * statistics.median(seconds), "ms_min": 1e3 * min(seconds),
-                "ms_max": 1e3 * max(seconds), "epochs": len(seconds)}
-
-    for case, count in itertools.product(SCALING, counts):
-        if time.monotonic() > deadline:
-            return
-        write({"who": case.peer, "network": "-".join(map(str, (INPUTS, *case.hidden, CLASSES))),
-               "precision": case.precision, "batch": case.batch, "ranks": count,
-               **results_of(measure, case, count)})
 
 
 # ---- both -----------------------------------------------------------------------------------
@@ -390,15 +349,10 @@ def main():
                         help="rows of a step [64,256,1024,4096]")
     parser.add_argument("--networks", default="1", type=numbers, help="networks at once [1]")
     parser.add_argument("--optimizer", default="sgd", choices=("sgd", "nesterov", "adam", "adamw"))
-    parser.add_argument("--scaling", metavar="GPUS", type=lambda text: [int(word) for word in text.split()],
-                        help="JAX alone, on so many GPUs: \"1 2 4\"")
     parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.seconds
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    if arguments.scaling:
-        run_scaling(deadline, arguments.scaling)
-        return
     if not arguments.framework:
         run_all(deadline, arguments)
         return

@@ -28,8 +28,11 @@ for png in "$folder"/results/lab-*.png; do
 done
 
 mkdir -p build/docs
-for record in "$folder"/results/{fusion,scaling}-*.json; do
+for record in "$folder"/results/fusion-*.json; do
   to=${record%.json}
   "$programs/mlp-bench" --from "$record" --markdown >"build/docs/$(basename "$to").md"
   [ ! -f "$to.png" ] || "$programs/mlp-bench" --from "$record" --plot "$to.png" >"$tables"
+done
+for record in "$folder"/results/scaling-*.json; do
+  scripts/scaling.sh "$record" >"build/docs/$(basename "$record" .json).md"
 done

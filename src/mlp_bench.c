@@ -104,8 +104,7 @@ static const OptionRow rows[] = {
     FILE_OR_WORD("plot", "FILE", NULL, plot, FILE_OUTPUT,
                  "draw the epochs of the first network and batch as a PNG"),
     FILE_OR_WORD("from", "FILE", NULL, from, FILE_INPUT,
-                 "measure nothing: read the measurements from such a JSON file, or those of "
-                 "scripts/scaling.sh"),
+                 "measure nothing: read the measurements from such a JSON file"),
     FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
                  "digest of the sources, for the record"),
     OPTION_HELP,

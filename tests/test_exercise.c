@@ -109,8 +109,9 @@ TEST(fewer_bytes_than_can_be_are_wrong) {
 /* What is handed out is right, and fast where a function has little to do: it earns nothing. */
 TEST(points_are_for_what_was_fused) {
   const ExerciseBackend gpu = {.on_gpu = true}, counted = {0};
-  ExerciseScore s = {TASK_FORWARD, &gpu, .right = true, .compares = true, .handed_out = 3,
-                     .call = {.launches = 3, .seconds = {1, 9, 2}}};
+  ExerciseScore s = {TASK_FORWARD,    &gpu,
+                     .right = true,   .compares = true,
+                     .handed_out = 3, .call = {.launches = 3, .seconds = {1, 9, 2}}};
   assert_true(exercise_points(&s).all == 0);
   s.call.launches = 2;
   assert_true(exercise_points(&s).all == POINTS_RIGHT);

@@ -11,14 +11,12 @@
 
 /* ---- reports (report.c) ---------------------------------------------------------------- */
 
-/* Adds the lines of a file, which must be mlp-bench's, scripts/compare_peers.py's or
-   scripts/scaling.sh's. */
+/* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
 bool bench_read(Record *record, const char *path, Error *error);
 
 /* Prints all tables, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* Draws the epochs of the first network at the smallest batch or, of ranks, how they scale, as a
-   PNG. */
+/* Draws the epochs of the first network at the smallest batch as a PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 /* ---- what is measured -------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Shows a record of mlp-bench, or of scripts/scaling.sh, as tables and as a chart. */
+/* Shows a record of mlp-bench as tables and as a chart. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -7,7 +7,6 @@
 
 #include "measure/table.h"
 #include "plot/dot_chart.h"
-#include "plot/line_chart.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
@@ -29,17 +28,11 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
         (strstr(numbers, word.text) && json_is_string(value)))
       return error_set(error, "its \"%s\" is of the wrong type", key);
   }
-  return *text_of(line, "case") || *text_of(line, "who") || *text_of(line, "machine") ||
-         error_set(error, "it has no \"case\"");
+  return *text_of(line, "case") || error_set(error, "it has no \"case\"");
 }
 
 bool bench_read(Record *record, const char *path, Error *error) {
-  double ranks;
-  if (!record_read(record, path, "mlp-bench", check_line, error)) return false;
-  const Lines points = lines_of(record, "");
-  const bool good = points.count == 0 || lines_values(&points, "ranks", 0, &ranks, 1) > 0;
-  free(points.of);
-  return good || error_set(error, "%s holds no measurement", path);
+  return record_read(record, path, "mlp-bench", check_line, error);
 }
 
 /* ---- comparing lines ------------------------------------------------------------------------ */
@@ -118,59 +111,7 @@ static ShortText bound(const TableCell *at) {
 }
 
 /* The tables, as bits; in the order of their sections. */
-enum { EPOCH = 1, PART = 2, CEILING = 4, STRONG = 8, WEAK = 16, RANKS = STRONG | WEAK };
-
-/* Walks over the lines of the same case as p, and reasons why there are none. */
-#define foreach_case(Q, RECORD, P)                                                                 \
-  foreach_of (Q, RECORD, "", "who", text_of(P, "who"), "network", text_of(P, "network"),           \
-              "precision", text_of(P, "precision"))
-
-/* Returns true if q has the batch of p or, in weak scaling, as many rows for each rank. */
-static bool continues(const json_t *q, const json_t *p, bool weak) {
-  return number_of(q, "batch") == number_of(p, "batch") * (weak ? number_of(q, "ranks") : 1);
-}
-
-/* Milliseconds of the case on so many ranks; NAN: not measured. */
-static double ms_on(const Record *record, const json_t *p, double ranks, bool weak) {
-  double ms = NAN;
-  foreach_case (q, record, p)
-    if (continues(q, p, weak) && number_of(q, "ranks") == ranks && isnan(ms))
-      ms = number_of(q, "ms");
-  return ms;
-}
-
-/* Returns how many times as fast as one rank; in weak scaling, the part of one rank's rows a second
-   that each of them trains on. */
-static double faster_on(const Record *record, const json_t *p, double ranks, bool weak) {
-  return ms_on(record, p, 1, weak) / ms_on(record, p, ranks, weak) / (weak ? ranks : 1);
-}
-
-/* column->at: ranks. */
-static ShortText epoch_on(const TableCell *at) {
-  const bool weak = at->column->in == WEAK;
-  const double ms = ms_on(at->record, at->row, at->column->at, weak);
-  return weak && isfinite(ms) ? text_format("%.2fM", number_of(at->row, "rows") / ms / 1e3)
-                              : text_of_number(ms);
-}
-
-static ShortText times_on(const TableCell *at) {
-  const bool weak = at->column->in == WEAK;
-  return text_of_number(faster_on(at->record, at->row, at->column->at, weak));
-}
-
-/* Amdahl (1967): t(n) = t(1) (s + (1 - s) / n). Shows the share s that fits the measured times
-   best, by least squares of t(n) / t(1) - 1 / n = s (1 - 1 / n), if there are two of them. */
-static ShortText serial_share(const TableCell *at) {
-  double products = 0, squares = 0;
-  foreach_case (q, at->record, at->row) {
-    const double n = number_of(q, "ranks"), left = 1 - 1 / n,
-                 part = number_of(q, "ms") / number_of(at->row, "ms");
-    if (!continues(q, at->row, false) || isnan(part)) continue;
-    products += left * (part - 1 / n);
-    squares += left * left;
-  }
-  return squares > 0 ? text_format("%.1f%%", 100 * products / squares) : text_format("-");
-}
+enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {
     {"hidden layers", 0, true, .key = "hidden", .in = EPOCH},
@@ -193,17 +134,7 @@ static const TableColumn columns[] = {
     {"value", 0, .key = "value", .in = PART | CEILING},
     {"unit", 0, true, .key = "unit", .in = PART | CEILING},
     {"share", 0, .key = "share", .format = "%.1f%%", .per = 0.01, .in = PART},
-    {"bound", 0, .cell = bound, .in = PART},
-    {"who", 0, true, .key = "who", .in = RANKS},
-    {"network", 0, true, .key = "network", .in = RANKS},
-    {"precision", 0, true, .key = "precision", .in = RANKS},
-    {"batch", 0, .key = "batch", .format = "%.0f", .in = STRONG},
-    {"rows", 0, .key = "batch", .format = "%.0f", .in = WEAK},
-    {"1 rank", 0, .cell = epoch_on, .at = 1, .in = RANKS},
-    {"%g ranks", 0, .cell = epoch_on, .at = 1, .each = "ranks", .in = RANKS},
-    {"times on %g", 0, .cell = times_on, .at = 1, .each = "ranks", .in = STRONG},
-    {"part on %g", 0, .cell = times_on, .at = 1, .each = "ranks", .in = WEAK},
-    {"serial share", 0, .cell = serial_share, .in = STRONG}};
+    {"bound", 0, .cell = bound, .in = PART}};
 
 /* ---- sections ------------------------------------------------------------------------------- */
 
@@ -221,32 +152,18 @@ static const struct {
      "bound: how much faster the whole would be if the part took no time at all (Amdahl). A "
      "step's\n"
      "kernels are nodes of a graph, one after the other.\n\n"},
-    {"ceiling", "What the GPU can do", ""},
-    {"", "Strong scaling: the same batch, ms per epoch", ""},
-    {"", "Weak scaling: the same rows per rank and step, rows per second", ""}};
-enum { SECTIONS = LENGTH(sections), OF_RANKS = 3 /* from here on: of scripts/scaling.sh */ };
-
-/* Returns true if one rank has run the case and, unless `any`, several have, too. */
-static bool is_on_ranks(const Record *record, const json_t *p, bool weak, bool any) {
-  foreach_case (q, record, p)
-    any |= continues(q, p, weak) && number_of(q, "ranks") > 1 && isfinite(number_of(q, "ms"));
-  return any && number_of(p, "ranks") == 1;
-}
+    {"ceiling", "What the GPU can do", ""}};
 
 static void put_section(const Record *record, int section, FILE *file, bool markdown) {
   const unsigned which = 1u << section;
-  Lines all = which == EPOCH ? sorted_epochs(record) : lines_of(record, sections[section].kind),
-        rows = lines_open(record);
-  foreach_line (line, &all)
-    if (!(which & RANKS) || is_on_ranks(record, *line, which == WEAK, which == STRONG))
-      lines_add(&rows, *line);
-  const Table table = {file, markdown, record, which == EPOCH ? same_case : NULL, which, &all};
-  if (rows.count > 0 || which == EPOCH || which & RANKS) {
+  const Lines rows =
+      which == EPOCH ? sorted_epochs(record) : lines_of(record, sections[section].kind);
+  const Table table = {file, markdown, record, which == EPOCH ? same_case : NULL, which};
+  if (rows.count > 0 || which == EPOCH) {
     table_heading(file, markdown, sections[section].heading);
     fputs(sections[section].note, file);
     table_print(&table, columns, LENGTH(columns), &rows);
   }
-  free(all.of);
   free(rows.of);
 }
 
@@ -275,10 +192,8 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
 }
 
 void bench_print(const Record *record, FILE *file, bool markdown) {
-  const json_t *ranks = record_first(record, "");
   record_print_machine(record, "Training epochs", file, markdown);
-  if (ranks) fprintf(file, "%sScaling\n\n%s\n", markdown ? "# " : "", text_of(ranks, "machine"));
-  for (int i = ranks ? OF_RANKS : 0; i < (ranks ? SECTIONS : OF_RANKS); i++) {
+  for (int i = 0; i < (int)LENGTH(sections); i++) {
     put_section(record, i, file, markdown);
     if (i == 0) put_reasons(record, file, markdown);
   }
@@ -286,43 +201,7 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
 
 /* ---- pictures ------------------------------------------------------------------------------- */
 
-/* Adds a batch and precision to the panel of its network, which begins with the ideal. */
-static void add_curve(LineChart *chart, const Record *record, const Lines *lines, const json_t *p,
-                      bool weak) {
-  enum { COUNTS = 8 };
-  const ShortText title = text_format("%s scaling, %s", weak ? "Weak" : "Strong",
-                                      text_of(p, "network")),
-                  name = text_format("%.0f %s", number_of(p, "batch"), text_of(p, "precision"));
-  CurvePanel *panel = line_chart_panel(chart, title.text);
-  double ranks[COUNTS];
-  const int counts = lines_values(lines, "ranks", 0, ranks, COUNTS);
-  if (!panel) return;
-  const bool begins = panel->count == 0;
-  const int ideal = line_chart_curve(panel, "ideal"), curve = line_chart_curve(panel, name.text);
-  for (int c = 0; c < counts; c++) {
-    if (begins) line_chart_add(chart, panel, ideal, ranks[c], weak ? 1 : ranks[c]);
-    line_chart_add(chart, panel, curve, ranks[c], faster_on(record, p, ranks[c], weak));
-  }
-  panel->title = panel->key.text;
-  panel->x = (Axis){.label = "ranks", .from_zero = true};
-  panel->y.from_zero = true;
-  panel->y.label = weak ? "rows per second and rank, parts of one's" : "times as fast as one rank";
-}
-
-static bool plot_ranks(const Record *record, const char *path, Error *error) {
-  LineChart chart = {.title = "Scaling", .subtitle = text_of(record_first(record, ""), "machine")};
-  const Lines all = lines_of(record, "");
-  foreach_line (p, &all)
-    for (int weak = 0; weak < 2; weak++)
-      if (text_is(*p, "who", "mlp-train") && is_on_ranks(record, *p, weak, false))
-        add_curve(&chart, record, &all, *p, weak);
-  free(all.of);
-  if (chart.count == 0) return error_set(error, "nothing was measured on several ranks");
-  return line_chart_draw(&chart, path, error);
-}
-
 bool bench_plot(const Record *record, const char *path, Error *error) {
-  if (record_first(record, "")) return plot_ranks(record, path, error);
   const json_t *first = record_first(record, "epoch"), *machine = record_first(record, "machine");
   const Lines all = sorted_epochs(record);
   DotChart dots = {.mark = 0};

@@ -193,7 +193,8 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
    the reason. Slow the first time: it initialises the driver. */
 bool engine_cuda_available(Error *reason);
 
-/* ---- the device that --device asks for (device.c) --------------------------------------------- */
+/* ---- the device that --device asks for (device.c) ---------------------------------------------
+ */
 
 typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
 

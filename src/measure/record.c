@@ -177,17 +177,6 @@ Lines lines_of(const Record *record, const char *kind) {
   return lines;
 }
 
-int lines_values(const Lines *lines, const char *key, double above, double *values, int most) {
-  int count = 0;
-  for (double last = above, next; count < most; values[count++] = last = next) {
-    next = INFINITY;
-    foreach_line (line, lines)
-      if (number_of(*line, key) > last) next = fmin(next, number_of(*line, key));
-    if (isinf(next)) break;
-  }
-  return count;
-}
-
 /* ---- the machine ---------------------------------------------------------------------------- */
 
 void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown) {

@@ -9,9 +9,7 @@
               and the times of an epoch of one network, or the reason why there are none
      part     of (a step, a run), name, value, unit: a part of the whole; its share
      topic    a ladder of mlp-lab, with its rungs
-     table    that ladder's results in one problem at one size: a row for each rung and point
-
-   Lines of scripts/scaling.sh have no kind: who, network, precision, batch, ranks, rows, ms. */
+     table    that ladder's results in one problem at one size: a row for each rung and point */
 #pragma once
 
 #include <jansson.h>
@@ -101,6 +99,3 @@ Lines lines_open(const Record *record);
 void lines_add(Lines *lines, const json_t *line);
 /* The lines of a kind that have no reason to be missing. */
 Lines lines_of(const Record *record, const char *kind);
-/* Sets the numbers above `above` that lines have of a key, ascending and each once; returns how
-   many, at most `most`. */
-int lines_values(const Lines *lines, const char *key, double above, double *values, int most);

@@ -18,7 +18,7 @@ static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row
   return format && isfinite(value) ? text_format(format, value) : text_of_number(value);
 }
 
-enum { MAX_COLUMNS = 32, MAX_EACH = 8 };
+enum { MAX_COLUMNS = 32 };
 
 /* row NULL: the titles. No blanks stand at the end of a plain line. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
@@ -49,21 +49,9 @@ static void show(const Table *t, TableColumn column, const Lines *rows, TableCol
 
 void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
   TableColumn shown[MAX_COLUMNS] = {{0}};
-  ShortText titles[MAX_COLUMNS];
   int count = 0;
-  for (const TableColumn *c = columns; c < columns + all; c++) {
-    double values[MAX_EACH];
-    if (c->in && !(c->in & t->which)) continue;
-    if (!c->each) show(t, *c, rows, &shown[count++]);
-    const int each = c->each ? lines_values(t->lines, c->each, c->at, values, MAX_EACH) : 0;
-    for (int i = 0; i < each; i++, count++) {
-      TableColumn column = *c;
-      titles[count] = text_format(c->title, values[i]);
-      column.title = titles[count].text;
-      column.at = values[i];
-      show(t, column, rows, &shown[count]);
-    }
-  }
+  for (const TableColumn *c = columns; c < columns + all; c++)
+    if (!c->in || c->in & t->which) show(t, *c, rows, &shown[count++]);
   put_row(t, shown, count, NULL);
   for (int i = 0; t->markdown && i < count; i++)
     fputs(shown[i].left ? "| :--- " : "| ---: ", t->file);

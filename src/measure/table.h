@@ -23,10 +23,6 @@ struct TableColumn {
   const char *small;  /* the same of a number below 0.0995; NULL: as format or it says */
   double per;         /* the number is divided by this, 0: 1 */
   ShortText (*cell)(const TableCell *at); /* or NULL */
-  double at; /* for the function, of columns that it makes of one key */
-  /* A key: the column is there once for each number above `at` that the table's lines have of it,
-     which is its `at` and stands in its title, a format. NULL: it is there once. */
-  const char *each;
   unsigned in; /* bits of the tables that have the column, 0: all have it; for the function, those
                   of its table */
 };
@@ -37,8 +33,7 @@ typedef struct {
   const Record *record; /* for the columns' functions */
   /* In text an empty line stands where one of these keys' values changes. The last one is NULL. */
   const char *const *group;
-  unsigned which;     /* the table's bit of TableColumn.in; several, for columns of either */
-  const Lines *lines; /* for TableColumn.each */
+  unsigned which; /* the table's bit of TableColumn.in; several, for columns of either */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);

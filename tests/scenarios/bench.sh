@@ -37,15 +37,6 @@ prints 4 '^300,100 .* fusion step .* fp32 ' --from "${record[0]}" --plot it.png
 is_png it.png
 prints 1 '^## An epoch' --from "${record[0]}" --markdown
 
-case_ 'a record of ranks shows how they scale'
-prints 1 '^Strong scaling: ' --from "$results/scaling-cpu.json" --plot it.png
-printed 2 '^mlp-train .* 101\.7%$|^mlp-train .* 0\.55$'
-is_png it.png
-head -n 2 "$results/scaling-cpu.json" >one.json
-fails 1 'nothing was measured on several ranks' --from one.json --plot it.png
-head -n 1 one.json >none.json
-refuses 1 'none.json holds no measurement' --from none.json
-
 case_ 'files that cannot be are named'
 refuses 1 no/file --from no/file
 refuses 1 no/file --train no/file

@@ -35,6 +35,11 @@ refuses 2 '--ensemble wants rows to judge by: with --test none, add' $D --ensemb
 refuses 2 '--ensemble trains and saves several new networks: leave out --log' $D --ensemble 2 \
   --log log.jsonl
 
+case_ 'a record of ranks shows how they scale'
+"$TOP/scripts/scaling.sh" "$TOP/docs/results/scaling-cpu.json" >out
+printed 1 '1024.2.200\.98.1\.83.-$'
+printed 1 '512.2.208\.903.-.0\.55$'
+
 case_ 'ranks say the same to each other' # test_ranks.c
 with_ranks || exit 0
 ranks_alone=$PROGRAMS/test_ranks
