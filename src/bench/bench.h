@@ -73,6 +73,10 @@ bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
    of their operands once. NAN for level epoch and the CPU. model.c */
 double bench_bytes(int level, const Network *network, int batch);
 
+/* Adds a part of a whole (Amdahl, 1967): its value in that unit, and its share. model.c */
+void bench_add_part(Record *record, const char *of, const char *name, double value,
+                    const char *unit, double share);
+
 /* ---- processes (child.c) ------------------------------------------------------------------- */
 
 /* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
@@ -89,8 +93,5 @@ bool bench_gpu(Record *record, const char *name, const char *command, const char
                Error *error) BENCH_CUDA;
 /* Adds a line for each kernel of a step at level layer. kernels.c */
 bool bench_kernels(Record *record, const EngineConfig *config, Error *error) BENCH_CUDA;
-/* Adds a part of a whole (Amdahl, 1967): its value in that unit, and its share. levels.c */
-void bench_add_part(Record *record, const char *of, const char *name, double value,
-                    const char *unit, double share);
 /* Launches of kernels and graphs by the host since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

@@ -233,12 +233,6 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
   }
 }
 
-void bench_add_part(Record *record, const char *of, const char *name, double value,
-                    const char *unit, double share) {
-  record_add(record, json_pack("{ss ss ss sf ss sf}", "case", "part", "of", of, "name", name,
-                               "value", value, "unit", unit, "share", share));
-}
-
 /* Adds a line that says why parts are missing, if they are. */
 static void add_reason(Record *record, const char *of, bool is_there, const Error *reason) {
   if (is_there) return;
@@ -277,7 +271,7 @@ static bool add_machine(const Bench *b, const char *command, const char *sources
   const ShortText what =
       text_format("epochs of %llu rows of %s, shuffled anew every epoch",
                   (unsigned long long)b->rows.train_rows, slash ? slash + 1 : b->plan->train);
-  if (b->on_gpu) return bench_gpu(b->record, what.text, command, sources, error);
+  if (b->on_gpu && bench_gpu) return bench_gpu(b->record, what.text, command, sources, error);
   char model[128] = "a CPU", word[128];
   FILE *file = fopen("/proc/cpuinfo", "r");
   while (file && fgets(word, sizeof word, file))
@@ -297,7 +291,7 @@ static bool measure(const Bench *b, const char *command, const char *sources, Er
   Error reason;
   if (!add_machine(b, command, sources, error)) return false;
   add_reason(b->record, "a run", add_run(b, first, batch, &reason), &reason);
-  if (b->on_gpu)
+  if (b->on_gpu && bench_kernels)
     add_reason(b->record, "a step",
                config_of(b, first, batch, FUSION_LAYER, &config, &reason) &&
                    bench_kernels(b->record, &config, &reason),

@@ -54,3 +54,9 @@ double bench_bytes(int level, const Network *n, int batch) {
     return NAN;
   }
 }
+
+void bench_add_part(Record *record, const char *of, const char *name, double value,
+                    const char *unit, double share) {
+  record_add(record, json_pack("{ss ss ss sf ss sf}", "case", "part", "of", of, "name", name,
+                               "value", value, "unit", unit, "share", share));
+}
