@@ -187,7 +187,7 @@ LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
+.PHONY: grade-all warmup $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -289,10 +289,10 @@ NCU_FLAGS := --csv --page details --print-units base \
 include src/exercise/exercise.mk
 
 # Fails, by mlp-exercise's exit status, unless all is right and fused.
-exercise: setup             ## check and score what you made of kernels/exercise.cu
+exercise warmup: setup      ## check and score what you made of kernels/exercise.cu, or of class/warmup.cu
 	@$(BUILD_ON_EVERY_CORE) $(SCORER)
 	@$(HINTS)
-ifeq ($(ON),gpu)
+ifeq ($(ON)$(filter warmup,$(MAKECMDGOALS)),gpu)
 	@rm -f $(COUNTERS); \
 	ncu=$$(command -v ncu || command -v $(CUDA_HOME)/bin/ncu) && \
 	  "$$ncu" $(NCU_FLAGS) $(SCORER) --once >$(COUNTERS) 2>&1; \
@@ -350,16 +350,16 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 # Each program is linked of its own objects and of these. An archive comes last: it gives what the
 # objects before it want.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
-SCORERS := $(BUILD)/mlp-exercise-gpu $(BUILD)/mlp-exercise-emulator
+SCORERS := $(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator
 $(PLACED): | $(call with_cuda,$(LONGEST))
 $(filter-out $(LAB_EMULATOR),$(PLACED)): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
-$(BUILD)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
-$(BUILD)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated exercise/score)
-$(SCORERS): $(BUILD)/mlp-exercise-%:                             $(BUILD)/sealed_%.o $(JUDGE) $(MEASURE)
-$(BUILD)/mlp-exercise-emulator:                                  $(EMULATOR)
+$(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
+$(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated exercise/score)
+$(SCORERS): $(SEALED)/mlp-exercise-%:                             $(SEALED)/sealed_%.o $(BUILD)/sealed_%_warmup.o $(JUDGE) $(MEASURE)
+$(SEALED)/mlp-exercise-emulator:                                  $(EMULATOR)
 # mlp-lab --on emulator
 $(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c src/lab/*.c src/lab/emulated/*.c) \
                    $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
@@ -384,7 +384,7 @@ $(BUILD)/lib%.a:
 
 ifneq ($(NVCC),)
 # These count what the host launches.
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(BUILD)/mlp-exercise-gpu: \
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(SEALED)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS_FLAGS)
 endif
@@ -408,7 +408,7 @@ $(LINKED):
 
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
 $(SCORERS) $(BUILD)/test_exercise: private LIBRARIES += -lseccomp
-$(BUILD)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
+$(SEALED)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
 # These have CUDA's runtime of the emulator, or a stand-in for it.
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)

@@ -39,11 +39,13 @@ compile() {
 
 folder=${sealed%.o}
 rm -rf "$folder"
-mkdir -p "$folder/kernels" "$folder/headers/base"
+mkdir -p "$folder/kernels/class" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 [ -s "$source" ] || refuse 'there is nothing in it'
 [ "$(wc -c <"$source")" -le $SOURCE_BYTES ] || refuse "it has more than $SOURCE_BYTES bytes"
-text=$folder/kernels/exercise.cu
+name=kernels/exercise.cu
+[[ $source != *warmup.cu ]] || name=kernels/class/warmup.cu
+text=$folder/$name
 tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$text"
 cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
@@ -83,19 +85,19 @@ if [ "$kind" = emulator ]; then
     resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
     (
       compiler=("${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w
-        --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=8
+        --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20
         -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/front_end.h)
-      compile kernels/exercise.cu
+      compile "$name"
     )
     compiler+=(-DEMULATOR_FRONT_END)
   fi
-  for name in kernels/exercise.cu headers/{batch,unrolled}.cuh; do
-    awk -f "$top/src/emulator/launches.awk" "$name" >rewritten
-    mv rewritten "$name"
+  for file in "$name" headers/{batch,unrolled}.cuh; do
+    awk -f "$top/src/emulator/launches.awk" "$file" >rewritten
+    mv rewritten "$file"
   done
-  compile -x c++ -c kernels/exercise.cu -o object.o
+  compile -x c++ -c "$name" -o object.o
 else
-  compile -c kernels/exercise.cu -o object.o
+  compile -c "$name" -o object.o
 fi
 
 # Of the C library: <math.h> but what writes through pointers, the mem functions, what prints, assert(). Of compilers:
@@ -136,10 +138,14 @@ if [ "$kind" = emulator ]; then
   done
   [ $total -le $STATIC_BYTES ] ||
     refuse "it has $total bytes of variables that outlive a call, and may have $STATIC_BYTES"
-  for name in memcpy memmove memset printf __assert_fail; do renamed+=("--redefine-sym=$name=__tsan_${name#__}"); done
+  for function in memcpy memmove memset printf __assert_fail; do
+    renamed+=("--redefine-sym=$function=__tsan_${function#__}")
+  done
 fi
 # DW.ref...: every file of C++ has it, and the linker keeps one.
-for symbol in launch_exercise_{forward,softmax,loss,update} DW.ref.__g{xx,cc}_personality_v0 emulator_has_front_end; do
+for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0 emulator_has_front_end; do
   renamed+=("--keep-global-symbol=$symbol")
 done
-objcopy "${renamed[@]}" object.o "$sealed"
+# What every file of C++ may have (comdat) is its own: another sealed file has the same.
+ld -r --force-group-allocation object.o -o flat.o
+objcopy "${renamed[@]}" flat.o "$sealed"

@@ -1,5 +1,7 @@
 /* mlp-exercise: checks and scores what a student made of the exercise; see --help. */
 #define _DEFAULT_SOURCE /* getentropy */
+#include <ctype.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/option_kinds.h"
@@ -8,6 +10,7 @@
 typedef struct {
   uint64_t seed;
   int only;
+  bool warmup;
   const char *shape;
   const char *counters, *grades[GRADE_PLAIN + 1]; /* grades: by form */
   bool once;
@@ -19,7 +22,8 @@ static const uint64_t NO_SEED = UINT64_MAX;
 static const OptionRow rows[] = {
     ROW("seed", "N", "", option_whole64, seed,
         "draw other shapes and values; random if it grades [1]", .high = 0x1p63),
-    ROW("only", "N", "", option_whole, only, "score function N alone", .low = 1, .high = TASKS),
+    ROW("only", "N", "", option_whole, only, "score function N alone", .low = 1, .high = 5),
+    ROW("warmup", NULL, NULL, option_yes_no, warmup, "score kernels/class/warmup.cu instead"),
     ROW("shape", "SHAPE", "", option_word, shape,
         "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
     ROW("grade", "FILE", "", option_word, grades[GRADE_GRADESCOPE],
@@ -55,10 +59,12 @@ static bool draw_seed(uint64_t *seed, Error *error) {
 /* What is wanted of --only and --shape. */
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
-  if (a->only > 0) *choice = (ExerciseChoice){choice->seed, a->only - 1, 1, {0}};
-  if ((a->only > 0 || a->shape) &&
+  if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
+  if (a->only > choice->count) return error_set(error, "there are %d functions", choice->count);
+  if (a->only > 0) choice->first += a->only - 1, choice->count = 1;
+  if ((a->warmup || a->only > 0 || a->shape) &&
       (a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN] || a->counters))
-    return error_set(error, "--only and --shape are not graded");
+    return error_set(error, "--warmup, --only and --shape are not graded");
   if (!a->shape) return true;
   const int read = sscanf(a->shape, "%4dx%4d%nx%4d%n", &side[0], &side[1], &end, &side[2], &end);
   if (read < 2 || a->shape[end] || side[0] < 1 || side[1] < 1 || (read > 2 && side[2] < 1))
@@ -74,7 +80,7 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
 
 /* False if there is no score; *sum is what is right and fused. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
-  ExerciseScore scores[TASKS];
+  ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
   const bool grading = a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN];
   if (a->seed == NO_SEED) {
@@ -87,12 +93,21 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   exercise_score(backend, &choice, scores);
   const char *why_not = "`make exercise` does it";
   if (a->counters) why_not = exercise_counters(a->counters, scores);
-  *sum = exercise_print(stdout, scores, choice.count, why_not);
-  for (int form = GRADE_GRADESCOPE; form <= GRADE_PLAIN; form++)
-    if (a->grades[form] &&
-        !exercise_grade(a->grades[form], (ExerciseGrade)form, a->seed, scores, error))
-      return false;
-  return true;
+  char *card = NULL;
+  size_t size;
+  FILE *file = open_memstream(&card, &size);
+  if (!file) return error_set(error, "no memory for the scorecard");
+  *sum = exercise_print(file, scores, choice.count, why_not);
+  fclose(file);
+  for (char *at = card; *at; at++) /* names in it are a student's */
+    if (!isprint((unsigned char)*at) && *at != '\n') *at = '?';
+  fputs(card, stdout);
+  bool good = true;
+  for (int form = GRADE_GRADESCOPE; good && form <= GRADE_PLAIN; form++)
+    good = !a->grades[form] ||
+           exercise_grade(a->grades[form], (ExerciseGrade)form, a->seed, scores, card, error);
+  free(card);
+  return good;
 }
 
 int main(int argc, char **argv) {

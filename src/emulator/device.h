@@ -360,7 +360,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
 
 /* clang's front end has seen the source. */
 #ifdef EMULATOR_FRONT_END
-extern "C" const bool emulator_has_front_end __attribute__((used)) = true;
+extern "C" const bool emulator_has_front_end __attribute__((used, weak)) = true;
 #endif
 
 #include "emulator/ptx.h"

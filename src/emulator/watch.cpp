@@ -80,7 +80,7 @@ static std::string element(const Region *r, uintptr_t address) {
     text += address < 4096 ? "a null pointer" : "memory that is no array of the device";
   } else if (r->freed) {
     text += r->name + ", which has been freed";
-  } else if (r->constant && address - r->base < r->bytes) {
+  } else if (r->constant && write && address - r->base < r->bytes) {
     text += element(r, address) + ", which is const";
   } else {
     if (r->shared) r->element = (int)size;

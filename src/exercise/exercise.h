@@ -12,7 +12,20 @@
 
 /* ---- problems (problem.c) ---------------------------------------------------------- */
 
-typedef enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS } ExerciseTask;
+/* The four of the exercise, then those of the warm-up. */
+typedef enum {
+  TASK_FORWARD,
+  TASK_SOFTMAX,
+  TASK_LOSS,
+  TASK_UPDATE,
+  TASKS,
+  WARMUP_MAP = TASKS,
+  WARMUP_INDEX,
+  WARMUP_REVERSE,
+  WARMUP_SUM,
+  WARMUP_COPY,
+  ALL_TASKS
+} ExerciseTask;
 
 /* Every array that a function may have, named as in its face. */
 enum {
@@ -234,6 +247,6 @@ typedef struct {
 ExercisePoints exercise_points(const ExerciseScore *score);
 
 typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
-/* Writes the points and why: as Gradescope's results.json, or as plain JSON. docs/teaching. */
+/* Writes the points, why, and the card, the scorecard's text: as Gradescope's results.json, or as plain JSON. docs/teaching. */
 bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
-                    const ExerciseScore scores[TASKS], Error *error);
+                    const ExerciseScore scores[TASKS], const char *card, Error *error);

@@ -26,12 +26,23 @@ STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-b
             $(if $(findstring clang,$(STUDENT_CXX)),-Wno-everything -Werror=vla \
               $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function),-w)
 
-$(BUILD)/sealed_emulator.o: kernels/exercise.cu $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
+# Another submission than the one that is edited, and a folder for what is made of it: scripts/grade_all.sh.
+SUBMISSION ?= kernels/exercise.cu
+SEALED     ?= $(BUILD)
+
+WARMUP     ?= kernels/class/warmup.cu
+SOURCE      = $(if $(findstring warmup,$@),$(WARMUP),$(SUBMISSION))
+
+$(SEALED)/sealed_emulator.o: $(SUBMISSION)
+$(BUILD)/sealed_emulator_warmup.o: $(WARMUP)
+$(SEALED)/sealed_gpu.o: $(SUBMISSION)
+$(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
+$(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh emulator $< $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -include emulator/device.h
-$(BUILD)/sealed_gpu.o: kernels/exercise.cu scripts/seal_exercise.sh
+	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -include emulator/device.h
+$(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o: scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh gpu $< $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+	@scripts/seal_exercise.sh gpu $(SOURCE) $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 
 # What src/measure/cuda/launch_count.c counts, put in the place of what the host calls.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
@@ -39,11 +50,16 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 
 # On a GPU where there is one.
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
-SCORER = $(BUILD)/mlp-exercise-$(ON)
-HOW_TO_SCORE := $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
+SCORER = $(SEALED)/mlp-exercise-$(ON)
+HOW_TO_SCORE := $(if $(filter warmup,$(MAKECMDGOALS)),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
                 $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
+# What is handed in as a folder of files, or of folders with one each.
+grade-all: $(BUILD)/mlp-exercise-emulator
+	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
+	  SEED='$(if $(SEED_GIVEN),$(SEED))' scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
+
 # HINT=N: the Nth hint of each function.
 HINT  ?=
-HINTS = $(if $(HINT),awk -v n='$(HINT)' '/^\/\* ---- [1-4]: / { f = $$3; c = 0 } \
+HINTS = $(if $(HINT),awk -v n='$(HINT)' '/^\/\* ---- [1-5]: / { f = $$3; c = 0 } \
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } /\*\/$$/ { if (on) print f " " $$0; on = 0 } \
-          on { print f " " $$0 }' kernels/exercise.cu,:)
+          on { print f " " $$0 }' $(if $(filter warmup,$(MAKECMDGOALS)),$(WARMUP),kernels/exercise.cu),:)

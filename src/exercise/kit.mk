@@ -5,6 +5,9 @@
 #   ... SEED=7                  on other shapes
 #   ... GRADE=results.json      with points, as Gradescope reads them; on shapes nobody knows
 #   ... HINT=2                  the second hint for each function
+#   ... ONLY=2 SHAPE=5x7        function 2 alone, on 5 rows of 7 classes; of 1 and 4: 5x7x3
+#   make warmup                 score kernels/class/warmup.cu, five small kernels to repair first
+#   make grade-all FROM=folder CSV=points.csv    every submission in a folder
 #
 # It wants g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
 #   sudo apt-get install g++ clang make libjansson-dev libseccomp-dev
@@ -27,18 +30,18 @@ help:
 
 include src/exercise/exercise.mk
 
-exercise: $(SCORER)
+exercise warmup: $(SCORER)
 	@$(HINTS)
 	@$< $(HOW_TO_SCORE)
 
-$(BUILD)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
+$(SEALED)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
                                 $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)) \
-                                $(BUILD)/sealed_emulator.o
+                                $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o
 	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lseccomp -lm -lpthread
 
 # What has no caller here wants kernels that are not here.
-$(BUILD)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
-                             $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(BUILD)/sealed_gpu.o
+$(SEALED)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
+                             $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o
 	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
 	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lseccomp -lm -lpthread
 
@@ -55,6 +58,6 @@ $(BUILD)/%.o: %.cpp
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: help exercise clean
+.PHONY: help exercise warmup grade-all clean
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -11,24 +11,24 @@
 static const struct {
   const char *name, *shape;
   size_t size;
-  char role[TASKS + 1];
-} arrays[ARRAYS] = {[ARRAY_X] = {"x", "ri", 4, "c  c"},
-                    [ARRAY_W] = {"w", "oi", 4, "c  g"},
-                    [ARRAY_B] = {"b", "1o", 4, "c  g"},
-                    [ARRAY_Z] = {"z", "ro", 4, "wcc "},
-                    [ARRAY_Y] = {"y", "ro", 4, "w   "},
-                    [ARRAY_LABELS] = {"labels", "e1", 2, " cc "},
-                    [ARRAY_ORDER] = {"order", "e1", 4, " cc "},
-                    [ARRAY_LARGEST] = {"largest", "r1", 4, " ww "},
-                    [ARRAY_SUM] = {"sum", "r1", 4, " ww "},
-                    [ARRAY_P] = {"p", "ro", 4, " ww "},
-                    [ARRAY_DZ] = {"dz", "ro", 4, "  wc"},
-                    [ARRAY_LOSS] = {"loss", "e1", 4, "  w "},
-                    [ARRAY_CORRECT] = {"correct", "e1", 1, "  w "},
-                    [ARRAY_VW] = {"vw", "oi", 4, "   g"},
-                    [ARRAY_VB] = {"vb", "1o", 4, "   g"},
-                    [ARRAY_DW] = {"dw", "oi", 4, "   w"},
-                    [ARRAY_DB] = {"db", "1o", 4, "   w"}};
+  char role[ALL_TASKS + 1];
+} arrays[ARRAYS] = {[ARRAY_X] = {"x", "ri", 4, "c  c     "},
+                    [ARRAY_W] = {"w", "oi", 4, "c  g     "},
+                    [ARRAY_B] = {"b", "1o", 4, "c  g c   "},
+                    [ARRAY_Z] = {"z", "ro", 4, "wcc ccccc"},
+                    [ARRAY_Y] = {"y", "ro", 4, "w   www w"},
+                    [ARRAY_LABELS] = {"labels", "e1", 2, " cc      "},
+                    [ARRAY_ORDER] = {"order", "e1", 4, " cc      "},
+                    [ARRAY_LARGEST] = {"largest", "r1", 4, " ww      "},
+                    [ARRAY_SUM] = {"sum", "r1", 4, " ww    w "},
+                    [ARRAY_P] = {"p", "ro", 4, " ww      "},
+                    [ARRAY_DZ] = {"dz", "ro", 4, "  wc     "},
+                    [ARRAY_LOSS] = {"loss", "e1", 4, "  w      "},
+                    [ARRAY_CORRECT] = {"correct", "e1", 1, "  w      "},
+                    [ARRAY_VW] = {"vw", "oi", 4, "   g     "},
+                    [ARRAY_VB] = {"vb", "1o", 4, "   g     "},
+                    [ARRAY_DW] = {"dw", "oi", 4, "   w     "},
+                    [ARRAY_DB] = {"db", "1o", 4, "   w     "}};
 
 const char *exercise_array_name(int name) {
   return arrays[name].name;
@@ -265,13 +265,33 @@ static void expect_loss(ExerciseProblem *p) {
   free(z);
 }
 
+/* y or the sums of the warm-up. */
+static void expect_warmup(ExerciseProblem *p) {
+  const ExerciseTask task = p->task;
+  ExerciseArray *a = &p->array[task == WARMUP_SUM ? ARRAY_SUM : ARRAY_Y];
+  const float *z = p->array[ARRAY_Z].given, *b = p->array[ARRAY_B].given;
+  const size_t columns = (size_t)p->shape.out;
+  expect_from(a);
+  for (size_t i = 0; i < (size_t)p->shape.rows * columns; i++) {
+    const size_t row = i / columns, column = i % columns;
+    const double from = z[task == WARMUP_REVERSE ? (row + 1) * columns - 1 - column : i];
+    if (task == WARMUP_SUM) {
+      a->expected[row] += from;
+      a->allowed[row] += ((double)columns + 4) * ROUNDING * fabs(from);
+      continue;
+    }
+    a->expected[i] = task == WARMUP_MAP ? fmax(from, 0) : b ? from + b[column] : from;
+    a->allowed[i] = b ? ROUNDING * (fabs(from) + fabs((double)b[column])) : 0;
+  }
+}
+
 /* ---- a problem ------------------------------------------------------------------------------ */
 
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed) {
   ExerciseProblem p = {.task = task, .shape = shape};
   const bool has_logits = task == TASK_SOFTMAX || task == TASK_LOSS;
-  if (has_logits) p.shape.in = 1;
-  p.filled = shape.end - shape.first < shape.rows ? shape.end - shape.first : shape.rows;
+  if (task != TASK_FORWARD && task != TASK_UPDATE) p.shape.in = 1;
+  p.filled = task >= TASKS ? shape.rows : shape.end - shape.first < shape.rows ? shape.end - shape.first : shape.rows;
   p.rule = (ExerciseRule){0.9f, seed % 2 ? 0.01f : 0.0f, 0.05f};
   for (int name = 0; name < ARRAYS; name++) {
     const char role = arrays[name].role[task], *sides = arrays[name].shape;
@@ -296,7 +316,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
 void exercise_expect(ExerciseProblem *problem) {
   static void (*const expect_task[TASKS])(ExerciseProblem *) = {expect_forward, expect_softmax,
                                                                 expect_loss, expect_update};
-  expect_task[problem->task](problem);
+  (problem->task < TASKS ? expect_task[problem->task] : expect_warmup)(problem);
 }
 
 void exercise_free(ExerciseProblem *problem) {
@@ -339,6 +359,14 @@ double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
     return FLOAT * 2 * y;
   case TASK_LOSS:
     return FLOAT * 2 * y + (LABEL + RESULTS) * rows;
+  case WARMUP_SUM:
+    return FLOAT * (y + rows);
+  case WARMUP_INDEX:
+    return FLOAT * (2 * y + out);
+  case WARMUP_MAP:
+  case WARMUP_REVERSE:
+  case WARMUP_COPY:
+    return FLOAT * 2 * y;
   default: /* w, v, b and its momentum are read and written */
     return FLOAT * (x + y + 4 * (w + out));
   }
@@ -354,6 +382,12 @@ double exercise_unfused_bytes(ExerciseTask task, ExerciseShape s) {
     return softmax;
   case TASK_LOSS: /* the same; loss and correctness; gradient */
     return softmax + FLOAT * (y + 2 * y) + (2 * LABEL + RESULTS) * rows;
+  case WARMUP_MAP:
+  case WARMUP_INDEX:
+  case WARMUP_REVERSE:
+  case WARMUP_SUM:
+  case WARMUP_COPY:
+    return exercise_least_bytes(task, s);
   default: /* gradients of w and b; the update reads w, v, g and writes w, v */
     return FLOAT * ((y + x + w) + (y + out) + 5 * (w + out));
   }

@@ -9,7 +9,8 @@
 #include "measure/table.h"
 
 /* By task, in tables and for autograders. */
-static const char *const names[TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update"};
+static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update", "1 map",
+                                               "2 index",   "3 reverse", "4 sum",  "5 copy"};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -81,7 +82,7 @@ static void print_table(FILE *file, const ExerciseScore *scores, int count) {
       {rival.text, 8, .key = "seconds_unfused", .per = 1e-3, .in = COMPARED},
       {ours.text, 10, .key = "share_of_ours", .per = 0.01, .format = "%.0f",
        .in = COUNTED | COMPARED}};
-  json_t *lines[TASKS];
+  json_t *lines[ALL_TASKS];
   for (int i = 0; i < count; i++) {
     const ExerciseScore *s = &scores[i];
     lines[i] = line_of(s);
@@ -102,9 +103,9 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count,
   fprintf(file, "%s; measured on", backend->device);
   for (const ExerciseScore *s = scores; s < end; s++) {
     const ExerciseShape m = s->measured;
-    const bool classes = s->task == TASK_SOFTMAX || s->task == TASK_LOSS;
-    fprintf(file, "%s %d: %d rows of %d%s", s > scores ? "," : "", s->task + 1, m.rows,
-            classes ? m.out : m.in, classes ? "" : text_format(" to %d", m.out).text);
+    const bool layer = s->task == TASK_FORWARD || s->task == TASK_UPDATE;
+    fprintf(file, "%s %c: %d rows of %d%s", s > scores ? "," : "", *names[s->task], m.rows,
+            layer ? m.in : m.out, layer ? text_format(" to %d", m.out).text : "");
   }
   fputs("\n\n", file);
   print_table(file, scores, count);
@@ -118,21 +119,24 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count,
     sum.right += s->right;
     sum.fused += s->fused;
     if (s->right && s->fused) continue;
-    fprintf(file, "%s%d is ", before, s->task + 1);
+    fprintf(file, "%s%c is ", before, *names[s->task]);
     if (!s->right)
       fprintf(file, "wrong: %s\n", s->wrong);
+    else if (s->call.launches == 1)
+      fprintf(file, "right, and asks for more bytes than it needs\n");
     else
       fprintf(file, "not fused: it launches %d kernels\n", s->call.launches);
     before = "";
   }
   for (const ExerciseScore *s = scores; s < end; s++)
     if (*s->told && (s->right || strchr(s->told, '\n')[1]))
-      fprintf(file, "\n%d, %s:\n%s", s->task + 1, s->right ? "what costs most" : "what was found",
+      fprintf(file, "\n%c, %s:\n%s", *names[s->task], s->right ? "what costs most" : "what was found",
               s->told);
   if (backend->on_gpu && counters)
     fprintf(file, "\nDRAM and L2 bytes are not measured: %s\n", counters);
   if (sum.fused < count)
-    fputs("\nHints for each function: make exercise HINT=1, then 2 and 3.\n", file);
+    fprintf(file, "\nHints for each function: make %s HINT=1, then 2 and 3.\n",
+            scores->task < TASKS ? "exercise" : "warmup");
   fprintf(file, "\n%d of %d right, %d of %d fused\n", sum.right, count, sum.fused, count);
   return sum;
 }
@@ -171,7 +175,7 @@ static json_t *test_of(const ExerciseScore *s, ExercisePoints p) {
 
 /* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
 bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
-                    const ExerciseScore scores[TASKS], Error *error) {
+                    const ExerciseScore scores[TASKS], const char *card, Error *error) {
   const char *device = scores->backend->device;
   const bool is_plain = form == GRADE_PLAIN;
   json_t *list = json_array();
@@ -187,13 +191,14 @@ bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
     points += rounded(p.all);
   }
   /* JSON's integers end at 2^53. */
-  const ShortText text = text_format("%s%s%llu", is_plain ? "" : device,
-                                     is_plain ? "" : ", --seed ", (unsigned long long)seed);
-  json_t *all = is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:o}", "device", device, "seed",
-                                     text.text, "points", rounded(points), "max_points",
-                                     TASKS * POINTS_MOST, "functions", list)
-                         : json_pack("{s:f, s:s, s:s, s:o}", "score", rounded(points), "output",
-                                     text.text, "visibility", "visible", "tests", list);
+  const ShortText text = text_format("%llu", (unsigned long long)seed);
+  json_t *all =
+      is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:s, s:o}", "device", device, "seed", text.text,
+                           "points", rounded(points), "max_points", TASKS * POINTS_MOST,
+                           "scorecard", card, "functions", list)
+               : json_pack("{s:f, s:s+, s:s, s:s, s:o}", "score", rounded(points), "output", card,
+                           text_format("\n--seed %s\n", text.text).text, "output_format", "text",
+                           "visibility", "visible", "tests", list);
   if (!all) return error_set(error, "no memory for %s", path);
   const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
   const int reason = errno;

@@ -73,6 +73,16 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
     return launch_exercise_loss(d->batch, a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P],
                                 a[ARRAY_DZ], s->out, (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]},
                                 stream);
+  case WARMUP_MAP:
+    return launch_warmup_map(a[ARRAY_Z], a[ARRAY_Y], s->rows * s->out, stream);
+  case WARMUP_INDEX:
+    return launch_warmup_index(a[ARRAY_Z], a[ARRAY_B], a[ARRAY_Y], s->rows, s->out, stream);
+  case WARMUP_REVERSE:
+    return launch_warmup_reverse(a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out, stream);
+  case WARMUP_SUM:
+    return launch_warmup_sum(a[ARRAY_Z], a[ARRAY_SUM], s->rows, s->out, stream);
+  case WARMUP_COPY:
+    return launch_warmup_copy(a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out, stream);
   default:
     return launch_exercise_update(d->batch, d->rule, d->layer, a[ARRAY_DW], a[ARRAY_DB], stream);
   }

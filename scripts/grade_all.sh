@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# grade_all.sh FROM CSV BUILD: grades every submission in folder FROM, NAME.cu or NAME/*.cu, on the emulator, as many at once as
+# there are processors. CSV gets a line for each: its name, its points, those of each function, what is wrong. The folder of
+# the CSV's name without .csv gets NAME.txt, the scorecard or why there is none, and NAME.json. SEED: the same shapes for all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
+  source=$2 name=$3 own=$GRADING/${3//[^A-Za-z0-9._-]/_}
+  mkdir -p "$own"
+  rm -f "$own"/{points.json,points.plain.json,exercise.cu}
+  status=0
+  if [ "$source" = - ]; then
+    echo 'nothing was handed in' >"$CARDS/$name.txt"
+    status=1
+  else
+    cp "$source" "$own/exercise.cu"
+    { make -s ON=emulator SETUP=0 SUBMISSION="$own/exercise.cu" SEALED="$own" "$own/mlp-exercise-emulator" 2>&1 || status=$?; } |
+      grep -v '^make' >"$CARDS/$name.txt" || true
+    [ -x "$own/mlp-exercise-emulator" ] || status=1
+  fi
+  # Points are those of a grader that has ended by itself: 0, 1 or 4.
+  if [ $status = 0 ]; then
+    timeout 600 "$own/mlp-exercise-emulator" --seed "$SEED" --grade "$own/points.json" \
+      --grade-plain "$own/points.plain.json" >"$CARDS/$name.txt" 2>&1 </dev/null || status=$?
+    case $status in 0 | 1 | 4) ;; *) rm -f "$own"/points*.json ;; esac
+  fi
+  rm -f "$own/mlp-exercise-emulator"
+  if [ -f "$own/points.plain.json" ]; then
+    cp "$own/points.plain.json" "$CARDS/$name.json"
+    sed -nE 's/^ *"(points|all)": ([0-9.]+),?$/\2/p' "$own/points.plain.json" | paste -sd, >"$own/row"
+    said=$(grep -aE '^[1-4] is wrong' "$CARDS/$name.txt" | head -n 1 || true)
+  else
+    echo 0,0,0,0,0 >"$own/row"
+    said=$(grep -av '^$' "$CARDS/$name.txt" | head -n 1 || true)
+  fi
+  printf '"%s",%s,"%s"\n' "${name//\"/\"\"}" "$(<"$own/row")" "${said//\"/\"\"}" | tee "$own/row"
+  exit 0
+fi
+
+from=$1 csv=$2
+export GRADING=$3/grading CARDS=${2%.csv} SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+[ -d "$from" ] || { echo "grade-all: $from is not a folder: FROM=FOLDER CSV=points.csv" >&2; exit 1; }
+rm -rf "$GRADING"
+mkdir -p "$GRADING" "$CARDS"
+for entry in "$from"/*; do
+  name=$(basename "$entry" .cu) source=-
+  if [ -d "$entry" ]; then source=$(find "$entry" -name '*.cu' -type f | sort | head -n 1); fi
+  [[ $entry != *.cu ]] || source=$entry
+  [ -d "$entry" ] || [[ $entry == *.cu ]] || continue
+  printf '%s\0%s\0' "${source:--}" "$name"
+done | xargs -0 -n 2 -P "$(nproc)" "$0" --one
+{
+  echo 'name,points,forward,softmax,loss,update,what is wrong'
+  cat "$GRADING"/*/row | sort
+} >"$csv"
+echo "seed $SEED; $csv, and the scorecards in $CARDS/"
