@@ -251,7 +251,8 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 CUDA=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
-soak: setup                 ## MINUTES of random runs, interrupted and resumed; of random schedules
+soak: setup                 ## MINUTES of random runs, interrupted and resumed; on a GPU; of random schedules
+	@$(if $(GPUS),$(BUILD_ON_EVERY_CORE) mlp-train)
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/test_epoch_schedules \
 	  $(if $(RANKS),build/sanitize/libmlp-ranks.so)
 	@export MINUTES=$(MINUTES) SEED=$(SEED); \

@@ -17,7 +17,6 @@ import collections
 import functools
 import importlib.metadata
 import importlib.util
-import itertools
 import json
 import math
 import os

@@ -263,7 +263,7 @@ static bool halve(Sweep *s, Report *report, Error *error) {
     for (int i = (runs.count + THIRD - 1) / THIRD; i < runs.count; i++)
       checkpoint_free(&s->trials[i].at);
     if (s->trials[0].accuracy < 0)
-      return error_set(error, "all %d trials diverge: sweep lower learning rates", runs.count);
+      return error_set(error, "all %d trials diverge: try a lower --lr", runs.count);
     report_note(report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs.count,
                 plural(runs.count), s->epochs, plural(s->epochs), 100 * s->trials[0].accuracy);
     if (!report_good(report, error)) return false;

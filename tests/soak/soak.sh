@@ -7,7 +7,9 @@
 # come, one or two, SIGKILL too, and it is resumed with other threads. Both ways may be of the same
 # number of ranks: then a signal comes to one of them or to mpirun, or one is stopped for a while.
 # Networks, states of training, best networks and predictions are then the same in every bit; the logs differ in seconds alone, and in the training loss by 1e-12 of it.
-# An ensemble is then trained, which must be the runs of its seeds. Standard error holds nothing but
+# Several networks are then trained by --ensemble or --seeds, which must be the runs of their seeds, or by --sweep, whose
+# trials do not depend on the threads and whose best is the run that it says. Where there is a GPU, a random configuration
+# takes a few steps on it at every level that takes it: the loss is the CPU's. Standard error holds nothing but
 # the sentence of an interrupted run, and nothing but SIGKILL leaves a temporary file.
 #
 # Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario; its folder
@@ -23,6 +25,8 @@ may_rank=0
 case_ 'ranks are among the runs'
 if with_ranks; then may_rank=1; fi
 case_ 'two ways of a random run agree'
+gpu=$TOP/mlp-train # that of MLP, under a sanitizer, knows no GPU
+"$gpu" $T --device cuda --epochs 1 >out 2>err || gpu=''
 first=${SEED:-$(date +%s)} limit=$(awk "BEGIN { print int(60 * $MINUTES) }")
 [ "$limit" -gt 0 ] || die 'MINUTES must be above 0'
 place=$PROGRAMS/soak-$first
@@ -207,9 +211,9 @@ interrupted_and_resumed() {
   done
   whole $2 "${words[@]}"
 }
-# Prints a checkpoint without its options, which name other files.
+# Prints a checkpoint without its options, which name other files, one of which has a header.
 state() {
-  header $1 | sed 's/"options":"[^"]*"//; s/ *$//'
+  header $1 | sed 's/"options":"[^"]*"//; s/\\"header\\": [a-z]*//; s/ *$//'
   tail -c +$((9 + $(header_size $1))) $1
 }
 # Prints the epochs of a log, each as it was logged last: not the test after them, which may have been
@@ -217,11 +221,11 @@ state() {
 epochs() { grep -E '^[0-9]+,[^,]*,[^,]' $1 | tac | sort -snu -t , -k 1,1; }
 # An epoch's training loss is a sum of sums, one for each part of it that was trained at a time.
 same_logs() {
-  paste -d , <(epochs a.csv) <(epochs b.csv) | awk -F , '
-    NF != 30 || /[^-+.,0-9a-z]/ { print "a bad line or a missing epoch: " $0; exit bad = 1 }
+  paste -d , <(epochs $1) <(epochs $2) | awk -F , '
+    NF != 32 || /[^-+.,0-9a-z]/ { print "a bad line or a missing epoch: " $0; exit bad = 1 }
     {
-      for (i = 1; i <= 15; i++) {
-        a = $i; b = $(i + 15)
+      for (i = 1; i <= 16; i++) {
+        a = $i; b = $(i + 16)
         seconds = i == 8 || i == 9 || i == 14
         close_by = i == 3 && a - b <= 1e-12 * a && b - a <= 1e-12 * a
         if (a == b || seconds || close_by) continue
@@ -232,23 +236,91 @@ same_logs() {
     END { exit bad }' || die 'the logs differ'
 }
 
-# The networks of an ensemble, which may be interrupted and begun again, are those of its seeds.
-try_ensemble() {
-  local words=("${options[@]}" --train a.train --test a.test --resident $resident) hard='' moment
-  local members=$((2 + RANDOM % 2)) from=$((seed % 1000)) at
-  for ((at = from; at < from + members; at++)); do
-    whole /dev/null "${words[@]}" --seed $at --threads 1 --save a-$at.st
-    [ $status = 0 ] || return 0 # it diverged
-  done
-  ((!may_rank)) || ! chance 30 || RANKS=2
-  words+=(--ensemble $members --save b.st)
+# Several networks, which may be interrupted and begun again, are those of runs of their own.
+try_several() {
+  local words=("${options[@]}" --train a.train --test a.test --resident $resident) hard='' moment way
+  local members=$((2 + RANDOM % 2)) from=$((seed % 1000)) at trials='--sweep momentum=0.1,0.5,0.9,seed=1,2'
+  pick ensemble seeds sweep
+  ((rows >= 20 * classes)) || picked=seeds # else no row might be left to judge by
+  way=$picked
+  if [ $way = sweep ]; then
+    whole /dev/null "${words[@]}" --threads 1 $trials
+    [ $status = 0 ] || return 0 # all diverged
+    grep -E '^(sweep| +[0-9]|try) ' out | sed 's/ --threads 1//' >a.sweep
+    words+=(--threads 4 $trials)
+  else
+    for ((at = from; at < from + members; at++)); do
+      whole /dev/null "${words[@]}" --seed $at --threads 1 --save a-$at.st --log a-$at.csv
+      [ $status = 0 ] || return 0 # it diverged
+    done
+    ((!may_rank)) || ! chance 30 || RANKS=2
+    words+=(--$way $members)
+    if [ $way = ensemble ]; then words+=(--save b.st); else words+=(--log b.csv); fi
+  fi
   ! chance 50 || ! interrupted $((members * microseconds * (RANDOM % 1000) / 1000)) /dev/null "${words[@]}" || hard=''
   whole /dev/null "${words[@]}"
-  for ((at = from; at < from + members; at++)); do
-    cmp <(state a-$at.st) <(state b-$at.st) || die "a-$at.st is not b-$at.st"
-  done
   RANKS=''
-  ((++count[ensembles]))
+  for ((at = from; at < from + members; at++)); do
+    case $way in
+    ensemble) cmp <(state a-$at.st) <(state b-$at.st) || die "a-$at.st is not b-$at.st" ;;
+    seeds)
+      awk -F , -v seed=$at '$NF == seed' b.csv >b-$at.csv
+      same_logs a-$at.csv b-$at.csv
+      ;;
+    esac
+  done
+  if [ $way = sweep ]; then
+    same a.sweep <(grep -E '^(sweep| +[0-9]|try) ' out | sed 's/ --threads 4//')
+    eval "$(sed -n 's/^try *//p' out)" --test none --validation 0.1 --log best.csv >best 2>&1
+    best=$(sed -nE 's/^ +1 +([0-9.]+)%.*/\1/p' out)
+    epochs best.csv | tail -n 1 | awk -F , -v best=$best '{ exit sprintf("%.2f", 100 * $13) != best }' ||
+      die "the best trial has $best%, its command another accuracy"
+  fi
+  count[runs_of_$way]=$((${count[runs_of_$way]:-0} + 1))
+}
+
+# A few steps of a random configuration on the GPU, at every level that takes it, lose what they lose on the CPU.
+try_gpu() {
+  local hidden='' layers=$((1 + RANDOM % 4)) batch size steps=$((1 + RANDOM % 5)) square=0 level words loss cpu
+  draw batch 1 5000
+  local rows=$((batch * steps - RANDOM % batch)) most
+  most=$((MOST_PIXELS / rows < 784 ? MOST_PIXELS / rows : 784))
+  draw inputs 1 $most
+  ! chance 40 || for square in 28 14 8 5 2; do ((square * square > most)) || { inputs=$((square * square)) && break; }; done
+  draw classes 2 62
+  for ((i = 0; i < layers; i++)); do
+    draw size 1 700
+    hidden+=,$size
+  done
+  draw size 1 50
+  words=(--train few.csv --test none --classes $classes --hidden ${hidden#,} --epochs 1 --batch $batch --lr ${size}e-3
+    --momentum 0.$((RANDOM % 10)) --seed $((seed % 1000)))
+  options=()
+  pick nesterov adam adamw
+  maybe 50 --optimizer $picked
+  maybe 30 --label-smoothing 0.$((RANDOM % 5))
+  maybe 30 --dropout 0.$((RANDOM % 9))
+  maybe 30 --ema 0.$((RANDOM % 9))
+  maybe 30 --weight-decay $((RANDOM % 100))e-4
+  maybe 30 --resident no
+  ((square * square != inputs)) || maybe 50 --augment shift,rotate,elastic
+  write_rows $rows 3 0 >few.csv
+  for level in cpu none layer step epoch; do
+    local where=(--device cuda --fusion $level)
+    [ $level != cpu ] || where=(--device cpu)
+    rm -f log.csv
+    echo "mlp-train ${words[*]} ${options[*]} ${where[*]}" >>commands
+    if ! "$gpu" "${words[@]}" "${options[@]}" "${where[@]}" --log log.csv >out 2>err; then
+      grep -qE 'level (none|layer|step|epoch)|--fusion' err || die "the last command said: $(cat err)"
+      ((++count[refused_by_a_level]))
+      continue
+    fi
+    loss=$(tail -n 1 log.csv | cut -d , -f 3)
+    cpu=${cpu:-$loss}
+    awk -v a=$loss -v b=$cpu 'BEGIN { d = a - b; exit !(d * d <= (1e-3 * b) ^ 2) }' ||
+      die "the last command has a loss of $loss, and the CPU $cpu"
+    [ $level = cpu ] || ((++count[runs_on_a_GPU]))
+  done
 }
 
 try_case() {
@@ -329,9 +401,9 @@ try_case() {
     ((++count[diverged]))
     return
   fi
-  same_logs
+  same_logs a.csv b.csv
   RANKS=''
-  ((holds_out)) || ! chance 20 || try_ensemble
+  ((holds_out)) || ! chance 30 || try_several
   options=()
   maybe 50 --probabilities
   for network in st st.best; do
@@ -353,6 +425,8 @@ for ((seed = first; SECONDS < limit; seed++)); do
   rm -f ./*
   RANKS=''
   try_case
+  rm -f ./*
+  [ -z "$gpu" ] || try_gpu
   if ((SECONDS >= next)); then
     print_done
     next=$((next + 60))
