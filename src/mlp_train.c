@@ -35,7 +35,8 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                      "--validation %s would hold out rows that %s was trained on: continue with "
                      "its --%s, or with a file for --validation",
                      now->validation, now->resume, other);
-  if (!same_validation || (tested && strcmp(saved->test, now->test) != 0)) {
+  if (!same_validation || saved->training.monitor != now->training.monitor ||
+      (tested && strcmp(saved->test, now->test) != 0)) {
     from->best_accuracy = NAN;
     from->best_epoch = 0;
   }
@@ -146,7 +147,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
 }
 
 /* Does what was asked. *signal: what ended training, as of train_command. */
-static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *from, Ranks *ranks,
+static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
   if (asked == OPTIONS_HELP) option_table_help(&options_table, stdout);
@@ -155,7 +156,7 @@ static bool carry_out(OptionsResult asked, Options *options, const Checkpoint *f
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
-  if (!run_files_are_there(options, error) || !pixel_range_find(options, report, error))
+  if (!run_files_are_there(options, error) || !first_look(options, &from->names, report, error))
     return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);

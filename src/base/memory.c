@@ -28,27 +28,49 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
   return value;
 }
 
-/* Returns what the control groups (version 2) of this process allow, or leave free, up to the
-   outermost. In a container the path may be one of the machine outside: then only the mount's own
-   folder has files. A limit of "max" is not a number, so it counts as none. */
-static uint64_t left_by_groups(const char *root, bool free) {
+/* What one control group allows, or leaves free. "max" is not a number, so it counts as none. */
+typedef uint64_t GroupLimit(const char *folder, bool free);
+
+static uint64_t memory_of(const char *folder, bool free) {
+  const uint64_t limit = number(folder, "memory.max", "", UNKNOWN);
+  if (limit == UNKNOWN) return limit;
+  const uint64_t used = free ? number(folder, "memory.current", "", 0) : 0;
+  const uint64_t cached = used ? number(folder, "memory.stat", "inactive_file ", 0) : 0;
+  return difference(limit, difference(used, cached));
+}
+
+/* Of cpu.max, "150000 100000": microseconds of CPU time in so many microseconds. */
+static uint64_t cores_of(const char *folder, bool free) {
+  char time[32];
+  (void)free;
+  const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
+  snprintf(time, sizeof time, "%" PRIu64, quota);
+  const uint64_t period = number(folder, "cpu.max", time, 0);
+  return period ? ceil_div(quota, period) : UNKNOWN;
+}
+
+/* Returns the least limit of the control groups (version 2) of this process, up to the outermost.
+   In a container the path may be one of the machine outside: then only the mount's own folder has
+   files. */
+static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];
-  uint64_t left = UNKNOWN;
+  uint64_t least = UNKNOWN;
   snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
   FILE *file = fopen(line, "r");
   while (file && fgets(line, sizeof line, file) && strncmp(line, "0::", 3) != 0) continue;
-  if (!file) return left;
+  if (!file) return least;
   fclose(file);
-  if (strncmp(line, "0::", 3) != 0) return left;
+  if (strncmp(line, "0::", 3) != 0) return least;
   line[strcspn(line, "\n")] = '\0';
   const int top = snprintf(folder, sizeof folder, "%s/sys/fs/cgroup", root);
   for (strcat(folder, line + 3);; *strrchr(folder, '/') = '\0') {
-    const uint64_t limit = number(folder, "memory.max", "", UNKNOWN);
-    const uint64_t used = free && limit != UNKNOWN ? number(folder, "memory.current", "", 0) : 0;
-    const uint64_t cached = used ? number(folder, "memory.stat", "inactive_file ", 0) : 0;
-    if (limit != UNKNOWN) left = min_size(left, difference(limit, difference(used, cached)));
-    if (strlen(folder) <= (size_t)top) return left;
+    least = min_size(least, limit(folder, free));
+    if (strlen(folder) <= (size_t)top) return least;
   }
+}
+
+int cores_at(const char *root) {
+  return (int)min_size(least_of_groups(root, cores_of, false), INT_MAX);
 }
 
 static uint64_t kibibytes(const char *root, const char *name, const char *key) {
@@ -58,7 +80,7 @@ static uint64_t kibibytes(const char *root, const char *name, const char *key) {
 
 uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
-  const uint64_t left = min_size(machine, left_by_groups(root, free));
+  const uint64_t left = min_size(machine, least_of_groups(root, memory_of, free));
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return left;
   const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;

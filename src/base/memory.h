@@ -1,4 +1,4 @@
-/* The memory that this process may take. */
+/* The memory that this process may take, and the CPUs. */
 #pragma once
 
 #include <stdint.h>
@@ -10,6 +10,10 @@
    If `free`, memory in use is subtracted; a group's cached file pages, which the kernel can drop,
    count as free. /proc and /sys lie in the folder `root`. */
 uint64_t memory_at(const char *root, bool free);
+
+/* Returns the CPUs that its control groups (version 2) give it time for, rounded up; INT_MAX if
+   they do not say. */
+int cores_at(const char *root);
 
 /* The bytes that it may still take. */
 static inline uint64_t memory_available(void) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
+#include "base/sizes.h"
 
 /* Refuses a stack that is too small for a program or, as OpenMP takes the same limit, its threads.
    Runs before main, whose frame alone might not fit. */
@@ -61,6 +62,16 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
+/* What does the same as options that people look for. */
+static const struct {
+  const char *begins, *cure;
+} instead[] = {
+    {"class-weight", "repeat the rows of a class to weigh it more"},
+    {"k-fold", "--validation 0.2 holds out other rows with each --seed"},
+    {"kfold", "--validation 0.2 holds out other rows with each --seed"},
+    {"folds", "--validation 0.2 holds out other rows with each --seed"},
+};
+
 /* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
    0 for an unknown long name. */
 static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
@@ -74,6 +85,9 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
   else {
     error_set(error, "unknown option '%s'", given);
     const char *name = given + strspn(given, "-");
+    foreach (other, instead)
+      if (strncmp(name, other->begins, strlen(other->begins)) == 0)
+        return error_set(error, "unknown option '%s': %s", given, other->cure), OPTIONS_USAGE;
     const ShortText word = text_format("%.*s", (int)strcspn(name, "="), name);
     Nearest nearest = nearest_to(word.text);
     foreach_row (known, table) nearest_try(&nearest, known->name);

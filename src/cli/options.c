@@ -5,14 +5,25 @@
 #include "cli/options.h"
 
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-const float options_rates[] = {0.05F, 0.05F, 0.001F, 0.001F}; /* --lr auto, of each optimizer */
-_Static_assert(LENGTH(options_rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
+static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};
+_Static_assert(LENGTH(rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
                "every optimizer has a name and a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
+static const char *const monitors[] = {"accuracy", "loss", NULL};     /* MONITOR_... */
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
+
+/* Below a batch of 16 momentum's usual rate learns nothing. MNIST's accuracy after an epoch with
+   batches of 1, 4 and 8 was best, 95.4 to 95.6%, with 0.05 batch / 64 of the rates tried; adam's
+   with batches of 1 was 95.7% with a quarter of its usual rate, and 92.2% with the whole. */
+float options_auto_rate(const Training *t) {
+  const float rate = rates[t->rule.kind], batch = (float)t->batch;
+  return t->batch >= 16                       ? rate
+         : optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16)
+                                              : rate * batch / 64;
+}
 
 /* A row of the table: long name, argument, default, kind, field; who takes it, what --resume makes
    of it; the help, and behind that what its value may be, its letter, and the group that begins. */
@@ -60,7 +71,8 @@ static const OptionRow table[] = {
       "rows per training step",
       RANGE(1, 65536), SHORT('b')),
   NAMED("lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
-      "initial learning rate; auto: 0.05 for sgd and nesterov, 0.001 for adam and adamw",
+      "initial learning rate; auto: 0.05 for sgd and nesterov, 0.001 for adam and adamw, and less if "
+      "--batch is below 16",
       RANGE(0, 100), SHORT('l')),
   NAMED("optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
       "rule that updates the weights",
@@ -102,6 +114,9 @@ static const OptionRow table[] = {
   NAMED("early-stop", "N", "0", option_whole, training.early_stop, ONE_RUN_ALONE, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
+  SETTING(monitor, "WHAT", "accuracy", option_choice, ONE_RUN_ALONE, RESUME_FREE,
+      "what --early-stop and the best epoch go by",
+      CHOICES(monitors)),
   SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S: up to strength S",
       CHOICES(augmentations)),

@@ -47,7 +47,8 @@ typedef struct {
 } Options;
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
-extern const float options_rates[];            /* --lr auto, of each of them */
+/* --lr auto, of the optimizer and the batch. */
+float options_auto_rate(const Training *training);
 
 /* The takers of an option: commands, and levels of fusion. */
 enum {

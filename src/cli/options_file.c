@@ -44,6 +44,11 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
+  for (char *c = line; !config->is_saved && (c = strchr(c, '#')); c++) /* as inih cuts at " ;" */
+    if (c > line && strchr(" \t", c[-1])) {
+      strcpy(c, "\n");
+      break;
+    }
   return line;
 }
 

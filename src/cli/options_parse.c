@@ -26,7 +26,7 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   Options initial;
   options_default(&initial);
   if (!isnan(o->training.schedule.rate))
-    initial.training.schedule.rate = options_rates[o->training.rule.kind];
+    initial.training.schedule.rate = options_auto_rate(&o->training);
   if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
   foreach_row (row, &options_table)
     if (row->kind && !(row->takers & taker) &&
@@ -109,7 +109,7 @@ bool options_check(Options *options, Error *error) {
   if (!check_command(options, command, error) || !check_uses(options, command, error)) return false;
   if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
   if (isnan(options->training.schedule.rate))
-    options->training.schedule.rate = options_rates[options->training.rule.kind];
+    options->training.schedule.rate = options_auto_rate(&options->training);
   return check_dropout(options, error) && check_level(options, error);
 }
 

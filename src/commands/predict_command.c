@@ -1,5 +1,4 @@
 
-#include <omp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,7 +33,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
                    .fusion = o->training.fusion,
                    .precision = o->training.precision,
                    .device_memory = o->training.device_memory,
-                   .threads = o->training.threads ? o->training.threads : omp_get_num_procs()},
+                   .threads = o->training.threads ? o->training.threads : ranks_cores(NULL)},
       .engines = o->load.count,
       .dataset_rows = 2 * LOADER_ROWS,
       .staging_rows = LOADER_ROWS};

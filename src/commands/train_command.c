@@ -22,6 +22,7 @@ typedef struct {
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* of results */
   bool told;               /* what was read */
+  bool learned_nothing;    /* in an epoch, which was said */
   DataSummary tested;      /* the rows that test what validation rows judged */
   bool mute;               /* standard output cannot be written */
   bool lacks_output;       /* that was asked for */
@@ -101,6 +102,9 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   run->results[run->count++] = *result;
   if (!run->told) say_data(run);
+  if (!run->learned_nothing)
+    run->learned_nothing =
+        report_learning(run->report, result, &run->options->training, &run->trainer->test_data);
   report_epoch(run->report, result, is_last);
   if (!is_wanted(run, error)) return false;
   if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
@@ -306,6 +310,7 @@ TrainerConfig trainer_config(const Options *o) {
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
                          .ignore_columns = o->ignore_columns,
+                         .names = o->class_names,
                          .hold_out = options_hold_out(o),
                          .rereads_test = judged || !test ? judged
                                          : *o->weights   ? "weights"

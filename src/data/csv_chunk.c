@@ -5,7 +5,6 @@
 
 #include "base/formats.h"
 #include "base/sizes.h"
-#include "data/summary.h"
 
 /* REPALL_NL: blank lines are reported, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
@@ -197,6 +196,32 @@ static bool parse_whole(const unsigned char *text, size_t length, unsigned limit
   return *value == number;
 }
 
+/* Gathers the word, if there is room. */
+static bool gather(LabelWords *words, const char *word, size_t length) {
+  int at = words->count;
+  if (length == 0 || length >= sizeof *words->word) return false;
+  const ShortText text = text_format("%.*s", (int)length, word);
+  while (at > 0 && strcmp(words->word[at - 1], text.text) > 0) at--;
+  if (at > 0 && strcmp(words->word[at - 1], text.text) == 0) return true;
+  if (words->count == DATASET_MAX_CLASSES) return false;
+  memmove(words->word[at + 1], words->word[at],
+          (size_t)(words->count++ - at) * sizeof *words->word);
+  strcpy(words->word[at], text.text);
+  return true;
+}
+
+/* Sets *value to the class of a label, which is a number or a name. */
+static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t length,
+                        unsigned *value) {
+  const char *text = (const char *)field;
+  if (parse_whole(field, length, (unsigned)c->classes, value)) return true;
+  *value = 0;
+  if (c->words) return gather(c->words, text, length);
+  for (const char *name = c->names; name; name = strchr(name, '\n'), name += name != NULL, ++*value)
+    if (strcspn(name, "\n") == length && memcmp(name, text, length) == 0) return true;
+  return false;
+}
+
 /* True if the next field of the row is its label. */
 static bool is_at_label(const ChunkParser *parser) {
   return parser->columns->judged && fields(parser) == parser->columns->label;
@@ -252,7 +277,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
     return true;
   }
   const bool is_label = !is_pixel && is_at_label(parser);
-  if ((is_label && !parse_whole(text, length, (unsigned)c->classes, &value)) ||
+  if ((is_label && !parse_label(c, text, length, &value)) ||
       (!is_pixel && memchr(text, CSV_LF, length))) {
     not_an_integer(parser, text, length);
     return true;

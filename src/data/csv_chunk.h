@@ -8,6 +8,7 @@
 #include <csv.h>
 
 #include "data/split.h"
+#include "data/summary.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
@@ -16,6 +17,12 @@
 
 enum { CSV_LEFT_OUT = 32 }; /* columns, at most */
 
+/* Labels that are words, ascending. */
+typedef struct {
+  int count;
+  char word[DATASET_MAX_CLASSES][64];
+} LabelWords;
+
 /* The columns of a file: a label if `labelled`, some that are left out, and pixels. */
 typedef struct {
   size_t columns, inputs;
@@ -23,6 +30,8 @@ typedef struct {
   bool labelled, judged; /* judged: labels are read, else they may be anything and become 0 */
   size_t label;          /* which column, from 0 */
   int classes;           /* labels are below it */
+  const char *names;     /* of the classes, one a line, which labels may have for numbers; NULL */
+  LabelWords *words; /* labels that are not numbers are gathered here, and are 0; NULL: refused */
   int stop_count;
   size_t stops[CSV_LEFT_OUT + 2]; /* the columns that are not pixels, ascending, then `columns` */
 } CsvColumns;

@@ -377,7 +377,7 @@ static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, size_t first, si
 static bool check_guess(DatasetReader *reader, Error *error) {
   enum { ENOUGH = 10 };
   const CsvColumns *c = &reader->columns;
-  if (!c->judged || reader->config.wanted) return true;
+  if (!c->judged || c->words || reader->config.wanted) return true;
   const Chunk *chunk = wait_for_chunk(reader);
   const size_t classes = (size_t)c->classes, rows = chunk->rows;
   const char *name = reader->source.name;
@@ -432,6 +432,8 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!config->label) reader->config.label = "";
   if (!config->left_out) reader->config.left_out = "";
   reader->columns.classes = config->classes;
+  reader->columns.names = config->names;
+  reader->columns.words = config->words;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = reader->idx.labels.file = -1;

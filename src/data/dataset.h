@@ -12,9 +12,8 @@
    header. Header or row, every row must have as many fields as the first line. */
 #pragma once
 
+#include "data/csv_chunk.h"
 #include "data/source.h"
-#include "data/split.h"
-#include "data/summary.h"
 
 typedef struct DatasetReader DatasetReader;
 
@@ -26,6 +25,8 @@ typedef struct {
   const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
                         NULL or "": the one that the header calls label, class, target, digit or y,
                         else the first, unless the first rows show that it is the last */
+  const char *names; /* of the classes, and a place for labels that are words: see CsvColumns */
+  LabelWords *words; /* for one thread */
   const char *left_out; /* columns that are neither, see CsvFirstLine; NULL or "": those that a
                            header calls id, ImageId, index or Unnamed: 0 */
   int inputs; /* pixels that a row must have, with a label or without: labels are not looked at, and

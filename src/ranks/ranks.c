@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/memory.h"
 #include "base/sizes.h"
 #include "base/text.h"
 #include "ranks/ranks_mpi.h"
@@ -149,11 +150,9 @@ int ranks_hosts(const Ranks *ranks) {
 }
 
 int ranks_cores(const Ranks *ranks) {
-  const int cores = omp_get_num_procs();
-  if (!ranks) return cores;
-  const int part = (int)sysconf(_SC_NPROCESSORS_ONLN) / ranks->place.count_on_host;
-  if (cores < part) return cores;
-  return part > 0 ? part : 1;
+  const int allowed = cores_at(""), cores = min_int(omp_get_max_threads(), allowed);
+  const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed);
+  return ranks ? max_int(1, min_int(cores, online / ranks->place.count_on_host)) : cores;
 }
 
 /* ---- who is gone -------------------------------------------------------------------------- */

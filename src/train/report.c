@@ -82,6 +82,40 @@ static ShortText epoch_text(int epoch, int epochs) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
+void report_remark(void *context, const char *line) {
+  Report *report = context;
+  if (!report->aside) {
+    report_note(report, "note     %s", line);
+    return;
+  }
+  clear_progress(report);
+  fprintf(stderr, "mlp-train: note: %s\n", line);
+}
+
+/* The learning rate, and where it ends if it changes. */
+static void report_rate(Report *report, const Training *t) {
+  const double first = lr_schedule_rate(&t->schedule, t->epochs, 0),
+               last = lr_schedule_rate(&t->schedule, t->epochs, t->epochs - 1);
+  report_result(report,
+                first == last ? "rate     %.3g" : "rate     %.3g in epoch 1, %.3g in epoch %d",
+                first, last, t->epochs);
+}
+
+bool report_learning(Report *report, const EpochResult *r, const Training *t,
+                     const DataSummary *judge) {
+  bool one_answer = false;
+  for (int c = 0; c < judge->classes && r->test_rows == judge->rows; c++)
+    one_answer |= judge->counts[c] > 0 && judge->counts[c] < judge->rows &&
+                  judge->counts[c] == (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5);
+  if (r->epoch <= t->schedule.warmup || (!one_answer && r->train_loss < log(t->classes)))
+    return false;
+  report_remark(report,
+                text_format("epoch %d is no better than one answer to all rows: try a lower --lr%s",
+                            r->epoch, t->batch < 16 ? ", or a larger --batch" : "")
+                    .text);
+  return true;
+}
+
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
@@ -95,18 +129,9 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
   report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);
+  report_rate(report, &trainer->config.training);
   if (trainer->position.epoch > 0)
     report_result(report, "resumed  after epoch %d", trainer->position.epoch);
-}
-
-void report_remark(void *context, const char *line) {
-  Report *report = context;
-  if (!report->aside) {
-    report_note(report, "note     %s", line);
-    return;
-  }
-  clear_progress(report);
-  fprintf(stderr, "mlp-train: note: %s\n", line);
 }
 
 void report_data(Report *report, const Trainer *t) {

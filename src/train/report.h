@@ -30,6 +30,11 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
 /* The lines on what was read, once it is known: files, rows, and what is remarkable about them. */
 void report_data(Report *report, const Trainer *trainer);
 
+/* Returns true and says so if the network learned nothing in the epoch: the loss is not below that
+   of guessing, ln(classes), or as many rows to judge by are right as one class has. */
+bool report_learning(Report *report, const EpochResult *result, const Training *training,
+                     const DataSummary *judge);
+
 /* A remark on the run, with what to do. `report` is a Report: this serves as data_compare's say. */
 void report_remark(void *report, const char *line);
 

@@ -2,16 +2,20 @@
 #include "train/train_log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "base/output.h"
 
 struct TrainLog {
   FILE *file;   /* NULL: not opened yet */
+  int lock;     /* the file, where it was opened to be locked alone; else -1 */
   bool is_held; /* the file is one in memory, for headers while an old log stands */
   bool csv, append;
   bool old;         /* there is a log that the first epoch replaces or continues */
@@ -56,6 +60,16 @@ static bool read_old(TrainLog *log, Error *error) {
   return good;
 }
 
+/* Opens a regular file for this run alone. What is in it stays. */
+static bool lock_file(TrainLog *log, Error *error) {
+  if (log->lock >= 0) return true;
+  log->lock = open(log->path, O_WRONLY | O_CREAT | O_CLOEXEC | (log->append ? O_APPEND : 0), 0666);
+  if (log->lock < 0)
+    return error_set(error, "cannot create the log %s: %s", log->path, strerror(errno));
+  return flock(log->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK ||
+         error_set(error, "another run writes the log %s: give each run its own --log", log->path);
+}
+
 static bool open_file(TrainLog *log, FILE *file, Error *error) {
   log->file = file;
   if (!file) return error_set(error, "cannot create the log %s: %s", log->path, strerror(errno));
@@ -67,7 +81,10 @@ static bool open_file(TrainLog *log, FILE *file, Error *error) {
 static bool open_regular(TrainLog *log, Error *error) {
   FILE *held = log->file;
   if (held && !log->is_held) return true;
-  bool good = open_file(log, fopen(log->path, log->append ? "a" : "w"), error);
+  if (!lock_file(log, error)) return false;
+  if (!log->append && ftruncate(log->lock, 0) != 0) return fail(log, error);
+  bool good = open_file(log, fdopen(log->lock, "w"), error);
+  if (good) log->lock = -1;
   if (held) rewind(held);
   for (int c; good && held && (c = getc(held)) != EOF;) putc(c, log->file);
   if (good && held && ferror(held)) good = fail(log, error);
@@ -85,7 +102,7 @@ static bool find_file(TrainLog *log, Error *error) {
   if (target.kind != TARGET_REGULAR)
     return open_file(log, file_target_open_in_place(&target), error);
   log->old = target.status.st_size > 0;
-  return !log->old || !log->append || read_old(log, error);
+  return lock_file(log, error) && (!log->old || !log->append || read_old(log, error));
 }
 
 TrainLog *train_log_open(const char *path, bool append, Error *error) {
@@ -95,10 +112,10 @@ TrainLog *train_log_open(const char *path, bool append, Error *error) {
     return error_null(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
   TrainLog *log = malloc(sizeof *log + strlen(path) + 1);
   if (!log) return error_null(error, "no memory for the log %s", path);
-  *log = (TrainLog){.csv = csv, .append = append};
+  *log = (TrainLog){.csv = csv, .append = append, .lock = -1};
   strcpy(log->path, path);
   if (find_file(log, error)) return log;
-  free(log);
+  train_log_close(log, NULL);
   return NULL;
 }
 
@@ -111,6 +128,7 @@ static bool end_line(const TrainLog *log, Error *error) {
 bool train_log_close(TrainLog *log, Error *error) {
   if (!log) return true;
   const bool good = !log->file || fclose(log->file) == 0 || fail(log, error);
+  if (log->lock >= 0) close(log->lock);
   free(log);
   return good;
 }

@@ -18,9 +18,9 @@
 
 /* A run. Names of files are the caller's and outlive the trainer. */
 typedef struct {
-  const char *train, *test;                  /* test NULL: none */
-  const char *validation;                    /* the file to judge by instead, NULL: none */
-  const char *label_column, *ignore_columns; /* see DatasetConfig */
+  const char *train, *test;                          /* test NULL: none */
+  const char *validation;                            /* the file to judge by instead, NULL: none */
+  const char *label_column, *ignore_columns, *names; /* see DatasetConfig */
   double hold_out;          /* or the share of the training file to judge by, 0: none */
   uint64_t member;          /* of an ensemble: rows are held out by a seed that is lower by this */
   const char *rereads_test; /* the option that wants the test file, or else that to judge by, again

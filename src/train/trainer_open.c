@@ -18,6 +18,7 @@ DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) 
                                        .threads = c->training.threads,
                                        .label = c->label_column,
                                        .left_out = c->ignore_columns,
+                                       .names = c->names,
                                        .ahead = t->resident ? 0 : 2 * t->staging_rows,
                                        .wanted = judges || !t->own.bits ? NULL : &t->own,
                                        .hold_out = c->hold_out,

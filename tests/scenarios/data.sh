@@ -115,3 +115,46 @@ done
 cp square.csv copy.csv
 prints 1 '^note     copy.csv: these are the training rows' $A --evaluate --test copy.csv
 prints 1 '^note     square.csv: these are the training rows' $S --validation 0.2 --test square.csv
+
+case_ 'labels may be words' # which name the classes, in sorted order
+for file in square judge; do
+  sed 's/^0,/Ant,/; s/^1,/bee,/; s/^2,/cat,/; s/^3,/d\xc3\xbcck,/' $file.csv >$file.body
+  { echo "label,$pixels" && cat $file.body; } >words_$file.csv
+done
+ok $S --train words_square.csv --test words_judge.csv --save words.st --classes 10
+printed 1 '^names    the labels are words, in sorted order: Ant is 0, d.*ck is 3$'
+same_network words.st net.st
+[ "$(value names words.st)" = $'Ant\\nbee\\ncat\\nd\xc3\xbcck' ]
+prints 1 '  cat$' --device cpu --load words.st --evaluate
+sed 's/,bee,/,wasp,/; s/^bee,/wasp,/' words_judge.csv >wasps.csv
+fails 1 "'wasp' is not a label from 0 to 3" $S --train words_square.csv --test wasps.csv
+
+case_ 'a run that learns nothing says so' # row 5
+prints 1 '^note     epoch 1 is no better than one answer to all rows: try a lower --lr, or a larger' $S --lr 50
+prints 0 '^note' $S
+
+case_ 'early stopping may go by the loss'
+M="$S --lr 0.4 --validation judge.csv --test none --epochs 30 --early-stop 2"
+ok $M --save accuracy.st
+ok $M --save loss.st --monitor loss --log loss.jsonl
+[ "$(value best_epoch loss.st)" = "$(grep '"epoch"' loss.jsonl | awk -F'"val_loss": ' '{ print $2 + 0, NR }' | sort -g | head -n 1 | cut -d' ' -f2)" ]
+
+case_ 'a log is of one run'
+mkfifo rows.fifo
+start $N --classes 4 --train rows.fifo --test judge.csv --epochs 1 --log one.jsonl --resident no
+exec 9>rows.fifo
+for i in {1..8}; do cat square.csv; done >&9 # more than a reader waits for
+printing 1 '^fusion '
+until_ [ -s one.jsonl ]
+fails 1 'another run writes the log one.jsonl: give each run its own --log' $S --log one.jsonl
+exec 9>&-
+finish
+[ "$(value kind one.jsonl | xargs)" = 'run data data epoch' ]
+
+case_ 'what is sought elsewhere is said'
+fails 2 "unknown option '--class-weights': repeat the rows of a class" $S --class-weights 1
+fails 2 "unknown option '--k-fold=5': --validation 0.2 holds out" $S --k-fold=5
+mkdir pictures
+fails 1 'pictures is a directory, not a CSV file: docs/recipes.md makes rows of pictures' $S --train pictures
+printf '[training]\nbatch = 32 # rows\n' >inline.conf
+prints 1 '^batch = 32$' --config inline.conf --dry-run

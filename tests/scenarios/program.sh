@@ -13,7 +13,8 @@ printed 1 '^fusion   layer: .+$'
 printed 1 '^data     train\.csv: 300 rows, 2 classes, pixels 0 to 255, resident$'
 printed 1 '^data     test\.csv: 50 rows$'
 printed 1 "^total    load$time  train$time  eval$time  process$time$"
-printed 19 ''
+printed 20 ''
+printed 1 '^rate     0.05 in epoch 1, 0.00429 in epoch 12$'
 printed 0 $'\r|\033' # no progress bar in a file
 
 case_ 'quiet prints the last epoch alone'

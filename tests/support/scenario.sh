@@ -54,7 +54,7 @@ scenario=$(realpath "$1")
 PROGRAMS=$(cd "${PROGRAMS:-$TOP}" && pwd)
 MLP=$PROGRAMS/mlp-train
 RANKED=$TOP/tests/support/mpirun.sh
-T='--device cpu --threads 1 --classes 2 --hidden 4 --batch 8 --train train.csv --test test.csv'
+T='--device cpu --threads 1 --classes 2 --hidden 4 --batch 8 --lr 0.05 --train train.csv --test test.csv'
 number=0 case_now='' status=0
 export TOP PROGRAMS MLP T
 
