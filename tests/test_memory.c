@@ -1,6 +1,7 @@
 /* The memory that a process may take, by files like those of /proc and /sys; and threads that the
    system refuses: they are an error, and OpenMP does not end the process. */
 #include <inttypes.h>
+#include <limits.h>
 #include <omp.h>
 #include <sys/resource.h>
 
@@ -71,6 +72,20 @@ TEST(what_is_known) {
   walk(false, unknown, LENGTH(unknown));
   walk(true, groups, LENGTH(groups));
   walk(true, outside, LENGTH(outside));
+}
+
+/* The tightest quota counts, rounded up to whole CPUs. */
+TEST(cores_of_control_groups) {
+  folder_enter(NULL);
+  assert_int_equal(cores_at("."), INT_MAX);
+  put("proc/self/cgroup", "0::/user.slice/run\n");
+  put(RUN "cpu.max", "max 100000\n");
+  assert_int_equal(cores_at("."), INT_MAX);
+  put(USER "cpu.max", "250000 100000\n");
+  assert_int_equal(cores_at("."), 3);
+  put(RUN "cpu.max", "50000 100000\n");
+  assert_int_equal(cores_at("."), 1);
+  folder_close(NULL);
 }
 
 static int limit_memory(void *unused, Error *why) {

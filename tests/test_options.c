@@ -263,7 +263,7 @@ TEST(the_command_line_wins_wherever_config_stands) {
   foreach (line, TEXTS("--config a.conf --batch 5", "--batch 5 --config a.conf")) {
     accept(*line, NULL);
     assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
-    assert_true(options.training.schedule.rate == 0.05f);
+    assert_true(options.training.schedule.rate == 0.05f * 5 / 64);
   }
 }
 
@@ -273,13 +273,16 @@ TEST(each_optimizer_has_its_own_rate) {
   for (int k = 0; options_optimizers[k]; k++) {
     accept(text_printf("--config a.conf --optimizer %s", options_optimizers[k]), NULL);
     assert_true(options.training.schedule.rate == rates[k]);
+    accept(text_printf("--batch 4 --optimizer %s", options_optimizers[k]), NULL);
+    assert_true(options.training.schedule.rate == rates[k] * (k < 2 ? 1.0f / 16 : 0.5f));
     accept(text_printf("--lr 0.5 --optimizer %s", options_optimizers[k]), NULL);
     assert_true(options.training.schedule.rate == 0.5f);
   }
 }
 
 TEST(a_file_may_be_written_freely) {
-  write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here too\r\n"
+  write_config("\xEF\xBB\xBF; a comment\r\n\r\n[training]\r\n# another\r\nbatch=7 ; here "
+               "too\r\nseed = 5\t# and here\r\n"
                "   epochs : 3\r\n\t lr = 0.5\n[data]\ntrain = a b.csv");
   accept("--config", config_path);
   assert_int_equal(options.training.batch, 7);
@@ -320,8 +323,8 @@ TEST(a_bad_file_is_named_with_its_line) {
       {"[training]\nbatch = 64\repochs = 2\n", 2, "lines must end with a line feed"},
       {"[training]\nbatch = 0\n", 2, "--batch must be a whole number from 1 to 65536, not '0'"},
       {"[training]\nbatch =\n", 2, "--batch must be a whole number from 1 to 65536, not ''"},
-      {"[training]\nbatch = 64 # rows\n", 2,
-       "--batch must be a whole number from 1 to 65536, not '64 # rows'"},
+      {"[training]\nbatch = 64# rows\n", 2,
+       "--batch must be a whole number from 1 to 65536, not '64# rows'"},
       {"[training]\nlr = nan\nbatch = x\n", 2,
        "--lr must be auto, or a number from 0 to 100, not 'nan'"},
       {"[training]\nbatch\nlr = 7000\n", 2, "the line is not a [section], key = value"},
