@@ -13,6 +13,7 @@ BATCH    = 64                # of make run
 SEED     = 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
 GRADE    =                   # of make exercise: points go to this file; docs/teaching
 TOPIC    = softmax           # of make profile
+RUNGS    =                   # of make profile: two rungs of TOPIC side by side
 SECONDS  = 60                # of make fuzz: for each harness
 COUNT    = 100               # of make mutants: changes to be tried
 MINUTES  = 10                # of make soak
@@ -575,3 +576,4 @@ clean:                      ## remove what was built (data/ stays)
 help:                       ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 	@awk -F' *= *| *# ' '/^[A-Z]+ += .*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile
+	@echo '  The environment can set CC CXX NVCC CFLAGS LDFLAGS NCCL_HOME FUZZ_CC MNIST_SOURCE DATA_DIR.'
