@@ -95,7 +95,7 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try_wheels: pip trusts whom it trusts outside.
+# try_wheels: pip trusts whom it trusts outside. Sets $wheels where it reaches nobody.
 try_wheels() {
   local certificate
   certificate=$(python3 -m pip config list 2>/dev/null | sed -n "s/^global.cert='\(.*\)'$/\1/p")
@@ -103,9 +103,10 @@ try_wheels() {
     cp -L "$certificate" "$work/etc/outside.crt"
     printf '[global]\ncert = /etc/outside.crt\n' >"$work/etc/pip.conf"
   fi
-  inside root make setup CUDA=1 && chroot "$work" chown -R newcomer: "$folder" &&
-    inside newcomer make build/kernels/unfused.o SETUP=0 CUDA=1 \
-      ARCH="$(printf -- '-gencode arch=compute_%s,code=sm_%s ' 75 75 89 89 90a 90a)" || return
+  inside root make setup CUDA=1 && chroot "$work" chown -R newcomer: "$folder" || return
+  ! tail -n 1 "$log" | grep -q 'pip cannot fetch it: No matching' || { wheels=offline && return; }
+  inside newcomer make build/kernels/unfused.o SETUP=0 CUDA=1 \
+    ARCH="$(printf -- '-gencode arch=compute_%s,code=sm_%s ' 75 75 89 89 90a 90a)" || return
   rm -rf "$work$folder/.cuda"
   network=--net inside newcomer make run CUDA=1 EPOCHS=1 >"$cache/offline.partial" 2>&1
   cat "$cache/offline.partial"
