@@ -117,7 +117,7 @@ TEST(test_scans_that_are_none) {
     for (int i = 0; i < 65518 / 2; i++) fwrite("\xff\xda", 1, 2, file);
     for (int i = 0; i <= 1000 * kind; i++) put_scan(file, 0, 63, 0, 0);
     fwrite("\xff\xd9", 1, 2, file);
-    for (int i = 0; i < 1000; i++) put_scan(file, 0, 63, 0, 0);
+    for (int i = 0; i < 20000; i++) put_scan(file, 0, 63, 0, 0);
     close_file(file);
     expect(kind ? "is a JPEG of 1001 scans of 1000 x 1000 pixels" : no_digit, 64);
   }

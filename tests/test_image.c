@@ -302,7 +302,12 @@ TEST(test_what_stb_does_not_check) {
   memcpy(tables + 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\2", 17); /* of 257 codes */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "a Huffman table of it is too large");
-  tables[1] = 0xe4; /* no tables at all */
+  folder_write_bytes(picture,
+                     "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
+                     "\0\0\0\0\0\0\377\2\0\0",
+                     45);
+  assert_refused(picture, "a Huffman table of it is too large"); /* the second of a segment */
+  tables[1] = 0xe4;                                              /* no tables at all */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "shows no digit");
 }

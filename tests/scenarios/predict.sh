@@ -140,10 +140,11 @@ cut -d' ' -f2- out >answers
 ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
-# known INPUTS CLASSES: writes a network that says of any picture what its biases, on standard input, are.
+# known INPUTS CLASSES [BYTE]: writes a network that says of any picture what its biases, on standard input, are:
+# its weights are zeros, or of this byte.
 known() {
   local size=$(($1 * $2 * 4))
-  cat <(head -c $size /dev/zero) - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
+  cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
     'data_offsets':[0,$size]},'0.bias':{'dtype':'F32','shape':[$2],'data_offsets':[$size,$((size + 4 * $2))]}}")" >known.st
 }
 case_ 'a line has the three likeliest classes'
@@ -162,6 +163,8 @@ END
 printf '\0\0\x20\x42\0\0\0\0' | known 100 2 # 40 of 0; and a smaller picture
 ok --device cpu --load known.st --confidence 0.5 --classify a.pgm
 same out - <<<'a.pgm  0 100.00%  1   0.00%'
+printf '\0\0\x20\x42\0\0\0\0' | known 100 2 '\177' # weights of 3.4e38
+fails 1 'a.pgm: the output of layers.0 is not a finite number' --device cpu --load known.st --classify a.pgm
 
 case_ 'bad pictures stop no others'
 run $A --classify none.png page.pgm train.csv
