@@ -86,47 +86,8 @@ static int find_noise(Ink *ink) {
   return max_int(0, value_of_rank(values, count - 1 - count / 10000) - median);
 }
 
-/* ---- pieces of ink ------------------------------------------------------------------------ */
-
-/* Ink has at least this share of the strongest contrast nearby, so that a pale digit is found
-   beside a black one that is not next to it (after Bernsen, "Dynamic thresholding of grey-level
-   images", 1986), and this share of the strongest in the picture. */
-static const double LOCAL_SHARE = 0.3, LEAST_SHARE = 0.25;
-
-/* Sets the mask to 1 where there is ink, to 0 elsewhere. */
-static bool find_ink_pixels(const Ink *ink, uint8_t *mask) {
-  enum { GRAIN = 64 }; /* scales to the radius of a mean: no pixel decides for all around it */
-  const int count = ink->width * ink->height;
-  int strongest = 0;
-  if (!grid_mean(ink->contrast, ink->width, ink->height, ink->scale / GRAIN, mask)) return false;
-  for (int i = 0; i < count; i++) strongest = max_int(strongest, mask[i]);
-  const double least = fmax(ink->noise + 1, LEAST_SHARE * strongest);
-  if (!grid_dilate(mask, ink->width, ink->height, ink->scale)) return false;
-  for (int i = 0; i < count; i++)
-    mask[i] = ink->contrast[i] >= least && ink->contrast[i] >= LOCAL_SHARE * mask[i];
-  return true;
-}
-
-/* Finds the connected pixels of the mask. */
-static bool find_regions(Ink *ink, const uint8_t *mask) {
-  free(ink->pieces);
-  ink->pieces = grid_regions(mask, ink->width, ink->height, ink->labels, &ink->count);
-  return ink->pieces;
-}
-
-/* Removes the regions that lie along half of a side of the picture: the desk beside the paper. */
-static bool remove_edges(Ink *ink, int floor, uint8_t *mask) {
-  const int w = ink->width, h = ink->height;
-  for (int i = 0; i < w * h; i++) mask[i] = ink->contrast[i] > floor;
-  if (!find_regions(ink, mask)) return false;
-  for (int i = 0; i < w * h; i++) {
-    if (!ink->labels[i]) continue;
-    const Region *r = &ink->pieces[ink->labels[i] - 1];
-    if (2 * max_int(r->top, r->bottom) > w || 2 * max_int(r->left, r->right) > h)
-      ink->contrast[i] = 0;
-  }
-  return true;
-}
+/* Ink has at least this share of the strongest contrast in the picture. */
+static const double INK_SHARE = 0.3;
 
 /* Finds dark ink on light ground or light ink on dark ground, and its pieces: none if nothing
    stands out. Returns false without memory. */
@@ -142,9 +103,12 @@ static bool find_ink(const Image *image, Ink *ink) {
   uint8_t *mask = make_array(mask, count);
   bool good = mask && ink->contrast && ink->labels && find_contrast(image, ink);
   const int strongest = good ? find_noise(ink) : 0;
-  if (strongest >= max_int(LEAST_CONTRAST, 2 * ink->noise))
-    good = remove_edges(ink, max_int(ink->noise, strongest / 4), mask) &&
-           find_ink_pixels(ink, mask) && find_regions(ink, mask);
+  const double least = fmax(ink->noise + 1, INK_SHARE * strongest);
+  if (strongest >= max_int(LEAST_CONTRAST, 2 * ink->noise)) {
+    for (int i = 0; i < count; i++) mask[i] = ink->contrast[i] >= least;
+    ink->pieces = grid_regions(mask, ink->width, ink->height, ink->labels, &ink->count);
+    good = ink->pieces;
+  }
   free(mask);
   return good;
 }
@@ -369,7 +333,9 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
   enum { EDGE = 8, LEAST_EDGE = 2 }; /* scales to an edge, at most; pixels, at least */
+  enum { LEAST_TURNED = 8 };         /* pixels: turning could lose a smaller digit */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
+  if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;
   const Box b = {max_int(0, digit->box.left - edge), max_int(0, digit->box.top - edge),
                  min_int(ink->width, digit->box.right + edge),

@@ -22,8 +22,8 @@ typedef struct {
 
 /* Writes a line for each digit of each picture (see photograph.h): the picture's name, the digit's
    box if there are several, then the three likeliest classes with their probabilities, and "unsure"
-   where the first is less likely than `confidence` or the digit is doubtful (never at a confidence
-   of 0); then, if there are several digits, a line for each row of them as text. A picture that
-   cannot be answered stops no other: then this returns false in the end, the last such picture's
-   error in *error and those before it given to `failed`. What is not a picture's fault ends all. */
+   where the first is less likely than `confidence`; then, if there are several digits, a line for
+   each row of them as text. A picture that cannot be answered stops no other: then this returns
+   false in the end, the last such picture's error in *error and those before it given to `failed`.
+   What is not a picture's fault ends all. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);
