@@ -537,18 +537,17 @@ enum { RANDOM_SHAPES = 12 };
 static const int sizes[][2] = {{1, 1}, {63, 65}, {784, 300}, {785, 301}, {17, 4096}, {4096, 17}};
 static const int batches[] = {1, 7, 63, 64, 65, 200, 1000};
 
-/* Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows, out) and in
-   backward (rows, in), with ragged edges. Medium tiles of either shape, where 4 divides all. */
-static const Shape thresholds[] = {
-    {448, 37, 576},  {449, 37, 512},   {448, 576, 37},   {449, 512, 37},
-    {448, 570, 570}, {449, 505, 449},  {4032, 64, 64},   {4033, 63, 65},
-    {1, 33, 4033},   {65, 2000, 2017}, {128, 784, 1000}, {128, 1000, 500},
-};
-
-/* Multiples of 4 are read four at a time. */
-static const Shape quick_shapes[] = {
-    {1, 1, 1},    {1, 63, 65},   {7, 63, 65},   {65, 50, 10},  {61, 20, 36},
-    {7, 132, 68}, {130, 65, 33}, {449, 5, 505}, {449, 504, 8},
+/* Shapes by themselves; TEST_QUICK has the first QUICK_SHAPES alone. Multiples of 4 are read four
+   at a time. Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows,
+   out) and in backward (rows, in), with ragged edges. Medium tiles of either shape, where 4 divides
+   all. */
+enum { QUICK_SHAPES = 9 };
+static const Shape listed[] = {
+    {1, 1, 1},        {1, 63, 65},    {7, 63, 65},    {65, 50, 10},     {61, 20, 36},
+    {7, 132, 68},     {130, 65, 33},  {449, 5, 505},  {449, 504, 8},    {448, 37, 576},
+    {449, 37, 512},   {448, 576, 37}, {449, 512, 37}, {448, 570, 570},  {449, 505, 449},
+    {4032, 64, 64},   {4033, 63, 65}, {1, 33, 4033},  {65, 2000, 2017}, {128, 784, 1000},
+    {128, 1000, 500},
 };
 
 /* Random in low .. high. */
@@ -566,17 +565,14 @@ static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *che
   }
 }
 
-/* The same for every shape of the list, or those for TEST_QUICK. */
+/* The same for every shape, or those for TEST_QUICK. */
 static inline void for_all_shapes(CheckShape *check_shape) {
   uint64_t seed = 0;
-  if (quick()) {
-    for_shapes(quick_shapes, LENGTH(quick_shapes), check_shape, &seed);
-    return;
-  }
+  for_shapes(listed, quick() ? QUICK_SHAPES : LENGTH(listed), check_shape, &seed);
+  if (quick()) return;
   foreach (size, sizes)
     for (size_t b = 0; b < LENGTH(batches); b++)
       for_shapes(&(Shape){batches[b], (*size)[0], (*size)[1]}, 1, check_shape, &seed);
-  for_shapes(thresholds, LENGTH(thresholds), check_shape, &seed);
   for (uint64_t i = 0; i < RANDOM_SHAPES; i++)
     for_shapes(&(Shape){pick(i, 0, 1, 300), pick(i, 1, 1, 900), pick(i, 2, 1, 400)}, 1, check_shape,
                &seed);
