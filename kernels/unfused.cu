@@ -42,7 +42,7 @@ __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
 }
 
 /* A = activate(Z). One thread per value: reads 4 bytes, writes 4. */
-__global__ void relu(const float *d_z, float *d_a, size_t count) {
+__global__ void activation(const float *d_z, float *d_a, size_t count) {
   const size_t i = thread_of_grid();
   if (i < count) d_a[i] = activate(d_z[i]);
 }
@@ -117,7 +117,7 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
 }
 
 /* dZ = dA times the activation's slope, in place. One thread per value: reads 8 bytes, writes 4. */
-__global__ void relu_mask(float *d_da, const float *d_a, size_t count) {
+__global__ void activation_slope_of(float *d_da, const float *d_a, size_t count) {
   const size_t i = thread_of_grid();
   if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
 }
@@ -179,9 +179,9 @@ cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cud
   return launch_each(add_bias, (size_t)rows * out, stream, d_z, d_b, rows, out);
 }
 
-cudaError_t launch_relu(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
+cudaError_t launch_activation(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
   REQUIRE(given(d_z, d_a) && count >= 1);
-  return launch_each(relu, count, stream, d_z, d_a, count);
+  return launch_each(activation, count, stream, d_z, d_a, count);
 }
 
 cudaError_t launch_dropout(BatchView batch, float *d_a, int size, Dropout dropout,
@@ -217,9 +217,10 @@ cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_d
   return launch_each(backward_gemm, (size_t)rows * in, stream, d_dz, d_w, d_dx, rows, in, out);
 }
 
-cudaError_t launch_relu_mask(float *d_da, const float *d_a, size_t count, cudaStream_t stream) {
+cudaError_t launch_activation_slope(float *d_da, const float *d_a, size_t count,
+                                    cudaStream_t stream) {
   REQUIRE(given(d_da, d_a) && count >= 1);
-  return launch_each(relu_mask, count, stream, d_da, d_a, count);
+  return launch_each(activation_slope_of, count, stream, d_da, d_a, count);
 }
 
 cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,

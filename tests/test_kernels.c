@@ -162,13 +162,13 @@ KERNEL_TEST(test_add_bias) {
   }
 }
 
-KERNEL_TEST(test_relu_and_mask) {
+KERNEL_TEST(test_activation) {
   foreach (of, VALUES(size_t, 1, 31, 255, 256, 257, 10007)) {
     const size_t count = *of;
     const Values z = signed_values(count, 3), da = random_values(count, 4);
     float *d_a = poisoned_floats(count);
-    LAUNCH(relu, z.d, d_a, count);
-    LAUNCH(relu_mask, da.d, d_a, count);
+    LAUNCH(activation, z.d, d_a, count);
+    LAUNCH(activation_slope, da.d, d_a, count);
     reference_activate(z.host, count);
     reference_activation_slope(z.host, count, da.host);
     float *expected = host(count * sizeof *expected);
@@ -286,8 +286,8 @@ static void refuse_one_wrong(void) {
       TAKES(0, 2, 2, add_bias, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
-      TAKES(0, 2, 0, relu, p[0], p[1], 5);
-      TAKES(0, 2, 0, relu_mask, p[0], p[1], 5);
+      TAKES(0, 2, 0, activation, p[0], p[1], 5);
+      TAKES(0, 2, 0, activation_slope, p[0], p[1], 5);
       TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
@@ -404,8 +404,8 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   REFUSED(head, view, d, d, d, NULL, NULL, d, 5, 5, none, results);
   REFUSED(head, view, d, d, d, NULL, d, d, 513, 5, none, results);
   REFUSED(head, view, d, d, d, NULL, d, d, 5, 17, none, results);
-  REFUSED(relu, d, d, 0);
-  REFUSED(relu_mask, d, d, 0);
+  REFUSED(activation, d, d, 0);
+  REFUSED(activation_slope, d, d, 0);
   REFUSED(update, view, rules[1], d, d, d, 0, 0);
   assert_unwritten(d, COUNT * sizeof(float));
   assert_unwritten(results.d_loss, batch.state.end * sizeof(float));

@@ -50,8 +50,8 @@ TEST(test_reference_is_cublas) {
 }
 #endif
 
-/* launch_gemm, and launch_forward with and without ReLU, of two terms and of three; of activations
-   and of pixels of stored rows, some beyond the end. */
+/* launch_gemm, and launch_forward with and without activation, of two terms and of three; of
+   activations and of pixels of stored rows, some beyond the end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -63,11 +63,11 @@ WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_
       assert_near("gemm", s, d_z, f.z, count, bound(s.in, GEMM_ROUNDING));
     }
     for (int way = 0; way < 4; way++) {
-      const int relu = way % 2, terms = 2 + way / 2;
+      const int activates = way % 2, terms = 2 + way / 2;
       float *d_y = poisoned_floats(count);
-      LAUNCH(forward, f.input, f.w.d, f.b.d, d_y, s.in, s.out, relu, (Dropout){0}, terms);
+      LAUNCH(forward, f.input, f.w.d, f.b.d, d_y, s.in, s.out, activates, (Dropout){0}, terms);
       assert_near(pixels ? "forward of pixels" : "forward", s, d_y,
-                  add_bias(f.z, f.b.host, s, relu), count,
+                  add_bias(f.z, f.b.host, s, activates), count,
                   split_bound(bf16_split(terms), s.in, f.roundings));
     }
   }

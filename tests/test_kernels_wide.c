@@ -195,11 +195,11 @@ static void for_all_wide_shapes(CheckShape *check_shape) {
 }
 
 WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t seed) {
-  const bool relu = seed / 1000 % 2;
+  const bool activates = seed / 1000 % 2;
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
-    const double *expected = add_bias(f.z, f.b.host, s, relu);
+    const double *expected = add_bias(f.z, f.b.host, s, activates);
     EACH_TERMS() {
       const double limit = planes_bound(terms, s.in, f.roundings);
       const Planes x = input_planes(&f.batch, f.x, pixels, terms, s);
@@ -209,10 +209,10 @@ WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t se
         const Planes none = {.rows = s.rows, .columns = s.out};
         float *d_y = poisoned_floats(count), *d_alone = poisoned_floats(count);
         LAUNCH(ones, y);
-        LAUNCH(wide_forward, x, w, f.b.d, y, d_y, relu);
+        LAUNCH(wide_forward, x, w, f.b.d, y, d_y, activates);
         assert_near("wide forward", s, d_y, expected, count, limit);
         assert_near("wide forward", s, values_of(y), expected, count, limit);
-        LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, relu);
+        LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, activates);
         assert_exact(d_alone, fetch_floats(d_y, count), count);
         const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
         for (int r = 0; r < s.rows; r++)

@@ -26,7 +26,7 @@ TEST(linear) {
   NEAR(y, -2, 5.5, -6, 0.5);
 }
 
-TEST(relu) {
+TEST(activation) {
   double y[] = {-1, 0, 2, -1e-300, 3}, gradient[] = {5, 6, 7, 8, 9};
   reference_activate(y, 5);
   NEAR(y, 0, 0, 2, 0, 3);

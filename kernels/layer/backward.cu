@@ -1,14 +1,14 @@
-/* Backward through one layer: dX = dZ W where the activation was positive, else 0.
+/* Backward through one layer: dX = dZ W times the activation's slope.
 
-   The ReLU mask is applied to the finished sum in its register; `none` writes dX, reads it and the
-   activation, and writes it again. */
+   The slope of the activation is applied to the finished sum in its register; `none` writes dX,
+   reads it and the activation, and writes it again. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: masks the gradient by the activation, stores dX. Dropout's zeros are masked with
-   those of ReLU; what it let pass it scaled. */
-struct ReluMask {
+/* The epilogue: applies the activation's slope to the gradient, stores dX. The slope is 0 where
+   dropout made a 0; what dropout let pass it scaled. */
+struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;
   const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
@@ -42,7 +42,7 @@ struct ReluMask {
    operations for each. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
-    backward_kernel(Gradient dz, Weights w, ReluMask dx, Networks networks) {
+    backward_kernel(Gradient dz, Weights w, Slopes dx, Networks networks) {
   dz.take(networks);
   w.take(networks);
   dx.take(networks);
@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>
-cudaError_t backward(const BatchView &batch, const float *d_dz, const float *d_w,
-                     const ReluMask &dx, int out, cudaStream_t stream) {
+cudaError_t backward(const BatchView &batch, const float *d_dz, const float *d_w, const Slopes &dx,
+                     int out, cudaStream_t stream) {
   const int rows = batch.rows;
   using Gradient = Matrix<ALONG, ALONG_VECTOR, TERMS>;
   using Weights = Matrix<ACROSS, ACROSS_VECTOR, TERMS>;
@@ -72,7 +72,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
                             cudaStream_t stream) {
   REQUIRE(given(d_dz, d_w, d_a, d_dx) && out >= 1 && valid_tiling(batch.rows, in) &&
           valid_terms(terms) && valid_dropout(dropped) && valid_networks(batch.networks));
-  const ReluMask dx = {d_a, d_dx, in, dropout_scale(dropped)};
+  const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
   const auto run = along && across

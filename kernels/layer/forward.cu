@@ -1,4 +1,5 @@
-/* Forward through one layer: Y = relu(X W^T + b); gemm, bias, ReLU and dropout in one kernel.
+/* Forward through one layer: Y = activate(X W^T + b); gemm, bias, activation and dropout in one
+   kernel.
 
    Because they are fused, the pre-activation never leaves registers; `none` writes and reads it
    twice more, 8 bytes per value each time. The first layer reads its pixels as bytes, a quarter of
@@ -7,14 +8,14 @@
 
 namespace {
 
-/* The epilogue: adds the bias, applies ReLU and dropout, stores Y. */
-struct BiasRelu {
+/* The epilogue: adds the bias, activates, drops, stores Y. */
+struct Activated {
   using Prefetched = float;
   using PrefetchedSegment = Floats;
   const float *d_b;
   float *d_y;
   int out;
-  bool relu;
+  bool activates;
   Dropout dropout;
   float scale;     /* of what is not dropped */
   BatchView batch; /* dropout goes by its positions */
@@ -45,7 +46,7 @@ struct BiasRelu {
     ::store_segment(d_y + (size_t)row * out + column, value, out - column, out % 4 == 0);
   }
   __device__ float finish(float value, float bias) const {
-    return relu ? activate(value + bias) : value + bias;
+    return activates ? activate(value + bias) : value + bias;
   }
   __device__ RandomWords words(int row, int group) const {
     return dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, row), group);
@@ -55,13 +56,13 @@ struct BiasRelu {
   }
 };
 
-/* Computes Y = relu(X W^T + b).
+/* Computes Y = activate(X W^T + b).
 
    Block: one tile of Y (rows, out), as tile_of_block() divides it among warps and lanes. Reads in *
    (ROWS + COLUMNS) values, writes each value of Y once, and does 2 in operations for each. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
-    forward_kernel(Input x, Weights w, BiasRelu y, int rows) {
+    forward_kernel(Input x, Weights w, Activated y, int rows) {
   const Networks &networks = y.batch.networks;
   x.take(networks);
   w.take(networks);
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
 }
 
 template <bool VECTOR, int TERMS>
-cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y, int in,
+cudaError_t forward(const LayerInput &input, const float *d_w, const Activated &y, int in,
                     cudaStream_t stream) {
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
@@ -93,12 +94,13 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const BiasRelu &y
 } // namespace
 
 cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b, float *d_y, int in,
-                           int out, int relu, Dropout dropout, int terms, cudaStream_t stream) {
+                           int out, int activates, Dropout dropout, int terms,
+                           cudaStream_t stream) {
   const int rows = input.batch.rows;
   REQUIRE(given(d_w, d_b, d_y) && in >= 1 && valid_tiling(rows, out) && valid_terms(terms) &&
           valid_dropout(dropout) && valid_networks(input.batch.networks) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
-  const BiasRelu y = {d_b, d_y, out, relu != 0, dropout, dropout_scale(dropout), input.batch};
+  const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>

@@ -1,6 +1,6 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   its gradient, and the gradient of the layer's input through the ReLU before it. One warp per
-   row, or one block.
+   its gradient, and the gradient of the layer's input through the activation before it. One warp
+   per row, or one block.
 
    As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
    of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
-  /* Epilogue: the ReLU mask of the layer before, and its dropout. */
+  /* Epilogue: the slope of the activation before, and its dropout. */
   const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;

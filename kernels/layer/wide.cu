@@ -84,13 +84,13 @@ void wide_test_mma(int side) {
 }
 
 cudaError_t launch_wide_forward(Planes x, Planes w, const float *d_b, Planes y, float *d_y,
-                                int relu, cudaStream_t stream) {
+                                int activates, cudaStream_t stream) {
   REQUIRE(valid_fp16_terms(w.terms) && valid_input(x, w.terms) && valid_planes(w, w.terms) &&
           (y.d ? valid_planes(y, w.terms) : d_y != nullptr) && d_b && x.columns == w.columns &&
           y.columns == w.rows && y.rows == x.rows);
   return by_terms(w.terms, [&](auto terms) {
     const Work<Forward<terms>> work = {{{x, w, x.rows, w.rows, w.columns, x.terms < w.terms}},
-                                       {{d_b, d_y, terms_of(y), relu != 0}},
+                                       {{d_b, d_y, terms_of(y), activates != 0}},
                                        1};
     return multiply(wide_by(), work, {}, stream);
   });

@@ -67,7 +67,7 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-/* Adds the bias, applies ReLU, stores Y. */
+/* Adds the bias, activates, stores Y. */
 template <int TERMS_> struct Forward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ALONG_K;
@@ -77,7 +77,7 @@ template <int TERMS_> struct Forward {
     const float *d_b;
     float *d_y; /* (rows, out), or NULL */
     Terms y;    /* or d NULL */
-    bool relu;
+    bool activates;
     using Prefetched = Quad;
     __device__ Once once() const {
       return {scale_of(y), 0.0f, 0.0f};
@@ -93,7 +93,7 @@ template <int TERMS_> struct Forward {
                           const Once &once) const {
       unrolled (e, 4) {
         value.value[e] += bias.value[e];
-        if (relu) value.value[e] = activate(value.value[e]);
+        if (activates) value.value[e] = activate(value.value[e]);
       }
       if (y.d) store_terms<TERMS, FULL>(y, row, column, value, once.scale);
       if (d_y) store_quad<FULL>(d_y + (size_t)row * y.columns, column, y.columns, value);

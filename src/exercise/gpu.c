@@ -36,7 +36,7 @@ static cudaError_t call_none(const ExercisePlaced *d, cudaStream_t stream) {
   case TASK_FORWARD:
     TRY(launch_gemm(a[ARRAY_X], a[ARRAY_W], a[ARRAY_Z], s->rows, s->in, s->out, stream));
     TRY(launch_add_bias(a[ARRAY_Z], a[ARRAY_B], s->rows, s->out, stream));
-    return launch_relu(a[ARRAY_Z], a[ARRAY_Y], values, stream);
+    return launch_activation(a[ARRAY_Z], a[ARRAY_Y], values, stream);
   case TASK_SOFTMAX:
     return launch_log_softmax(a[ARRAY_Z], a[ARRAY_P], s->rows, s->out, stream);
   case TASK_LOSS:

@@ -286,11 +286,11 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
   return dx;
 }
 
-/* Returns a new array, z + b in every row, through ReLU if `relu`. */
-static inline double *add_bias(const double *z, const double *b, Shape s, bool relu) {
+/* Returns a new array, z + b in every row, activated if `activates`. */
+static inline double *add_bias(const double *z, const double *b, Shape s, bool activates) {
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
-  if (relu) reference_activate(y, z_count(s));
+  if (activates) reference_activate(y, z_count(s));
   return y;
 }
 

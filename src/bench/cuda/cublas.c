@@ -46,7 +46,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   TRY(gemm(e, false, at.d_x, at.in, true, at.d_w, at.in, d_y, rows, at.out, at.in));
   TRY(launch_add_bias(d_y, at.d_b, rows, at.out, e->compute));
   if (l == e->engine.config.network.layers - 1) return cudaSuccess;
-  return launch_relu(d_y, d_y, (size_t)rows * (size_t)at.out, e->compute);
+  return launch_activation(d_y, d_y, (size_t)rows * (size_t)at.out, e->compute);
 }
 
 static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
@@ -63,7 +63,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, e->compute));
   if (l == 0) return cudaSuccess;
   TRY(gemm(e, false, at.d_dz, at.out, false, at.d_w, at.in, d_dx, rows, at.in, at.out));
-  return launch_relu_mask(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
 /* One update serves all tensors: they lie in one array, as do their gradients and momenta, and the

@@ -26,7 +26,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   float *d_dx = e->d_delta[l];
   if (l == 0) return cudaSuccess;
   TRY(launch_backward_gemm(at.d_dz, at.d_w, d_dx, batch.rows, at.in, at.out, e->compute));
-  return launch_relu_mask(d_dx, at.d_x, (size_t)batch.rows * (size_t)at.in, e->compute);
+  return launch_activation_slope(d_dx, at.d_x, (size_t)batch.rows * (size_t)at.in, e->compute);
 }
 
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {

@@ -35,7 +35,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trai
   float *d_y = e->d_activation[l + 1], *d_z = last ? d_y : e->d_z;
   TRY(launch_gemm(at.d_x, at.d_w, d_z, batch.rows, at.in, at.out, e->compute));
   TRY(launch_add_bias(d_z, at.d_b, batch.rows, at.out, e->compute));
-  if (!last) TRY(launch_relu(d_z, d_y, (size_t)batch.rows * (size_t)at.out, e->compute));
+  if (!last) TRY(launch_activation(d_z, d_y, (size_t)batch.rows * (size_t)at.out, e->compute));
   return dropout.share > 0 ? launch_dropout(batch, d_y, at.out, dropout, e->compute) : cudaSuccess;
 }
 
@@ -80,7 +80,7 @@ static cudaError_t backward_none(CudaEngine *e, BatchView batch, int l) {
   if (l == 0) return cudaSuccess;
   TRY(launch_backward_gemm(at.d_dz, at.d_w, d_dx, rows, at.in, at.out, e->compute));
   if (dropout.share > 0) TRY(launch_dropout(batch, d_dx, at.in, dropout, e->compute));
-  return launch_relu_mask(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
 static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
@@ -114,7 +114,7 @@ static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int e
 
 const Level level_none = {
     .input = scale_pixels,     /* scale_pixels */
-    .forward = forward_none,   /* gemm, add_bias, relu, dropout */
+    .forward = forward_none,   /* gemm, add_bias, activation, dropout */
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
     .backward = backward_none, /* weight_gradient, bias_gradient; backward_gemm, dropout, mask */
     .update = update_none,     /* update of the weights, update of the biases */
