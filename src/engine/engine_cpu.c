@@ -219,6 +219,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->gradient = cpu->gradient_floats;
     cpu->gradient_floats += floats;
   }
+  cpu->gradient_floats = round_up(cpu->gradient_floats, (size_t)ranks_count(config->ranks));
   if (config->ranks) ALLOCATE(cpu, cpu->gradients, cpu->gradient_floats);
   const size_t stride = cpu->layer[0].in;
   allocate_panels(cpu, &cpu->rows, cpu->capacity / GEMM_PANEL, stride);

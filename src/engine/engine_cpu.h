@@ -64,8 +64,8 @@ typedef struct {
   StagingBuffer staging[2];
   EngineSums sums;
   float *gradients; /* (gradient_floats): of all layers, one after the other; NULL: one rank */
-  size_t gradient_floats;
-  Error failure; /* of the ranks' sum */
+  size_t gradient_floats; /* a multiple of the number of ranks */
+  Error failure;          /* of the ranks' sum */
   bool failed;
   Barrier barrier;
   double bytes;                       /* of all that was asked for, */

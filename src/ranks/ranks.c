@@ -135,8 +135,16 @@ int ranks_count(const Ranks *ranks) {
   return ranks ? ranks->place.count : 1;
 }
 
+/* Returns how many of the ranks before `end` are on this one's host. */
+static int count_on_host(const Ranks *ranks, int end) {
+  int count = 0;
+  for (int r = 0; r < end; r++)
+    count += strcmp(ranks->peers[r].host, ranks->peers[ranks->place.number].host) == 0;
+  return count;
+}
+
 int ranks_number_on_host(const Ranks *ranks) {
-  return ranks ? ranks->place.number_on_host : 0;
+  return ranks ? count_on_host(ranks, ranks->place.number) : 0;
 }
 
 int ranks_hosts(const Ranks *ranks) {
@@ -152,7 +160,8 @@ int ranks_hosts(const Ranks *ranks) {
 int ranks_cores(const Ranks *ranks) {
   const int allowed = cores_at(""), cores = min_int(omp_get_max_threads(), allowed);
   const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed);
-  return ranks ? max_int(1, min_int(cores, online / ranks->place.count_on_host)) : cores;
+  return ranks ? max_int(1, min_int(cores, online / count_on_host(ranks, ranks->place.count)))
+               : cores;
 }
 
 /* ---- who is gone -------------------------------------------------------------------------- */
@@ -182,41 +191,49 @@ static char state_of(const Ranks *ranks, int r) {
   return name_end[2];
 }
 
+static const char ENDED[] = "XZ";
+
 static bool has_ended(const Ranks *ranks, int r) {
   const char state = state_of(ranks, r);
-  return state == 'X' || state == 'Z';
+  return state && strchr(ENDED, state);
 }
 
-/* The first rank that is left on its host says who is gone. Where two are, that one has spoken. */
+/* Ranks of this host that are in one of some states. */
+typedef struct {
+  int count;
+  ShortText first; /* the first of them, in words */
+  bool speaks;     /* this rank is the first of the others, who says so */
+} Found;
+
+static Found find_in_state(const Ranks *ranks, const char *states) {
+  Found found = {.speaks = true};
+  for (int r = 0; r < ranks->place.count; r++) {
+    const char state = state_of(ranks, r);
+    if (!state || !strchr(states, state))
+      found.speaks &= r >= ranks->place.number || !is_neighbour(ranks, r);
+    else if (found.count++ == 0)
+      found.first = text_format("rank %d, process %d on %s", r, (int)ranks->peers[r].process,
+                                ranks->peers[r].host);
+  }
+  return found;
+}
+
+/* If two ranks have ended, the second one has named the first before. */
 static void look_who_is_gone(Ranks *ranks) {
-  int gone = 0, left_before = 0;
-  for (int r = 0; r < ranks->place.count; r++) {
-    if (!has_ended(ranks, r)) {
-      left_before += r < ranks->place.number && is_neighbour(ranks, r);
-    } else if (gone++ == 0) {
-      error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
-                (int)ranks->peers[r].process, ranks->peers[r].host);
-    }
-  }
-  ranks->gone = gone > 0;
-  ranks->speaks = gone == 1 && left_before == 0;
+  const Found ended = find_in_state(ranks, ENDED);
+  ranks->gone = ended.count > 0;
+  ranks->speaks = ended.count == 1 && ended.speaks;
+  if (ranks->gone) error_set(&ranks->missing, "%s, ended before the others did", ended.first.text);
 }
 
-/* The first rank of its host that is not stopped names one that is, once. */
+/* Names a rank that is stopped, once. */
 static void name_who_is_stopped(Ranks *ranks) {
-  int stopped = -1, left_before = 0;
-  for (int r = 0; r < ranks->place.count; r++) {
-    if (!is_neighbour(ranks, r)) continue;
-    if (state_of(ranks, r) != 'T')
-      left_before += r < ranks->place.number;
-    else if (stopped < 0)
-      stopped = r;
-  }
-  if (stopped < 0) return;
-  const ShortText sentence = text_format(
-      "rank %d, process %d on %s, is stopped: the others wait until it goes on (kill -CONT)",
-      stopped, (int)ranks->peers[stopped].process, ranks->peers[stopped].host);
-  if (left_before == 0) ranks->say(sentence.text);
+  const Found stopped = find_in_state(ranks, "T");
+  if (stopped.count == 0) return;
+  if (stopped.speaks)
+    ranks->say(text_format("%s, is stopped: the others wait until it goes on (kill -CONT)",
+                           stopped.first.text)
+                   .text);
   ranks->say = NULL;
 }
 
@@ -277,10 +294,6 @@ bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error) {
   return !ranks || CALL(ranks, sum_floats, values, count);
 }
 
-bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
-  return !ranks || CALL(ranks, broadcast, bytes, size);
-}
-
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
   void *all = calloc((size_t)ranks_count(ranks), size);
   if (!all) return error_null(error, "out of memory for what ranks send");
@@ -288,6 +301,13 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
   if (CALL(ranks, gather, mine, size, all)) return all;
   free(all);
   return NULL;
+}
+
+bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
+  void *all = ranks_gather(ranks, bytes, size, error);
+  if (all) memcpy(bytes, all, size); /* rank 0's come first */
+  free(all);
+  return all;
 }
 
 /* Few values: every rank gets all of them and adds them itself. */

@@ -37,11 +37,12 @@ int ranks_hosts(const Ranks *ranks);
    given each its own. */
 int ranks_cores(const Ranks *ranks);
 
-/* values[count] become their sums over all ranks, the same bits on each: added in ranks' order. */
+/* values[count] become their sums over all ranks, the same bits on each: added in ranks' order. The
+   count of floats must be a multiple of the number of ranks. */
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 
-/* `size` bytes become those of rank 0. */
+/* A few bytes, `size`, become those of rank 0. */
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
 /* Returns (ranks, size), the `size` bytes of every rank, to be freed. NULL on failure. */

@@ -8,14 +8,13 @@
 typedef bool RanksWait(void *context);
 
 typedef struct {
-  int number, count, number_on_host, count_on_host;
+  int number, count;
 } RanksPlace;
 
 typedef struct {
   void (*open)(RanksPlace *place, RanksWait *wait, void *context);
   /* These return false when they were given up, or where there is no memory. */
   bool (*sum_floats)(float *values, size_t count);
-  bool (*broadcast)(void *bytes, size_t size);
   bool (*gather)(const void *mine, size_t size, void *all);
   void (*close)(void);
   void (*abort)(int status);

@@ -184,7 +184,9 @@ interrupted() {
   *'interrupted in epoch'*'--resume b.st'*) moment=within_an_epoch ;;
   *'interrupted after epoch'*'--resume b.st'*) moment=between_epochs ;;
   *'interrupted after the last epoch'*'--load b.st'*) moment=in_the_test ;;
-  '' | 'mlp-train: interrupted' | 'mlp-train: rank '?': interrupted') moment=before_training ;;
+  '' | 'mlp-train: interrupted' | 'mlp-train: interrupted reading '* | 'mlp-train: rank '?': interrupted')
+    moment=before_training
+    ;;
   *': interrupted: networks of earlier seeds'*) moment=between_networks ;;
   *) moment='' ;;
   esac

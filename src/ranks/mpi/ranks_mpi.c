@@ -32,68 +32,35 @@ static void open_mpi(RanksPlace *place, RanksWait *asked, void *asked_context) {
   wait = asked;
   context = asked_context;
   int provided;
-  MPI_Comm host;
   MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &number);
   MPI_Comm_size(MPI_COMM_WORLD, &count);
-  place->number = number;
-  place->count = count;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, number, MPI_INFO_NULL, &host);
-  MPI_Comm_rank(host, &place->number_on_host);
-  MPI_Comm_size(host, &place->count_on_host);
-  MPI_Comm_free(&host);
-}
-
-/* Returns where rank r's slice of `floats` values begins. */
-static int slice(size_t floats, int r) {
-  return (int)(floats * (size_t)r / (size_t)count);
-}
-
-/* Every rank adds one slice of the values, in the order of ranks, and sends the sums to all: as
-   many bytes as MPI_Allreduce moves at least, but with an order that no MPI promises for that. */
-static bool sum_floats(float *values, size_t floats) {
-  const int mine = slice(floats, number), size = slice(floats, number + 1) - mine;
-  int *table = malloc(4 * (size_t)count * sizeof *table);
-  if ((size_t)size * (size_t)count > room) {
-    free(parts);
-    room = (size_t)size * (size_t)count;
-    parts = malloc(room * sizeof *parts);
-    if (!parts) room = 0;
-  }
-  bool good = table && (parts || size == 0);
-  if (good) {
-    int *sizes = table, *starts = table + count, *own_sizes = table + 2 * count,
-        *own_starts = table + 3 * count;
-    for (int r = 0; r < count; r++) {
-      starts[r] = slice(floats, r);
-      sizes[r] = slice(floats, r + 1) - starts[r];
-      own_starts[r] = r * size;
-      own_sizes[r] = size;
-    }
-    MPI_Request request;
-    MPI_Ialltoallv(values, sizes, starts, MPI_FLOAT, parts, own_sizes, own_starts, MPI_FLOAT,
-                   MPI_COMM_WORLD, &request);
-    good = wait_for(&request);
-    for (int i = 0; good && i < size; i++) {
-      float sum = parts[i];
-      for (int r = 1; r < count; r++) sum += parts[r * size + i];
-      values[mine + i] = sum;
-    }
-    if (good) {
-      MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, sizes, starts, MPI_FLOAT,
-                      MPI_COMM_WORLD, &request);
-      good = wait_for(&request);
-    }
-  }
-  free(table);
-  return good;
+  *place = (RanksPlace){number, count};
 }
 
 // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not know that wait_for completes a
 // request
-static bool broadcast(void *bytes, size_t size) {
+
+/* Every rank adds one slice of the values, in the order of ranks, and sends the sums to all: as
+   many bytes as MPI_Allreduce moves at least, but with an order that no MPI promises for that. */
+static bool sum_floats(float *values, size_t floats) {
+  const int size = (int)(floats / (size_t)count);
+  float *mine = values + (size_t)number * (size_t)size;
   MPI_Request request;
-  MPI_Ibcast(bytes, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+  if (floats > room) {
+    free(parts);
+    parts = malloc(floats * sizeof *parts);
+    room = parts ? floats : 0;
+    if (!parts) return false;
+  }
+  MPI_Ialltoall(values, size, MPI_FLOAT, parts, size, MPI_FLOAT, MPI_COMM_WORLD, &request);
+  if (!wait_for(&request)) return false;
+  for (int i = 0; i < size; i++) {
+    float sum = parts[i];
+    for (int r = 1; r < count; r++) sum += parts[r * size + i];
+    mine[i] = sum;
+  }
+  MPI_Iallgather(MPI_IN_PLACE, 0, MPI_FLOAT, values, size, MPI_FLOAT, MPI_COMM_WORLD, &request);
   return wait_for(&request);
 }
 
@@ -114,6 +81,6 @@ static void abort_mpi(int status) {
 }
 
 const RanksMpi *ranks_mpi(void) {
-  static const RanksMpi functions = {open_mpi, sum_floats, broadcast, gather, close_mpi, abort_mpi};
+  static const RanksMpi functions = {open_mpi, sum_floats, gather, close_mpi, abort_mpi};
   return &functions;
 }
