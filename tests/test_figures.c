@@ -60,11 +60,13 @@ static bool draw_letters(int kind, const char *path) {
   Canvas c;
   (void)kind;
   OK(canvas_open(&c, 900, 330, &error));
-  for (int i = 0; i < 95; i++)
-    canvas_text(&c, 20 + i % 24 * 36, 50 + i / 24 * 50, 28, (char[]){(char)(' ' + i), '\0'}, 0);
+  for (int i = 0; i < 95; i++) {
+    const int row = i / 24;
+    canvas_text(&c, 20 + i % 24 * 36, 50 + row * 50, 28, (char[]){(char)(' ' + i), '\0'}, 0);
+  }
   const char *const texts[] = {"Quick MNIST 64: 111 and 808, (98.29%)", "\xb5 and \n are none"};
   for (int i = 0; i < 4; i++) {
-    const double height = i < 2 ? 14 : 9, x = 20 + i % 2 * 500, y = 250 + i / 2 * 30;
+    const double height = i < 2 ? 14 : 9, x = 20 + i % 2 * 500, y = i < 2 ? 250 : 280;
     canvas_text(&c, x, y, height, texts[i % 2], 0x0969da);
     canvas_rectangle(&c, x, y + 6, canvas_text_width(height, texts[i % 2]), 1, 0xd1242f);
   }
@@ -169,7 +171,8 @@ static bool draw_curves(int kind, const char *path) {
   EpochResult results[RUNS * COUNT];
   const JudgedBy judge[] = {JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE};
   for (int i = 0; i < RUNS * COUNT; i++) {
-    const double part = 1.0 / (i % COUNT + 1) + 0.1 * (i / COUNT);
+    const int run = i / COUNT;
+    const double part = 1.0 / (i % COUNT + 1) + 0.1 * run;
     results[i] = (EpochResult){.epoch = i % COUNT + 1,
                                .epochs = COUNT,
                                .train_loss = 0.2 + 0.3 * part,

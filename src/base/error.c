@@ -16,7 +16,7 @@ bool(error_set)(Error *error, const char *format, ...) {
   return false;
 }
 
-bool error_no_memory(Error *error) {
+bool(error_no_memory)(Error *error) {
   error_set(error, "out of memory");
   if (error) error->too_large = true;
   return false;

@@ -28,3 +28,6 @@ static inline bool error_is_set(bool set) {
 
 /* Says "out of memory", sets error->too_large and returns false. */
 bool error_no_memory(Error *error);
+#ifdef __clang_analyzer__
+#define error_no_memory(error) error_is_set(error_no_memory(error))
+#endif

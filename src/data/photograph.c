@@ -180,8 +180,9 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
   enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
   const Region *largest = find_largest(ink);
-  const int extent = largest ? box_extent(largest->box) : 0;
   int kept = 0, count = 0;
+  if (!largest) return 0;
+  const int extent = box_extent(largest->box);
   for (int i = 0; i < ink->count; i++) {
     Region *piece = &ink->pieces[i];
     const int64_t its = box_extent(piece->box);
@@ -195,7 +196,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
       digits[kept++] = piece;
   }
   kept = join_pieces(digits, kept);
-  if (kept > 0) largest = &ink->pieces[digit_of(ink, (int)(largest - ink->pieces))];
+  largest = &ink->pieces[digit_of(ink, (int)(largest - ink->pieces))];
   for (int i = 0; i < kept; i++) {
     const Box box = digits[i]->box;
     if (digits[i] == largest ||
@@ -318,7 +319,8 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
   double strongest = 0, *digit = make_array(digit, across * down);
   if (!digit) return false;
   for (int i = 0; i < across * down; i++) {
-    const double x = box.left + i % across * dx, y = box.top + i / across * dy;
+    const int row = i / across;
+    const double x = box.left + i % across * dx, y = box.top + row * dy;
     digit[i] = mean_ink(level, width, x, fmin(x + dx, box.right), y, fmin(y + dy, box.bottom));
     strongest = fmax(strongest, digit[i]);
   }
@@ -347,7 +349,8 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
   if (!level) return false;
   double *columns = level + width * height, *rows = columns + width;
   for (int i = 0; i < width * height; i++) {
-    const double right = i % width + 0.5 - width / 2.0, down = i / width + 0.5 - height / 2.0;
+    const int row = i / width;
+    const double right = i % width + 0.5 - width / 2.0, down = row + 0.5 - height / 2.0;
     const int x = b.left + (int)floor(w / 2 + cosine * right - sine * down),
               y = b.top + (int)floor(h / 2 + sine * right + cosine * down);
     if (x < b.left || x >= b.right || y < b.top || y >= b.bottom) continue;
@@ -355,7 +358,7 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
     if (ink->labels[at] && ink->labels[at] != label) continue;
     level[i] = max_int(0, ink->contrast[at] - ink->noise);
     columns[i % width] += level[i];
-    rows[i / width] += level[i];
+    rows[row] += level[i];
   }
   Box box;
   trim(columns, width, &box.left, &box.right);
