@@ -84,18 +84,3 @@ TEST(rates_follow_the_schedule) {
     assert_close(lr_schedule_rate(&schedule, 10, r->epoch), r->rate, r->error);
   }
 }
-
-TEST(names_are_in_the_engine_s_order) {
-  static const char *const fusions[] = {
-      [FUSION_AUTO] = "auto", [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
-      [FUSION_STEP] = "step", [FUSION_EPOCH] = "epoch", [FUSION_EXERCISE] = "exercise"};
-  static const char *const optimizers[] = {[OPTIMIZER_SGD] = "sgd",
-                                           [OPTIMIZER_NESTEROV] = "nesterov",
-                                           [OPTIMIZER_ADAM] = "adam",
-                                           [OPTIMIZER_ADAMW] = "adamw"};
-  for (int i = 0; i <= FUSION_EXERCISE; i++) assert_string_equal(training_fusions[i], fusions[i]);
-  for (int i = 0; i <= OPTIMIZER_ADAMW; i++)
-    assert_string_equal(options_optimizers[i], optimizers[i]);
-  assert_null(training_fusions[FUSION_EXERCISE + 1]);
-  assert_null(options_optimizers[OPTIMIZER_ADAMW + 1]);
-}

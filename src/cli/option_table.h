@@ -107,10 +107,10 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error);
 
-/* The group of a row. */
+/* Returns the group of a row. */
 const char *option_group(const OptionRow *row);
 
-/* True if the option has another value in one struct than in the other. */
+/* Returns true if the option's values in the two structs differ. */
 bool option_differs(const OptionRow *row, const void *options, const void *others);
 
 /* Refuses options beside those that they exclude. `initial` has the defaults. */

@@ -4,10 +4,17 @@
 
 #include "cli/options.h"
 
-const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};
-_Static_assert(LENGTH(rates) == OPTIMIZERS && LENGTH(options_optimizers) == OPTIMIZERS + 1,
-               "every optimizer has a name and a rate");
+const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
+                                          [OPTIMIZER_NESTEROV] = "nesterov",
+                                          [OPTIMIZER_ADAM] = "adam",
+                                          [OPTIMIZER_ADAMW] = "adamw",
+                                          [OPTIMIZERS] = NULL};
+/* --lr auto with batches from 16 on. */
+static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
+                              [OPTIMIZER_NESTEROV] = 0.05F,
+                              [OPTIMIZER_ADAM] = 0.001F,
+                              [OPTIMIZER_ADAMW] = 0.001F};
+_Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};

@@ -11,10 +11,10 @@
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
-enum { OPTIONS_AUTO = 0 };   /* of a number that may be auto */
+enum { OPTIONS_AUTO = 0 };   /* a number that is left to the program */
 enum { ENSEMBLE_MAX = 1000, TRIALS_MOST = 10000 };
 
-/* A file's name is "" where none is given. */
+/* A file's name is "" if no file is given. */
 typedef struct {
   Training training;
   int ensemble, seeds; /* networks that differ in their seed, as a committee or to see how far
@@ -39,8 +39,8 @@ typedef struct {
   char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
-  bool configured[OPTION_ROWS]; /* of the table: --config gave the value, not the command line */
-  char *const *words;           /* argv: first the program as it was called */
+  bool configured[OPTION_ROWS]; /* --config gave the row's value, not the command line */
+  char *const *words;           /* argv, which begins with the program as it was called */
   int word_count;
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;
@@ -83,20 +83,20 @@ typedef enum {
 /* True if a saved run holds the option. */
 bool options_is_saved(const OptionRow *row);
 
-/* True if --sweep may try values of it: any option of training that takes one value, but none of
-   the device, which all trials share. */
+/* Returns true if --sweep may try values of the option: it is one of training and takes one value.
+   Trials share the device, so its options are left out. */
 bool options_may_be_swept(const OptionRow *row);
 
-/* Refuses options that contradict each other. Makes a learning rate that is left to the optimizer
-   its usual one; --sweep leaves it to its trials, each of which is checked, too. */
+/* Refuses options that contradict each other. Gives --lr auto the optimizer's usual rate; --sweep
+   leaves that to its trials, each of which is checked, too. */
 bool options_check(Options *options, Error *error);
 
-/* The name of the first option of rules `first` to `last` that differs; NULL: none does. */
+/* Returns the first option of rules `first` to `last` that differs; NULL if none does. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
-/* --validation: the share of the training rows that is held out to judge by, 0: none; and the file
-   to judge by, NULL: none. */
+/* --validation is a share of the training rows that is held out to judge by (0 if it is none), or
+   the file to judge by (NULL if it is none). */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* True if either is given. */

@@ -18,14 +18,14 @@
 typedef struct {
   Training training;
   Network network;
-  Ranks *ranks;          /* that train this network together, NULL: one process does */
-  int engines;           /* that this process opens and that share its memory; 0: this one alone */
+  Ranks *ranks;          /* train this network together; NULL means one process */
+  int engines;           /* share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
 } EngineConfig;
 
-/* Most rows of a step that a rank has: it takes part `rank` of `ranks` equal ones (part_start) of
-   the step's rows, of a short last step too. */
+/* Returns the most rows of a step that a rank has. It takes part `rank` of `ranks` equal parts
+   (part_start) of the step's rows; of a short last step, too. */
 static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
@@ -40,7 +40,7 @@ static inline void engine_own_rows(const EngineConfig *config, uint64_t *first_r
   *rows = part_start(all, rank + 1, ranks) - begin;
 }
 
-/* Bytes from one row of pixels to the next: rows start on 16 bytes. */
+/* Returns the bytes from one row of pixels to the next; rows start on 16 bytes. */
 static inline size_t engine_row_stride(int inputs) {
   return round_up((size_t)inputs, 16);
 }
@@ -94,7 +94,7 @@ typedef struct {
      [first_row, first_row + rows). logits NULL: queues that forward pass, and its results go to the
      sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
-  /* Waits for all queued work; the sums since the last collect. */
+  /* Waits for all queued work, and returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
   /* Waits, then copies the first `count` arrays, (count, network.floats): 1, the network's
      parameters, or with them the training_states. Parameters that are written alone are those that
@@ -115,9 +115,9 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  bool synchronous;    /* train and predict do the work before they return */
-  uint32_t aligned;    /* above 1: the bits do not depend on how steps are cut into ranges if every
-                          range but a window's first begins at a multiple of this; else on no cut */
+  bool synchronous; /* train and predict do the work before they return */
+  uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
+                       not if every call but a window's first starts at a multiple of this */
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
@@ -146,69 +146,70 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
   return engine->call->predict(engine, first_row, rows, NULL, error);
 }
 
-/* How much of what is left, in steps or rows of `rows` rows each, one call of train or predict is
-   to take, so that the caller can look for a signal between two of them: some tenths of
-   a second of a synchronous engine, but at least 1. */
+/* Returns how much of what is left, in steps or rows of `rows` rows each, one call of train or
+   predict should take, so that the caller can look for a signal between two calls. A synchronous
+   engine gets some tenths of a second of work, but at least 1; another gets all. */
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
   const uint64_t most = (uint64_t)(operations / per_row) / rows;
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Parameters are initialised from config->training.seed. NULL on failure.
+/* Opens an engine, with parameters initialised from config->training.seed. Returns NULL on failure.
 
    With ranks, every rank opens an engine, uploads all rows and makes the same calls of train in the
    same order. The engine trains on its share of the rows of each step; between gradient and update
-   the ranks add their gradients. Its other calls are about this process alone. */
+   the ranks add their gradients. Its other calls concern this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
-/* Returns the bytes that engine_cpu_open would take for it, or INFINITY if memory ends. */
+/* Returns the bytes that engine_cpu_open would take, or INFINITY if memory runs out here. */
 double engine_cpu_bytes(const EngineConfig *config);
 
 /* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
-/* Makes the GPU of this rank's number on its host the current device, if it has GPUs at all. False
-   where two ranks would share one. All ranks call this, before anything else of CUDA. */
+/* Makes the GPU of this rank's number on its host the current device, if the host has GPUs. Returns
+   false if two ranks would share a GPU. All ranks call this, before any other call of CUDA. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* Makes an engine, one rank's, that of a run of ranks: says so in engine->device. All ranks call
-   this, with NULL for `engine` where one could not be opened: then all fail, *error saying why, and
-   the others' engines are closed. */
+/* Makes a rank's engine one of a run of ranks, and says so in engine->device. All ranks call this.
+   A rank whose engine could not be opened gives NULL: then all ranks fail, *error says why, and the
+   other engines are closed. */
 Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
 
-/* Makes *sums the sums over all ranks. All of them call this; one process alone keeps its own. */
+/* Makes *sums the sums over all ranks, which all call this. One process alone keeps its own sums.
+ */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
-/* Check what an engine of this configuration is asked for: rows of the dataset, an upload of them
-   from one staging buffer, training. False with one sentence if it has no such rows or steps. */
+/* These check a request to an engine of this configuration: rows of the dataset, an upload from one
+   staging buffer, training. They return false with one sentence if it has no such rows or steps. */
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);
 
-/* Returns true if the rows of two ranges are augmented to the same ones. */
+/* Returns true if augmentation makes the same rows of both ranges. */
 bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 
-/* True if there is a CUDA device that can run what this program has for it; otherwise false with
-   the reason. Slow the first time: it initialises the driver. */
+/* Returns true if there is a CUDA device that this program has code for, else false with the
+   reason. The first call is slow: it initialises the driver. */
 bool engine_cuda_available(Error *reason);
 
-/* ---- the device that --device asks for (device.c) ---------------------------------------------
- */
+/* ---- the device that --device asks for (device.c) -------------------------------------------- */
 
 typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
 
 typedef struct {
   DeviceChoice choice; /* the first engine that is opened turns DEVICE_AUTO into DEVICE_CPU where
                           there is no GPU */
-  bool looked;         /* for one */
+  bool looked;         /* for a GPU */
   Error reason;        /* why `auto` took the CPU, "" if it did not */
 } Device;
 
-/* A TrainerOpenEngine; context: the Device. With ranks all of them take a GPU, or all the CPU. */
+/* A TrainerOpenEngine, whose context is the Device. Either all ranks take a GPU, or all the CPU. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
-/* After a failure. True if it was the GPU's, --device auto stands and `able`, that is, what was
-   begun can be begun again: then what is opened from now on is the CPU, and the reason is the
-   failure. Else false, and *error says what does without a GPU if that was what failed. */
+/* Decides whether a run that failed goes on without the GPU. `able` says that it can begin again.
+   Returns true if the GPU failed and --device is auto: engines that are opened from now on are the
+   CPU's, and the failure is the reason. Else returns false; if the GPU failed, *error says how to
+   do without one. */
 bool device_fall_back(Device *device, bool able, Error *error);

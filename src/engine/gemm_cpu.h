@@ -48,5 +48,6 @@ typedef struct {
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;
 
-/* The kernels that this machine can run, fastest first: i from 0; NULL past the last. */
+/* Returns the i-th of the kernels that this machine can run, fastest first, from 0; NULL behind the
+   last. */
 const GemmKernels *gemm_kernels(int i);

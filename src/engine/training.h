@@ -15,8 +15,10 @@ typedef enum {
   FUSION_EPOCH,    /* all steps of an epoch in one kernel */
   FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
 } Fusion;
-static const char *const training_fusions[] = {"auto",  "none",     "layer", "step",
-                                               "epoch", "exercise", NULL}; /* names */
+static const char *const training_fusions[] = {
+    [FUSION_AUTO] = "auto",      [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
+    [FUSION_STEP] = "step",      [FUSION_EPOCH] = "epoch", [FUSION_EXERCISE] = "exercise",
+    [FUSION_EXERCISE + 1] = NULL}; /* names */
 
 typedef enum {
   PRECISION_FP32, /* products as accurate as float32 arithmetic */
@@ -28,8 +30,8 @@ typedef struct {
   float max, mean, std;
 } PixelScale;
 
-/* The share of each hidden layer's activations that a training step drops, from 0, below 1: one
-   share for all of these layers if count is at most 1, else one for each. */
+/* The share of a hidden layer's activations that a training step drops, from 0, below 1. If count
+   is at most 1, all hidden layers have one share; else each has its own. */
 typedef struct {
   int count;
   float share[NETWORK_MAX_LAYERS - 1];
@@ -57,8 +59,8 @@ typedef struct {
   float label_smoothing; /* of a training step's target: the share that all classes have in equal
                             parts, from 0, below 1 */
   DropoutShares dropout;
-  float ema; /* decay of an exponential moving average of the parameters, which then is the network;
-                0: the parameters that are trained are */
+  float ema; /* decay of an exponential moving average of the parameters. Above 0, that average is
+                the network; else the trained parameters are */
   PixelScale pixels;
   AugmentStrengths augment; /* of training rows; all 0: none */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
@@ -67,19 +69,19 @@ typedef struct {
   int threads; /* of readers and the CPU engine; 0: one per core, an engine takes from 1 */
 } Training;
 
-/* Arrays of network.floats values that an engine keeps of its optimizer, zeros at first: the
-   momentum or first moment, then for adam and adamw the second moment. */
+/* Returns how many arrays of network.floats values the optimizer keeps, zeros at first: the
+   momentum or first moment; for adam and adamw also the second moment. */
 static inline size_t training_moments(const Training *training) {
   return optimizer_has_second(training->rule.kind) ? 2 : 1;
 }
 
-/* Arrays beside the network's parameters: the moments and, if these are an average, the parameters
-   that are trained. */
+/* Returns how many arrays an engine keeps beside the network's parameters: the moments and, if the
+   network is an average, the trained parameters. */
 static inline size_t training_states(const Training *training) {
   return training_moments(training) + (training->ema > 0);
 }
 
-/* The share that training drops of hidden layer l's activations, l from 0. */
+/* Returns the share of hidden layer l's activations that training drops, l from 0. */
 static inline float training_dropout(const Training *training, int l) {
   return training->dropout.share[training->dropout.count > 1 ? l : 0];
 }
@@ -90,7 +92,7 @@ static inline bool training_drops(const Training *training) {
   return false;
 }
 
-/* The pixel that is 1 to the network. */
+/* Returns the pixel that the network reads as 1. */
 static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }

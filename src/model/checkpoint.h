@@ -48,7 +48,7 @@ typedef struct {
   char *data;             /* the training rows, as data_to_json has them; NULL: unknown; owned */
 } Checkpoint;
 
-/* A number in __metadata__, kept as text, or a text. */
+/* A field of __metadata__: a text, or a number kept as one. */
 typedef struct {
   const char *name;
   enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
@@ -71,13 +71,13 @@ static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointAr
    checkpoint gives the same bytes. Refuses infinite values and NAN, and all but regular files. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
-/* Tries what saving to `path` will need, and leaves no trace: so a run whose network could not be
-   saved fails before it trains. */
+/* Tries what saving to `path` will need, and leaves no trace. A run whose network could not be
+   saved so fails before it trains. */
 bool checkpoint_probe(const char *path, Error *error);
 
 /* Checks the whole file before it believes any of it. On failure *checkpoint is all zeros;
    on success the caller frees it. Arrays have zeros as padding. */
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
 
-/* A checkpoint of zeros is allowed, and is what is left. */
+/* Frees what it owns and leaves zeros. A checkpoint of zeros is allowed. */
 void checkpoint_free(Checkpoint *checkpoint);

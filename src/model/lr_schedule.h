@@ -16,8 +16,8 @@ typedef struct {
   int warmup; /* epochs at the start in which the rate rises to what it would be */
 } LrSchedule;
 
-/* The learning rate of epoch `epoch`, from 0, of so many of the whole run. The first of w warm-up
-   epochs has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+/* Returns the learning rate of epoch `epoch`, from 0, of `epochs`. The first of w warm-up epochs
+   has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;

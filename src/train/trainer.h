@@ -21,15 +21,17 @@ typedef struct {
   const char *train, *test;                          /* test NULL: none */
   const char *validation;                            /* the file to judge by instead, NULL: none */
   const char *label_column, *ignore_columns, *names; /* see DatasetConfig */
-  double hold_out;          /* or the share of the training file to judge by, 0: none */
-  uint64_t member;          /* of an ensemble: rows are held out by a seed that is lower by this */
-  const char *rereads_test; /* the option that wants the test file, or else that to judge by, again
-                               after training, NULL: none */
+  double hold_out; /* or the share of the training file to judge by, 0: none */
+  uint64_t
+      member; /* of an ensemble, from 0; all members hold out the same rows, by the first seed */
+  const char *rereads_test; /* the option that reads the test file again after training (without
+                               one, the file to judge by); NULL means none */
   Training training;
-  const Checkpoint *from; /* the run to continue, NULL: a new one; the caller's until it is open */
+  const Checkpoint *from; /* the run to continue; NULL starts one. The caller keeps it until the
+                             trainer is open */
   const char *from_name;  /* its file, for messages */
-  Ranks *ranks; /* that run this trainer together, each its own, NULL: one process does. They make
-                   the same calls, and events->stop returns the same to all */
+  Ranks *ranks; /* processes that train together, each with its own trainer; NULL means one process.
+                   They make the same calls, and events->stop returns the same to all */
 } TrainerConfig;
 
 /* A trainer's fields are for others to read. */
@@ -42,7 +44,7 @@ typedef struct {
   const char *judge;           /* the file with the rows to judge by, NULL: none */
   DatasetReader *train, *test; /* open from the start of a pass over the file to its end;
                                   test: of the rows to judge by */
-  RowSet own; /* what `train` is opened for, once the number of rows is known; bits NULL: all */
+  RowSet own; /* the rows that `train` is opened for, once their number is known; bits NULL: all */
   struct stat train_stamp, test_stamp; /* of both files when they were first opened */
   bool joined;                         /* on the rows of another one */
   Engine *engine;                      /* never NULL once the trainer is open */
@@ -58,9 +60,9 @@ typedef struct {
 /* Opens an engine on the device of the caller's choice. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
-/* Starts reading the files, then opens the engine while they are being parsed. Fails before that
-   if the run to continue has another network, or another batch in the middle of an epoch. NULL on
-   failure. */
+/* Starts reading the files, then opens the engine while they are being parsed. Returns NULL on
+   failure; it fails before it opens an engine if the run to continue has another network, or
+   another batch in the middle of an epoch. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
@@ -73,7 +75,8 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
    learning rate, momentum and the like differ. */
 bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
 
-/* Makes it the trainer of that run, as if opened for it. After a failure it can only be closed. */
+/* Makes it the trainer of another run, as if it had been opened for that. After a failure it can
+   only be closed. */
 bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *error);
 
 typedef struct TrainerEvents TrainerEvents;
@@ -151,9 +154,9 @@ typedef struct {
   uint64_t order_key; /* of the epoch: a window's is random_order_key of this and its number */
 } StreamedEpoch;
 
-/* *set = those of rank `rank` of `ranks`: its share of every step, as an engine has it. set->bits
-   is the caller's to free. False where there is no memory. */
+/* Sets *set to the rows that rank `rank` of `ranks` trains on: its part of every step, as its
+   engine takes it. The caller frees set->bits. Returns false if there is no memory. */
 bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Error *error);
 
-/* The option, without its dashes, that names the rows to judge by. */
+/* Returns the option, without its dashes, that names the rows to judge by. */
 const char *trainer_judge_option(const Trainer *t);

@@ -23,7 +23,7 @@ mkdir -p "$graded"
 rm -rf "$kit"/build/sealed_*
 
 case_ 'the kit has no answers'
-holds "$kit/kernels" activation.h batch.cuh cuda_try.h exercise.cu gpu.h kernels.h unrolled.cuh
+holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h kernels.h unrolled.cuh
 [ -z "$(find "$kit" -name '*answer*' -o -name 'fused*')" ]
 if grep -rnE 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
