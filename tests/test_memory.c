@@ -46,6 +46,13 @@ static const Step groups[] = {
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};
+/* Version 1, whose number for no limit is above any memory. */
+static const Step first_version[] = {
+    {"proc/self/cgroup", "9:pids:/\n4:memory:/run\n0::/\n", 1024, 2048},
+    {GROUPS "memory/memory.limit_in_bytes", "9223372036854771712\n", 1024, 2048},
+    {GROUPS "memory/run/memory.limit_in_bytes", "209715200\n", KEEP, 200},
+    {GROUPS "memory/run/memory.usage_in_bytes", "104857600\n", 100, 200},
+    {GROUPS "memory/run/memory.stat", "inactive_file 7\ntotal_inactive_file 52428800\n", 150, 200}};
 static void assert_memory(bool free, int megabytes, const char *path) {
   const uint64_t bytes = memory_at(".", free);
   if (megabytes != KEEP && bytes != (megabytes < 0 ? UINT64_MAX : (uint64_t)megabytes * MB))
@@ -70,6 +77,7 @@ TEST(what_is_known) {
   walk(false, unknown, LENGTH(unknown));
   walk(true, groups, LENGTH(groups));
   walk(true, outside, LENGTH(outside));
+  walk(true, first_version, LENGTH(first_version));
 }
 
 /* The tightest quota counts, rounded up to whole CPUs. */
