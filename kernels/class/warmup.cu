@@ -16,7 +16,8 @@ constexpr int THREADS = 256, SIDE = 16;
 /* y[i] = max(z[i], 0) for every i below count, a thread for each.
 
    TASK   Say which threads have a value.
-   HINT   The grid has whole blocks: 700 values have 3 blocks of 256 threads. What do the last 68 do? */
+   HINT   The grid has whole blocks: 700 values have 3 blocks of 256 threads. What do the last 68
+   do? */
 __global__ void map(const float *d_z, float *d_y, int count) {
   const int i = blockIdx.x * THREADS + threadIdx.x;
   d_y[i] = fmaxf(d_z[i], 0.0f);
@@ -27,8 +28,8 @@ __global__ void map(const float *d_z, float *d_y, int count) {
 /* Y[r][c] = Z[r][c] + b[c], Y and Z (rows, columns), a thread for each value, blocks of 16 x 16.
 
    TASK   Find the element of the thread, and say which threads have one.
-   HINT   threadIdx.x runs first: threads of one y are neighbours. Which index should they differ in?
-   HINT   Row r begins at r * columns. */
+   HINT   threadIdx.x runs first: threads of one y are neighbours. Which index should they differ
+   in? HINT   Row r begins at r * columns. */
 __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * SIDE + threadIdx.x, c = blockIdx.y * SIDE + threadIdx.y;
   if (r < columns && c < rows) d_y[r * rows + c] = d_z[r * rows + c] + d_b[c];
@@ -36,8 +37,8 @@ __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, 
 
 /* ---- 3: reverse ----------------------------------------------------------------------------- */
 
-/* Y = each row of Z backwards. A block takes 256 values of a row in order, turns them round in shared
-   memory and writes them in order.
+/* Y = each row of Z backwards. A block takes 256 values of a row in order, turns them round in
+   shared memory and writes them in order.
 
    TASK   Who may read what another thread has written, and when?
    HINT   All threads of a block reach __syncthreads() before one goes on, so no thread may return
@@ -53,8 +54,8 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z, a block for each row: every thread adds some of the row, then half of
-   the threads add what the other half has, and half of these, until one has all.
+/* sum[r] = the sum of row r of Z, a block for each row: every thread adds some of the row, then
+   half of the threads add what the other half has, and half of these, until one has all.
 
    TASK   It lacks barriers, and somebody reads what nobody wrote.
    HINT   Each round of the second loop reads what the round before wrote.
@@ -79,8 +80,7 @@ __global__ void sum(const float *d_z, float *d_sum, int columns) {
 __global__ void copy(const float *d_z, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
-  for (int c = 0; c < columns; c++)
-    d_y[(size_t)r * columns + c] = d_z[(size_t)r * columns + c];
+  for (int c = 0; c < columns; c++) d_y[(size_t)r * columns + c] = d_z[(size_t)r * columns + c];
 }
 
 } // namespace

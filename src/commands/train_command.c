@@ -234,10 +234,15 @@ static void say_interrupted(const Run *run, bool tests, Error *error) {
               command, network);
 }
 
+static void on_remark(void *context, const char *line) {
+  report_remark(((const Run *)context)->report, line);
+}
+
 static bool train(Run *run, Error *error) {
   const TrainerEvents events = {.epoch = on_epoch,
                                 .progress = run->report->has_bar ? on_progress : NULL,
                                 .stop = on_stop,
+                                .remark = on_remark,
                                 .patience = 1,
                                 .context = run};
   report_start(run->report, run->trainer, run->device.reason.text);

@@ -79,9 +79,8 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted ? nothing
-         : s->streamed
-             ? text_format("sorted by label, and streamed in that order: mix the lines with shuf")
+  return trained || !s->sorted || s->streamed /* which is said earlier */
+             ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 

@@ -247,6 +247,7 @@ typedef struct {
 ExercisePoints exercise_points(const ExerciseScore *score);
 
 typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
-/* Writes the points, why, and the card, the scorecard's text: as Gradescope's results.json, or as plain JSON. docs/teaching. */
+/* Writes the points, why, and the card, the scorecard's text: as Gradescope's results.json, or as
+ * plain JSON. docs/teaching. */
 bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
                     const ExerciseScore scores[TASKS], const char *card, Error *error);

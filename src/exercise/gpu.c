@@ -118,8 +118,8 @@ static cudaError_t look_at(Sample *s, uint8_t value[4]) {
 }
 
 static Sample sample_of(const ExercisePlaced *d, int round) {
-  static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ, ARRAY_W,  ARRAY_Y,
-                                        ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
+  static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
+                                         ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
   const int name = results[d->problem->task];
   Sample s = {.array = &d->problem->array[name]};
   const RandomWords words =

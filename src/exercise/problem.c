@@ -291,7 +291,9 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   ExerciseProblem p = {.task = task, .shape = shape};
   const bool has_logits = task == TASK_SOFTMAX || task == TASK_LOSS;
   if (task != TASK_FORWARD && task != TASK_UPDATE) p.shape.in = 1;
-  p.filled = task >= TASKS ? shape.rows : shape.end - shape.first < shape.rows ? shape.end - shape.first : shape.rows;
+  p.filled = task >= TASKS                          ? shape.rows
+             : shape.end - shape.first < shape.rows ? shape.end - shape.first
+                                                    : shape.rows;
   p.rule = (ExerciseRule){0.9f, seed % 2 ? 0.01f : 0.0f, 0.05f};
   for (int name = 0; name < ARRAYS; name++) {
     const char role = arrays[name].role[task], *sides = arrays[name].shape;

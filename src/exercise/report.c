@@ -9,8 +9,9 @@
 #include "measure/table.h"
 
 /* By task, in tables and for autograders. */
-static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss", "4 update", "1 map",
-                                               "2 index",   "3 reverse", "4 sum",  "5 copy"};
+static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
+                                             "4 update",  "1 map",     "2 index",
+                                             "3 reverse", "4 sum",     "5 copy"};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -130,8 +131,8 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count,
   }
   for (const ExerciseScore *s = scores; s < end; s++)
     if (*s->told && (s->right || strchr(s->told, '\n')[1]))
-      fprintf(file, "\n%c, %s:\n%s", *names[s->task], s->right ? "what costs most" : "what was found",
-              s->told);
+      fprintf(file, "\n%c, %s:\n%s", *names[s->task],
+              s->right ? "what costs most" : "what was found", s->told);
   if (backend->on_gpu && counters)
     fprintf(file, "\nDRAM and L2 bytes are not measured: %s\n", counters);
   if (sum.fused < count)
@@ -192,13 +193,13 @@ bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
   }
   /* JSON's integers end at 2^53. */
   const ShortText text = text_format("%llu", (unsigned long long)seed);
-  json_t *all =
-      is_plain ? json_pack("{s:s, s:s, s:f, s:i, s:s, s:o}", "device", device, "seed", text.text,
-                           "points", rounded(points), "max_points", TASKS * POINTS_MOST,
-                           "scorecard", card, "functions", list)
-               : json_pack("{s:f, s:s+, s:s, s:s, s:o}", "score", rounded(points), "output", card,
-                           text_format("\n--seed %s\n", text.text).text, "output_format", "text",
-                           "visibility", "visible", "tests", list);
+  json_t *all = is_plain
+                    ? json_pack("{s:s, s:s, s:f, s:i, s:s, s:o}", "device", device, "seed",
+                                text.text, "points", rounded(points), "max_points",
+                                TASKS * POINTS_MOST, "scorecard", card, "functions", list)
+                    : json_pack("{s:f, s:s+, s:s, s:s, s:o}", "score", rounded(points), "output",
+                                card, text_format("\n--seed %s\n", text.text).text, "output_format",
+                                "text", "visibility", "visible", "tests", list);
   if (!all) return error_set(error, "no memory for %s", path);
   const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
   const int reason = errno;

@@ -51,7 +51,8 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) exercise_lines(&score->call, true, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* One kernel, which asks for little more than it needs where it has nothing else to be measured by. */
+  /* One kernel, which asks for little more than it needs where it has nothing else to be measured
+   * by. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);

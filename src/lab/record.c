@@ -93,12 +93,13 @@ void lab_add_topic(Record *record, const LabTopic *topic) {
     json_array_append_new(rungs, json_pack("{ss ss ss so*}", "rung", rung->name, "kind",
                                            lab_kinds[rung->kind], "lesson", rung->lesson, "sweep",
                                            flag(rung->points)));
-  record_add(record, json_pack("{ss ss ss ss ss so* so* so* ss* ss* ss* so}", "case", "topic", "topic",
-                               t->name, "title", t->title, "dims", t->dims, "unit",
-                               t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",
-                               flag(t->on_host), "alike", flag(t->alike), "shows_ulp", flag(t->shows_ulp), "predicted_name",
-                               t->predicted_name, "measured_name", t->measured_name, "point_name",
-                               t->point_name, "rungs", rungs));
+  record_add(record,
+             json_pack("{ss ss ss ss ss so* so* so* ss* ss* ss* so}", "case", "topic", "topic",
+                       t->name, "title", t->title, "dims", t->dims, "unit",
+                       t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host", flag(t->on_host),
+                       "alike", flag(t->alike), "shows_ulp", flag(t->shows_ulp), "predicted_name",
+                       t->predicted_name, "measured_name", t->measured_name, "point_name",
+                       t->point_name, "rungs", rungs));
 }
 
 static json_t *line_of_row(const LabTable *table, const LabRow *row) {

@@ -103,6 +103,8 @@ struct TrainerEvents {
   /* Called while files are read, and about twenty times in an epoch if the one before took
      longer than `patience` seconds; epochs count from 1, done is 0 to 1. NULL: never. */
   void (*progress)(void *context, int epoch, int epochs, double done);
+  /* Takes a line on the rows that cannot wait for the end of the epoch. NULL: nobody does. */
+  void (*remark)(void *context, const char *line);
   /* Asked as often: true ends the run there. NULL: never. */
   bool (*stop)(void *context);
   double patience;

@@ -147,6 +147,17 @@ static bool train_window(Epoch *e, TrainRange range, Error *error) {
   return true;
 }
 
+/* Rows that are sorted and streamed teach one class after the other. */
+static void say_order(const Epoch *e) {
+  const Trainer *t = e->trainer;
+  if (t->train_data.sorted && !t->resident && e->events->remark)
+    e->events->remark(e->events->context,
+                      text_format("%s: sorted by label, and streamed in that order: mix the lines "
+                                  "with shuf",
+                                  text_shown(t->config.train).text)
+                          .text);
+}
+
 /* Takes an epoch's rows through the network and back, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
@@ -158,6 +169,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   /* Where a run is resumed its rows are not there yet. */
   bool good = !is_whole(e) || trainer_load_rows(t, false, error);
   while (good && (good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
+    if (e->epoch == 0 && e->steps == 0) say_order(e);
     if (pass.loader.reader && is_whole(e)) /* not all rows are there */
       good = !is_stopped(e, t->position.step);
     else

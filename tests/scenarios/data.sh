@@ -61,6 +61,7 @@ ok $S --train sorted.csv --seeds 2 --log seeds.jsonl
 [ "$(value test_accuracy seeds.jsonl | sed -n 3p)" = "$(value test_accuracy sorted.st)" ]
 prints 1 '^note     sorted.csv: sorted by label, and streamed in that order: mix the lines with shuf$' \
   $S --train sorted.csv --resident no
+[[ $(sed -n 5p out) = 'note     sorted.csv: '* ]] # before the first epoch ends
 
 case_ 'a label in several columns, or none of its classes, is seen' # row 4
 awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; print substr($0, 2) }' square.csv >hot.csv

@@ -81,7 +81,7 @@ ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st
 refusals 1 --epochs 5 <<END
 holds a network of 2-4-2, but train.csv, --hidden and --classes ask for one of 2-5-2|--resume part.st --hidden 5
 part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 2
-cannot load train.csv: it is not a safetensors file|--resume train.csv
+cannot load train.csv: it is CSV text: |--resume train.csv
 adam.st was trained with another --optimizer: continue with that|--resume adam.st --optimizer sgd
 adam.st was trained with another --std: continue with that|--resume adam.st --std 2
 END
