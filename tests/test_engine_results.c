@@ -428,3 +428,49 @@ ENGINE_TEST(test_wide_overflow) {
   assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
   set_variable("MLP_TEST_WIDE", NULL);
 }
+
+/* What leaves the range of fp16 at level epoch by tiles, in an epoch that is neither the first nor
+   the last: a weight, activations of bright pixels, a gradient of a steep last layer, a rate at
+   which training fails. All since the last look is done again by level layer, bit by bit. */
+ENGINE_TEST(test_tiles_overflow) {
+  enum { LAYER = 1 };
+  const struct {
+    float weight, last, rate, std; /* of the first and last layer: one of each */
+  } cases_of[] = {{300, 0, 0.01f, 1},
+                  {-300, 0, 0.01f, 1},
+                  {0, 0, 0.01f, 1e-4f},
+                  {0, 3e4f, 0.01f, 1},
+                  {0, 0, 1e20f, 1}};
+  Case c = cases[SHORT];
+  needs_gpu();
+  c.hidden_count = 1;
+  const Data data = make_data(&c);
+  foreach (of, cases_of) {
+    Outcome outcome[2];
+    const int levels_of[] = {LAYER, EPOCH};
+    for (int way = 0; way < 2; way++) {
+      EngineConfig config = config_of(&c, FUSION_AUTO, c.rows, (uint64_t)c.batch);
+      config.training.pixels = (PixelScale){255, 0.1f, of->std};
+      Engine *engine = open_config(config, levels_of[way]);
+      if (!engine) skip_because("level epoch takes no such network here");
+      const Network *n = &config.network;
+      float *parameters = allocate(n->floats, sizeof *parameters);
+      network_initialise(n, 1, parameters);
+      if (of->weight != 0) parameters[n->weight[0] + 3] = of->weight;
+      if (of->last > 0) parameters[n->weight[1] + 5] = of->last;
+      OK(engine->call->write(engine, parameters, 1, &error));
+      send_all(engine, &data, c.rows);
+      for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        TrainRange range = epoch_of(&c, epoch);
+        range.learning_rate = of->rate;
+        train(engine, range);
+      }
+      assert_true(engine->replays == 0);
+      outcome[way] = outcome_of(engine);
+      assert_same_bits(&outcome[0], &outcome[way]);
+      assert_int_equal(outcome[0].sums.correct, outcome[way].sums.correct);
+      assert_true((engine->replays > 0) == (way == 1));
+      close_engine(engine);
+    }
+  }
+}

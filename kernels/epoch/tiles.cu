@@ -132,6 +132,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
   int blocks = 0;
   job->layers = shape.layers;
   job->batch = shape.batch;
+  job->classes = shape.size[shape.layers];
   job->all_tiles = job->slice_steps = 0;
   for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
   for (int l = 1; l < shape.layers; l++) {
@@ -299,7 +300,10 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   job.pixel_factor = of->pixel_factor;
   job.pixel_offset = of->pixel_offset;
   job.k_scale = scale_of_k(*of, job.size[0]);
-  job.smoothing = of->smoothing;
+  job.other = of->smoothing / (float)job.classes;
+  job.own = 1.0f - of->smoothing + job.other;
+  job.mean = 1.0f / (float)job.batch;
+  job.last_mean = 1.0f / (float)(job.rows - (uint32_t)((job.steps - 1) * job.batch));
   for (int l = 1; l <= job.layers; l++) {
     job.weight[l] = of->weight[l - 1];
     job.bias[l] = of->bias[l - 1];

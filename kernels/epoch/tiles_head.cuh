@@ -44,16 +44,12 @@ template <class S> struct Head : Ground<S> {
   __device__ explicit Head(const G &ground) : G(ground) {
   }
 
-  __device__ int classes() const {
-    return job.size[job.layers];
-  }
-
   /* ---- its weights: unit g, the classes of lane t ---- */
   __device__ long long weight_index(int e) const {
     return this->weight_at(job.layers, class_of(e), tile * UNITS + g);
   }
   __device__ long long bias_index(int e) const {
-    return class_of(e) < classes() ? (long long)job.bias[job.layers] + class_of(e) : -1ll;
+    return class_of(e) < job.classes ? (long long)job.bias[job.layers] + class_of(e) : -1ll;
   }
   __device__ void show(const Weight (&x)[4]) const {
     s.last[0][g][t] = split(x[0].w, x[1].w, s.last[1][g][t]);
@@ -158,7 +154,7 @@ template <class S> struct Head : Ground<S> {
      after reading that of t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
-    const bool more = classes() > 12;
+    const bool more = job.classes > 12;
     float in[4] = {};
     if (g == 0) {
       send(reinterpret_cast<Packet *>(at + tile / RANKS * 8 + t), z[0], z[1], z[2], stamp);
@@ -183,8 +179,7 @@ template <class S> struct Head : Ground<S> {
                    rows = min((uint32_t)job.batch, job.rows - (uint32_t)step * job.batch);
     const bool exists = (uint32_t)row < rows;
     const int label = exists ? job.labels[position] : -1;
-    const float mean = exists ? 1.0f / rows : 0.0f, other = job.smoothing / classes(),
-                own = 1.0f - job.smoothing + other; /* of the target */
+    const float mean = !exists ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
     await(&s.logits_came, step & 1);
     if (warp == CHAIN && lane == 0) barrier_expect(&s.logits_came, S::ROWS * 64);
     const uint4 p = s.logits[slot][g][t], q = s.logits[slot][g + 8][t];
@@ -195,7 +190,7 @@ template <class S> struct Head : Ground<S> {
     if (job.clusters > 1) add_clusters(z, job.stamp + step, row);
     float most = -INFINITY, all = 0.0f, wanted = 0.0f;
     unrolled (e, 4) {
-      z[e] = class_of(e) < classes() ? z[e] + s.last_bias[class_of(e)] : -INFINITY;
+      z[e] = class_of(e) < job.classes ? z[e] + s.last_bias[class_of(e)] : -INFINITY;
       most = fmaxf(most, z[e]);
     }
     most = over_quad(most, false);
@@ -205,8 +200,8 @@ template <class S> struct Head : Ground<S> {
     const float scale = __fdividef(mean, total);
     unrolled (e, 4) {
       const bool is_label = class_of(e) == label;
-      d[e] = class_of(e) < classes()
-                 ? (exps[e] * scale - (is_label ? own : other) * mean) * DZ_SCALE
+      d[e] = class_of(e) < job.classes
+                 ? (exps[e] * scale - (is_label ? job.own : job.other) * mean) * DZ_SCALE
                  : 0.0f;
     }
     uint32_t low[2];
@@ -216,12 +211,12 @@ template <class S> struct Head : Ground<S> {
     if (!exists || tile >= RANKS) return; /* the first cluster tells */
     int best = CLASSES;
     unrolled (e, 4) {
-      if (class_of(e) >= classes()) continue;
-      if (class_of(e) == label) wanted = own * z[e];
-      if (class_of(e) != label && other > 0.0f) all += z[e];
+      if (class_of(e) >= job.classes) continue;
+      if (class_of(e) == label) wanted = job.own * z[e];
+      if (class_of(e) != label && job.other > 0.0f) all += z[e];
       if (z[e] == most) best = min(best, class_of(e));
     }
-    wanted = over_quad(fmaf(other, all, wanted), true);
+    wanted = over_quad(fmaf(job.other, all, wanted), true);
     unrolled (i, 2) best = min(best, __shfl_xor_sync(FULL_WARP, best, 1 << i));
     if (lane == 0) {
       const float loss = logf(total) + (most - wanted);

@@ -52,14 +52,16 @@ template <Barrier B> __device__ inline void arrive(int threads) {
 
 /* A launch, as its blocks see it. Offsets `..._at` are of bytes from the start of shared memory. */
 struct Job {
-  int layers, size[LAYERS + 1], batch;         /* layers of weights; units, size[0] inputs */
-  size_t weight[LAYERS + 1], bias[LAYERS + 1]; /* of layer 1, ... in the flat arrays */
+  int layers, size[LAYERS + 1], classes, batch; /* layers of weights; units, size[0] inputs */
+  size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* of layer 1, ... in the flat arrays */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
       clusters;          /* of hidden layer 1, ... */
   int steps, first_step; /* first_step: its number in the window */
   uint32_t rows, stamp;
   Rule rule;
-  float pixel_factor, pixel_offset, k_scale, smoothing, keep_scale[LAYERS + 1];
+  float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
+  float own, other;      /* of the target: the label's and that of each other class */
+  float mean, last_mean; /* 1 / rows of a step, and of the last one */
   FlatArrays flat;
   uint4 *h[LAYERS], *dz[LAYERS], *logits; /* mail, see slices.cuh and head.cuh */
   int mail_size[LAYERS];                  /* packets of a buffer of H, and of dZ */
@@ -139,6 +141,13 @@ template <class S> struct Ground {
     return {n.x, n.y, n.z};
   }
 };
+
+/* Returns x, but the compiler does not know: what follows from it is computed anew, and kept in no
+   register from step to step. For code that is seldom run. */
+__device__ inline int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 

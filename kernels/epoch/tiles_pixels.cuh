@@ -29,9 +29,11 @@ template <class S, int N> struct Pixels : Ground<S> {
   }
   /* Second moments (0) and averages of the lane's weights of chunk i. */
   __device__ float4 *extra(int average, int i) const {
+    const int thread = anew(threadIdx.x),
+              chunk = N == CHUNKS ? thread / 32 + MATRIX * i : chunk_of(i);
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
                             : this->template at<float4>(job.extra_at);
-    return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk_of(i)) * 32 + lane;
+    return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + thread % 32;
   }
   __device__ uint32_t pixels_at(int step, int i) const { /* of this lane's row, for ldmatrix */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
@@ -100,7 +102,6 @@ template <class S, int N> struct Pixels : Ground<S> {
     const float scale = job.pixel_factor * (W_SCALE * PIXEL / DZ_SCALE);
     float even[N][4] = {}, odd[N][4] = {};
     const uint32_t own = own_at(s.dz[step % S::TURNS]);
-    const float off = job.pixel_offset != 0.0f ? of_offset(own) : 0.0f;
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4], r[N][4];
       ldmatrix_x4(a[0], own + q * 64);
@@ -113,16 +114,18 @@ template <class S, int N> struct Pixels : Ground<S> {
           mma_m16n8k16_fp16(odd[i], a[k], halves(first, BYTES_13), halves(second, BYTES_13));
         }
     }
+    float sum[N][4];
+    unrolled (i, N)
+      unrolled (e, 4)
+        sum[i][e] = (e % 2 ? odd : even)[i][e / 2] + (e % 2 ? odd : even)[i][e / 2 + 2];
+    if (job.pixel_offset != 0.0f) subtract_offset(own, sum);
     const StepNumbers now = this->numbers(step);
     unrolled (i, N) {
-      const float sum[4] = {even[i][0] + even[i][2], odd[i][0] + odd[i][2], even[i][1] + even[i][3],
-                            odd[i][1] + odd[i][3]};
       float4 v = {};
       if (SECOND) v = *extra(0, i);
       unrolled (e, 4) {
         Weight x = {w[i][e], m[i][e], (&v.x)[e], 0.0f};
-        const float less = input_of(i, e) < job.size[0] ? off : 0.0f;
-        update<SECOND>(job.rule, now, W_SCALE, true, fmaf(sum[e], scale, -less), x);
+        update<SECOND>(job.rule, now, W_SCALE, true, sum[i][e] * scale, x);
         w[i][e] = x.w, m[i][e] = x.m, (&v.x)[e] = x.v;
       }
       if (SECOND) *extra(0, i) = v;
@@ -134,15 +137,19 @@ template <class S, int N> struct Pixels : Ground<S> {
       *extra(1, i) = a;
     }
   }
-  /* What the offset of pixels adds to the gradient of a unit's weights, less: the sum of dZ. */
-  __device__ __forceinline__ float of_offset(uint32_t own) const {
-    float sum[4] = {};
+  /* What the offset of pixels changes in the gradient: less the offset times the sum of dZ. */
+  __device__ __forceinline__ void subtract_offset(uint32_t own, float (&sum)[N][4]) const {
+    float rows[4] = {};
     unrolled (k, S::K_STEPS) {
       uint32_t a[4];
       ldmatrix_x4(a, own + k * 32);
-      mma_m16n8k16_fp16(sum, a, ONES, ONES);
+      mma_m16n8k16_fp16(rows, a, ONES, ONES);
     }
-    return job.pixel_offset * (sum[0] + sum[2]) * (W_SCALE / DZ_SCALE);
+    const float off = (rows[0] + rows[2]) * (job.pixel_offset / (job.pixel_factor * PIXEL));
+    const int inputs = anew(job.size[0]);
+    unrolled (i, N)
+      unrolled (e, 4)
+        if (input_of(i, e) < inputs) sum[i][e] -= off;
   }
 };
 

@@ -122,8 +122,7 @@ template <class S, bool IN> struct Slice : Ground<S> {
   /* Gradient, the tile's own numbers times what came, and update. */
   __device__ __forceinline__ void update_all(int step) const {
     const StepNumbers now = this->numbers(step);
-    constexpr int PAIRS =
-        S::K_STEPS < 4 ? S::K_STEPS : 4; /* of packets, that are received at once */
+    constexpr int PAIRS = S::K_STEPS < 4 || SECOND ? 2 : 4; /* of packets, received at once */
     const auto &own = IN ? s.dz[step % S::TURNS] : s.h[step % S::TURNS];
     const uint4 *from = mail(job.stamp + step, true);
     const uint32_t bit = phase_bit(job.stamp + step);

@@ -157,7 +157,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   Slice<S, false> out;
   Head<S> head;
   float z[OWN][2], next[OWN][2], h[OWN][2]; /* of unit g, rows 2 t and 2 t + 1 */
-  uint32_t kept[OWN];                       /* by dropout: bit g of a byte for each row */
+  float kept[OWN][2], scale;                /* what dropout multiplies each by, what it keeps by */
   int products = 0;                         /* of pixels that were waited for */
 
   __device__ explicit Chain(const G &ground) : G(ground), in(ground), out(ground), head(ground) {
@@ -180,12 +180,14 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     send_half(mail + (tile / 2 * S::N_TILES + n) * 32 + lane, tile % 2, high, low);
   }
   __device__ void fetch_kept(int step) {
+    if (!job.keeps || step >= job.steps || !exists()) return;
+    step = anew(step);
     unrolled (i, OWN) {
-      kept[i] = 0xffff;
-      if (job.keeps && step < job.steps && has(i) && exists())
-        kept[i] = *reinterpret_cast<const uint16_t *>(
-            job.keeps + ((size_t)step * job.all_tiles + job.first_tile[layer] + tile) * S::ROWS +
-            n_tile(i) * 8 + 2 * t);
+      if (!has(i)) break;
+      const uint32_t rows = *reinterpret_cast<const uint16_t *>(
+          job.keeps + ((size_t)step * job.all_tiles + job.first_tile[layer] + tile) * S::ROWS +
+          n_tile(i) * 8 + 2 * t);
+      unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
   /* Products of pixels of this step and the next, when nobody reads those before; one thread. */
@@ -220,6 +222,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   }
 
   __device__ void run() {
+    scale = job.keep_scale[layer];
+    unrolled (i, OWN) kept[i][0] = kept[i][1] = 1.0f;
     fetch_kept(0);
     for (int step = 0; step < job.steps;) {
       const int first = step, end = FIRST ? this->end_of_segment(step) : job.steps;
@@ -264,8 +268,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     uint32_t across[OWN][4];
     unrolled (i, OWN) {
       if (!has(i)) break;
-      unrolled (e, 2)
-        h[i][e] = kept[i] >> (8 * e + g) & 1 ? activate(z[i][e]) * job.keep_scale[layer] : 0.0f;
+      unrolled (e, 2) h[i][e] = activate(z[i][e]) * kept[i][e];
       const int row = n_tile(i) * 8 + 2 * t;
       uint32_t low, high = split(h[i][0] * H_SCALE, h[i][1] * H_SCALE, low);
       *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
@@ -321,9 +324,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     const bool sends = !FIRST && exists();
     unrolled (i, OWN) {
       if (!has(i)) break;
-      const float scale = job.keep_scale[layer] / W_SCALE;
       float dz[2];
-      unrolled (e, 2) dz[e] = times_slope(activation_slope(h[i][e]), dh[i][e] * scale);
+      unrolled (e, 2) dz[e] = times_slope(activation_slope(h[i][e]), dh[i][e] * (scale / W_SCALE));
       uint32_t low, high = split(dz[0], dz[1], low);
       if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* the bits that packets use */
       const int row = n_tile(i) * 8 + 2 * t;
