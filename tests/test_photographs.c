@@ -371,6 +371,29 @@ TEST(pieces_become_digits) {
   }
 }
 
+/* Bars of 20 x 100 pixels are 4 x 20 in a row of MNIST, also of a page that is tilted. */
+TEST(tilted_digits_are_turned_upright) {
+  foreach (tilt, VALUES(int, 0, 10, -10)) {
+    const Grey page = new_grey(WIDTH, HEIGHT, 255);
+    const double sine = sin(*tilt * 0.017453293), cosine = cos(*tilt * 0.017453293);
+    EACH_PIXEL(x, y, WIDTH, HEIGHT) {
+      const double right = x - 320, down = y - 240;
+      const double u = fabs(cosine * right + sine * down), v = cosine * down - sine * right;
+      if ((u < 10 || fabs(u - 150) < 10) && fabs(v) < 50) *pixel_at(&page, x, y) = 0;
+    }
+    const Image image = {WIDTH, HEIGHT, page.level, 1, WIDTH, HEIGHT};
+    Photograph found;
+    OK(photograph_find(&image, "it", SIDE, &found, &error));
+    assert_int_equal(found.count, 3);
+    for (int i = 0; i < 3; i++) {
+      const Extent ink = extent_of(&(Grey){SIDE, SIDE, found.pixels + i * PIXELS}, 100, 255);
+      assert_in_range(ink.right - ink.left, 3, 5);
+      assert_in_range(ink.bottom - ink.top, 19, 20);
+    }
+    photograph_free(&found);
+  }
+}
+
 TEST(pages_that_no_browser_reads) {
   static const EvaluateConfig page = {.html = "p.html", .mistakes = "", .weights = ""};
   Engine large = {0};
