@@ -25,12 +25,12 @@ extern "C" {
 
 enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 8, LAB_SIZES = 8 };
 
-/* The sizes of a problem, outermost first, each at least 1; a dimension that a topic lacks is 1. */
+/* The sizes of a problem, outermost first, each at least 1. A dimension that a topic lacks is 1. */
 typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-/* LAB_BFLOAT16: 2 bytes per element, of an input alone; the others have 4. */
+/* An element has 4 bytes, or 2 of LAB_BFLOAT16, which only inputs are. */
 typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
 /* ---- a problem ----------------------------------------------------------------------------- */
@@ -48,9 +48,9 @@ typedef struct {
 /* One problem of a topic, such as the sum of int32, or that of float32. Functions of (size) only
    see sizes that the topic has not refused. */
 typedef struct {
-  const char *name;                   /* "int32"; "" where the topic has only one problem */
-  LabType in[LAB_INPUTS];             /* LAB_NOTHING: no such array, nor any after it */
-  LabType out;                        /* every problem has one output array */
+  const char *name;       /* "int32"; "" where the topic has only one problem */
+  LabType in[LAB_INPUTS]; /* LAB_NOTHING: there is neither this array nor one after it */
+  LabType out;            /* every problem has one output array */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
   /* Fills in a range: allowed is a bound with its reason written beside it, 0 for integers.
      Single-threaded: the harness calls it from several threads for ranges of one output. Where a
@@ -60,7 +60,7 @@ typedef struct {
      first elements must hold the hard cases (huge, negative, equal values), so that short arrays
      have them, too. NULL: lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
-  double (*bytes)(LabSize size); /* that must at least move; NULL: every array once */
+  double (*bytes)(LabSize size); /* that must at least move; NULL means every array once */
 } LabProblem;
 
 /* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
@@ -99,9 +99,9 @@ typedef struct {
 
 typedef enum {
   LAB_RUNG,
-  LAB_LIBRARY, /* what people would call instead: checked and timed, but not a rung */
+  LAB_LIBRARY, /* what people would call instead: it is checked and timed, but is not a rung */
   LAB_PART,    /* a piece of the work alone, timed for comparison; its output is not checked */
-  LAB_MISTAKE, /* wrong on purpose: run, shown to be wrong by the check, never timed */
+  LAB_MISTAKE, /* wrong on purpose: the check must find it wrong, and it is never timed */
 } LabKind;
 
 /* A row has the first three or four in their order, then others by name. */
@@ -110,16 +110,17 @@ typedef struct {
   const char *lesson; /* one sentence on what this step teaches, without its full stop */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* The value of the lesson's column by the topic's model. NULL: none. */
+  /* Returns the value of the lesson's column by the topic's model. NULL means there is none. */
   double (*predicted)(const LabCall *call);
   LabKind kind;
-  unsigned problems; /* those it belongs to, as bits 1 << index; 0: all */
+  unsigned problems; /* the problems that it belongs to, as bits 1 << index; 0 means all */
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
   int capability;
-  /* Why it cannot serve a size on such a GPU (a clause), or NULL. NULL function: it serves all. */
+  /* Returns why it cannot serve a size on such a GPU (a clause), or NULL. A NULL function means
+     that it serves all. */
   const char *(*refuse)(const LabCall *call);
-  size_t (*work)(const LabCall *call); /* bytes of d_work, NULL: 0 */
-  /* A sweep: the rung is run, checked and timed at each of these values. NULL: once. */
+  size_t (*work)(const LabCall *call); /* bytes of d_work; NULL means 0 */
+  /* A sweep runs, checks and times the rung at each of these values; NULL means once. */
   const int64_t *points;
   int point_count;
   /* Replaces the problem's bound where a rung's arithmetic is documented to be less exact. */
@@ -155,32 +156,35 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  /* Of the ladder as it is shown; then those at which only the last rung and the libraries are
-     timed; 0: no more. */
+  /* The first size is that of the ladder. At the others only the last rung and the libraries are
+     timed. A 0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests go from 1 to this in each dimension */
-  /* Why no rung can serve a size (one clause), or NULL. NULL function: all are served. */
+  /* Returns why no rung can serve a size (one clause), or NULL. A NULL function means that all are
+     served. */
   const char *(*refuse)(int problem, LabSize size);
-  /* Elements of input `array`; -1: of the output. NULL: one for each point of the size. */
+  /* Returns the elements of input `array`, or of the output (-1). NULL means one for each point of
+     the size. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host; /* copies between host and device are the topic */
   bool warm;    /* the cache may hold the arrays during timing */
   bool alike;   /* the problems show the same: a picture has the first one alone */
-  /* The column that the lesson is about. predicted_name: its heading for rung->predicted, NULL: no
-     such column. measured_name: the same for `measured`, a function of all the rows' seconds (NAN
-     where a row was not timed). `row` counts rungs with their points, of one problem and size. */
+  /* The column that the lesson is about. predicted_name is its heading for rung->predicted, and
+     NULL without such a column. measured_name is the heading for `measured`, a function of the
+     seconds of all rows of one problem and size (NAN if a row was not timed). A row is a rung at a
+     point. */
   const char *predicted_name, *measured_name;
   LabCount counted;
   double (*measured)(const double *seconds, int rows, int row);
-  /* The meaning of a sweep's points: "offset, bytes". Sweeps that end at different points are named
-     in their order: "offset, bytes; stride, words". */
+  /* The meaning of a sweep's points, as "offset, bytes". Sweeps that end at different points are
+     named in their order, as "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* a column with the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` reads, and its meaning. */
   const char *metric, *metric_name;
 } LabTopic;
 
-/* Every topic, in the order of the course; NULL at the end. None in a build without kernels. */
+/* Every topic in the order of the course, then NULL. A build without kernels has none. */
 extern const LabTopic *const lab_topics[];
 
 /* The emulator has these two topics' titles alone. */

@@ -31,7 +31,7 @@ typedef struct {
   bool on_gpu;
 } Bench;
 
-/* True if the level was asked for or, if none was, is one of this machine's. */
+/* Returns true if the level was asked for. If none was, all levels of this machine are wanted. */
 static bool is_wanted(const Bench *b, const char *name) {
   const char *at = b->plan->levels;
   const size_t length = strlen(name);
@@ -150,7 +150,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   return true;
 }
 
-/* Adds every level. One that does not run is a line with its reason. *best: the least ms. */
+/* Adds a line for every level, with the reason if it does not run. Lowers *best to the least ms. */
 static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, double *best,
                        Error *error) {
   const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
@@ -179,7 +179,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
 /* ---- networks at once, and a run, in processes of mlp-train ------------------------------------
  */
 
-/* What all of them have, then `more`. */
+/* The words of an mlp-train that all runs share, then those that differ. */
 #define WORDS(b, hidden, batch, ...)                                                               \
   (const char *const[]) {                                                                          \
     "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--optimizer",                            \
@@ -202,7 +202,7 @@ static bool write_few(const char *from, char *path, Error *error) {
   return (out && fclose(out) == 0 && lines > 0) || error_set(error, "cannot copy rows to %s", path);
 }
 
-/* Times 2 epochs and some more, each in a process: the difference is the epochs'. */
+/* Times a process of 2 epochs and one of more: the difference is what the other epochs take. */
 static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
                           const char *precision, double one, json_t *line, Error *error) {
   const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / (networks * one)), LEAST_EPOCHS), 200);

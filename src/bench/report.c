@@ -50,7 +50,7 @@ static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
-/* Returns the time that a line's is compared with: that of our fastest level that is at least as
+/* Returns the time that an epoch is compared with: that of our fastest level that is at least as
    accurate; NAN if there is none. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
@@ -105,7 +105,7 @@ static ShortText times_best(const TableCell *at) {
   return text_of_number(number_of(at->row, "ms_per_epoch") / best_for(at->record, at->row));
 }
 
-/* Amdahl's bound (1967): how many times faster the whole gets if the part takes no time. */
+/* Shows Amdahl's bound (1967): how many times faster the whole gets if the part takes no time. */
 static ShortText bound(const TableCell *at) {
   return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }

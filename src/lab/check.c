@@ -66,14 +66,14 @@ static double element(const LabArrays *a, int64_t i) {
   }
 }
 
-/* Beyond float32's range an output is infinite, where that is what it holds. */
+/* An output that is expected beyond float32's range must be infinite. */
 static bool is_right(double got, double expected, double allowed) {
   if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
   if (got == expected || fabs(got - expected) <= allowed) return true;
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* In units of float32's spacing at `expected`, which below FLT_MIN is 2^-149. */
+/* Returns the error in units of float32's spacing at `expected`, which is 2^-149 below FLT_MIN. */
 static double error_in_ulp(double got, double expected) {
   if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;

@@ -12,28 +12,28 @@
 
 /* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
 
-/* The topic of that name, NULL if there is none. */
+/* Returns the topic of that name, or NULL if there is none. */
 const LabTopic *lab_find(const char *name);
 
-/* How many sizes the topic has: the words of topic->dims. */
+/* Returns how many dimensions the topic's sizes have: the words of topic->dims. */
 int lab_dims(const LabTopic *topic);
 
 #define foreach_rung(RUNG, TOPIC)                                                                  \
   for (const LabRung *RUNG = (TOPIC)->rungs; RUNG < (TOPIC)->rungs + (TOPIC)->rung_count; RUNG++)
 
-/* The rung is one of the ladder of that problem. */
+/* Returns true if the rung belongs to the ladder of that problem. */
 bool lab_belongs(const LabRung *rung, int problem);
 
-/* Elements of input `array` of a problem, or of its output (-1), and the bytes of an element; 0:
-   there is no such array. */
+/* Return the elements of input `array` of a problem, or of its output (-1), and the bytes of an
+   element, which are 0 if there is no such array. */
 int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array);
 int lab_width(const LabTopic *topic, int problem, int array);
-/* The bytes that a problem must at least move. */
+/* Returns the bytes that a problem must at least move. */
 double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
-/* "4096x1024" */
+/* Returns a size as text: "4096x1024". */
 ShortText lab_size_text(const LabTopic *topic, LabSize size);
-/* The reverse; false if it is not written as the topic's sizes are. */
+/* Reads such a text. Returns false if it is not written as the topic's sizes are. */
 bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size);
 /* Reads --size. *error says how the topic's sizes are written, or that memory has no such size. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
@@ -41,33 +41,34 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 /* Returns a size that the emulator runs in seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
-/* Says why the rung cannot serve a call of that problem, size and GPU: one clause, "" if it can. */
+/* Returns why the rung cannot serve a call of that problem, size and GPU, as one clause; "" if it
+   can. */
 ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- rows of a table (sizes.c) ------------------------------------------------------------ */
 
 typedef enum {
-  LAB_UNCHECKED, /* not run; a part, or a rung that was only profiled */
+  LAB_UNCHECKED, /* it was not run, is a part, or was only profiled */
   LAB_RIGHT,
   LAB_WRONG,
   LAB_CAUGHT, /* a mistake that was found wrong, as it should be */
-  LAB_MISSED, /* a mistake that turned out right: the lesson failed */
+  LAB_MISSED, /* a mistake that the check took for right: the lesson failed */
   LAB_REFUSED,
 } LabOutcome;
 
-/* Their words, by LabKind and LabOutcome, in tables and in records. */
+/* The words for LabKind and LabOutcome in tables and in records. */
 enum { LAB_KINDS = LAB_MISTAKE + 1, LAB_OUTCOMES = LAB_REFUSED + 1 };
 extern const char *const lab_kinds[LAB_KINDS];
 extern const char *const lab_outcomes[LAB_OUTCOMES];
 
 /* How many blocks of a kernel a multiprocessor holds at once. */
 typedef struct {
-  int blocks;        /* 0: not known, a library's */
+  int blocks;        /* 0 if they are not known, as of a library */
   const char *limit; /* what keeps it from holding more: "registers", "shared", ... */
-  int registers;     /* a thread */
-  size_t local;      /* bytes a thread, of what has no room in registers */
-  size_t shared;     /* bytes a block, static and dynamic */
-  int threads;       /* a block */
+  int registers;     /* per thread */
+  size_t local;      /* bytes per thread that have no room in registers */
+  size_t shared;     /* bytes per block, static and dynamic */
+  int threads;       /* per block */
 } LabOccupancy;
 
 /* A rung at one of its points. */
@@ -75,12 +76,12 @@ typedef struct {
   const LabRung *rung;
   int64_t point;
   LabOutcome outcome;
-  char note[256]; /* what is wrong, or why it is refused: one clause, else "" */
-  double ulp;     /* NAN: not checked */
-  Stats seconds;  /* NAN: not timed */
-  double predicted, counted, measured; /* of the lesson's columns, NAN: nothing */
+  char note[256]; /* one clause that says what is wrong or why it is refused; else "" */
+  double ulp;     /* NAN if it was not checked */
+  Stats seconds;  /* NAN if it was not timed */
+  double predicted, counted, measured; /* the lesson's columns; NAN if there is no value */
   LabOccupancy occupancy;
-  EmulatorCounts counts; /* of all its launches; sectors 0: it did not run on the emulator */
+  EmulatorCounts counts; /* of all its launches; without sectors it did not run on the emulator */
 } LabRow;
 
 enum { LAB_ROWS = 128 }; /* of a table, at most */
@@ -90,16 +91,16 @@ typedef struct {
   const LabTopic *topic;
   int problem;
   LabSize size;
-  bool extra; /* not the first of topic->sizes: the last rung and the libraries alone */
+  bool extra; /* the size is not the first one: only the last rung and the libraries run */
   LabRow rows[LAB_ROWS];
   int count;
-  char reason[256]; /* why there are no rows: one sentence, else "" */
+  char reason[256]; /* one sentence that says why there are no rows; else "" */
 } LabTable;
 
-/* The table with a row for every rung of the problem and point, none of which was run. */
+/* Returns a table with a row for every rung of the problem and point; none of them has run. */
 LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra);
 
-/* Nothing in the table is wrong or missing. */
+/* Returns true if everything in the table is there and right. */
 bool lab_table_good(const LabTable *table);
 
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
@@ -107,20 +108,21 @@ bool lab_table_good(const LabTable *table);
 typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
 
 typedef struct {
-  LabMode mode;     /* LAB_PROFILE: runs each rung once and checks nothing */
-  const char *rung; /* this one alone, NULL: all */
+  LabMode mode;     /* LAB_PROFILE runs each rung once and checks nothing */
+  const char *rung; /* the only one to run; NULL means all */
   bool guarded;     /* the arrays lie between guards */
   uint64_t seed;    /* of the inputs */
 } LabHow;
 
 /* An array in several copies between guards, all of it poisoned with 0xFF (NaN or -1). */
 typedef struct {
-  uint8_t *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL: none */
-  size_t bytes;   /* of a copy */
+  uint8_t
+      *start; /* guard bytes, a copy, guard bytes, a copy, guard bytes ...; NULL if there is none */
+  size_t bytes; /* of a copy */
 } LabBlock;
 
-/* Blocks: inputs and output, in pinned memory if topic->on_host, else on the GPU; the same in
-   pageable memory, where a rung wants them there; then the work, always on the GPU. */
+/* The blocks are the inputs and the output, in pinned memory if topic->on_host, else on the GPU;
+   the same in pageable memory, if a rung wants them there; then the work, always on the GPU. */
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 enum { LAB_GUARD = 1024 }; /* bytes */
 
@@ -133,17 +135,18 @@ typedef struct {
   size_t guard; /* bytes: 0 or LAB_GUARD */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
-  void *h_in[LAB_INPUTS], *h_out; /* what was filled in; where lab_arrays_fetch puts the output */
-  /* The expected output at the elements that are checked: all of them where the problem has at
-     most 4e9 operations or 2048 outputs, else the first 64, the last 64 and 64 times 64 others. */
+  void *h_in[LAB_INPUTS], *h_out; /* the inputs' values; the output that lab_arrays_fetch copied */
+  /* Every element is checked if the problem has at most 4e9 operations or 2048 outputs. Otherwise
+     the first 64, the last 64 and 64 times 64 others are. They lie in ranges of `length` elements,
+     of which the last may be shorter. */
   bool sampled;
-  int64_t count, ranges, length; /* of the output; of ranges; of one, the last may be shorter */
+  int64_t count, ranges, length; /* count: elements of the output */
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
-/* Makes room that is large enough for every rung, and fills the inputs: for times in so many
-   copies, if there is memory, that they do not fit the cache. Returns false with error->too_large
-   if there is not enough memory on the GPU. */
+/* Makes room that is large enough for every rung, and fills the inputs. For times there are so many
+   copies, if memory allows, that they do not fit the cache. Returns false with error->too_large if
+   the GPU has not enough memory. */
 bool lab_arrays_open(LabArrays *arrays, const LabTable *table, const LabHow *how, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */
 
@@ -174,26 +177,27 @@ LabVerdict lab_check(const LabArrays *arrays, const LabRung *rung);
 
 /* ---- running (cuda/run.c) -------------------------------------------------------------------- */
 
-/* What run.c asks of a GPU (cuda/times.c), or of the emulator (emulated/counts.c). A call that is
-   not timed starts, or has ended; that sets row->note if something is found wrong. Times a row;
-   `once`: the seconds of the run that was checked. */
+/* run.c asks these of a GPU (cuda/times.c) or of the emulator (emulated/counts.c). lab_watch is
+   called before and after a call that is not timed; afterwards it sets row->note if something was
+   found wrong. lab_time times a row; `once` is the seconds of the run that was checked. */
 void lab_watch(const LabArrays *arrays, LabRow *row, bool starts);
 cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy);
 bool lab_time(const LabArrays *arrays, LabRow *row, double once, Error *error);
 
-/* The scarcest of what a kernel needs on such a GPU; threads first among equals. */
+/* Returns the name of what keeps a multiprocessor from holding more blocks of the kernel; among
+   equals it is threads. */
 struct cudaDeviceProp;
 const char *lab_limit(const struct cudaDeviceProp *gpu, const LabOccupancy *kernel);
 
-/* Runs the rungs of a table that lab_table made; those that are not wanted go. Wrong results are in
-   the rows; false: the GPU failed for good, or memory is short. */
+/* Runs the rungs of a table that lab_table made and removes the rows that are not wanted. Wrong
+   results are in the rows. Returns false if the GPU failed for good or memory is short. */
 bool lab_measure(LabTable *table, const LabHow *how, Error *error) LAB_CUDA;
 
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table and its rows, behind the ceilings and the topic. */
+/* Adds a table and its rows. The ceilings and the topic come before it. */
 void lab_add_table(Record *record, const LabTable *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);
@@ -203,11 +207,12 @@ void lab_add_all(Record *record);
 bool lab_read(Record *record, const char *path, Error *error);
 
 const json_t *lab_topic_line(const Record *record, const char *topic);
-/* The rate that those of a topic are compared with, NULL: not measured. */
+/* Returns the line of the ceiling that a topic's rates are compared with, or NULL if it was not
+   measured. */
 const json_t *lab_ceiling(const Record *record, const json_t *topic);
 
 enum { LAB_PROBLEMS = 16 };
-/* The problems of a topic that the record has tables of, in their order; returns their number. */
+/* Sets the problems of a topic that the record has tables of, in their order; returns how many. */
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
 
 /* ---- reports (report.c, plot.c) ------------------------------------------------------------- */
@@ -215,7 +220,7 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 /* The tables of one topic and problem. The first one's size is that of the ladder. */
 typedef struct {
   const Record *record;
-  const json_t *topic, *ceiling, *table; /* table NULL: there is nothing; it may have a reason */
+  const json_t *topic, *ceiling, *table; /* table: the first one, NULL if there is none */
   const char *problem;
   Lines rows, others, tables; /* of the ladder, of the other sizes, all tables */
 } LabLadder;
@@ -227,18 +232,17 @@ void lab_ladder_close(LabLadder *ladder);
 void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown);
 
-/* Draws one topic, or one problem of it (NULL: all), as a PNG: curves where rungs have points, else
-   dots. */
+/* Draws a topic, or only one problem of it unless that is NULL, as a PNG: curves if rungs have
+   points, else dots. */
 bool lab_plot(const Record *record, const char *topic, const char *only, const char *path,
               Error *error);
 
-/* ---- the device (cuda/device.c, emulated/counts.c) --------------------------------------------
- */
+/* ---- the device (cuda/device.c, emulated/counts.c) ------------------------------------------- */
 
 /* Starts the GPU. */
 bool lab_start(Error *error) LAB_CUDA;
 /* Describes the GPU in the record; measures its ceilings, if rates are wanted. */
 bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
                  Error *error) LAB_CUDA;
-/* `mlp-lab device` */
+/* Prints what `mlp-lab device` shows. */
 bool lab_device(Error *error) LAB_CUDA;

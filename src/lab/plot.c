@@ -1,4 +1,4 @@
-/* The chart of a topic: curves where rungs have points, else dots. */
+/* Draws the chart of a topic: curves if its rungs have points, else dots. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static bool has_sweep(const LabLadder *l) {
   return any;
 }
 
-/* Part `index` of the topic's point_name; its last part if there are fewer. */
+/* Returns part `index` of the topic's point_name, or its last part if there are fewer. */
 static ShortText name_of_points(const json_t *topic, int index) {
   const char *name = text_of(topic, "point_name"), *part = *name ? name : "point";
   for (const char *next; index > 0 && (next = strstr(part, "; ")); index--) part = next + 2;
@@ -54,7 +54,7 @@ static void add_row(LineChart *chart, const LabLadder *l, const json_t *row) {
                    number_of(row, "point"), number_of(row, "rate"));
 }
 
-/* Points that grow by factors are drawn so. */
+/* Returns true if the points grow by factors, so that their axis must be logarithmic. */
 static bool grows_by_factors(const LineChart *chart, const CurvePanel *panel) {
   double x[3] = {0}, last = 0;
   int count = 0;

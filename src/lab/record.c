@@ -1,4 +1,4 @@
-/* The lines of mlp-lab's records: written of what was measured, and read again. */
+/* Writes the lines of mlp-lab's records and reads them again. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 /* ---- what follows from the rows of a table ----------------------------------------------------
  */
 
-/* Returns the rung of that name, and its number in the topic from 1. NULL: there is none. */
+/* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   const json_t *rung;
   size_t i;
@@ -42,7 +42,7 @@ static const json_t *find_rung(const json_t *topic, const char *name, size_t *nu
   return NULL;
 }
 
-/* Returns the ms of the first row of that kind, or of its fastest; NAN where none was timed. */
+/* Returns the ms of the first row of that kind, or of the fastest; NAN if none was timed. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   const json_t *row;
@@ -52,7 +52,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   return found;
 }
 
-/* Sets what a row has from its rung, from the size and from the other rows: a file has none of it.
+/* Sets what a row gets from its rung, its size and the other rows, none of which is in a file.
    Returns false if a rung is not of the topic. */
 static bool complete(const Record *record, const json_t *topic, json_t *table, Error *error) {
   static const char *const of_rung[] = {"kind", "lesson"};

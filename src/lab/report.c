@@ -43,12 +43,12 @@ static ShortText occupancy(const TableCell *at) {
   return blocks > 0 ? text_format("%.0f %s", blocks, text_of(at->row, "limit")) : text_format("-");
 }
 
-/* The tables, as bits: the ladder where a GPU has timed it or the emulator has counted, and the
-   table of the other sizes. */
+/* The tables, as bits: a ladder that a GPU has timed, one that the emulator has counted, and the
+   other sizes. */
 enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
 
-/* The ladder's columns are left out where neither the topic nor a row has the key, with that text
-   unless it is NULL. */
+/* A column of the ladder is left out if neither the topic nor a row has its key (and the text,
+   unless that is NULL). */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or its unit */
   const char *key, *text;

@@ -1,4 +1,4 @@
-/* A record of measurements: one JSON object a line, each with its kind under "case". Programs add
+/* A record of measurements: one JSON object per line, each with its kind under "case". Programs add
    lines while they measure, and print tables and draw charts from lines alone, so that both can be
    made again without a GPU.
 
@@ -33,12 +33,12 @@ json_t *record_line(const char *kind);
 void record_text(json_t *line, const char *key, const char *text);
 void record_number(json_t *line, const char *key, double value);
 
-/* "" where the line has no such text. */
+/* Returns "" if the line has no such text. */
 const char *text_of(const json_t *line, const char *key);
-/* NAN where the line has no such number; true is 1. */
+/* Returns NAN if the line has no such number; true is 1. */
 double number_of(const json_t *line, const char *key);
 bool text_is(const json_t *line, const char *key, const char *text);
-/* Both lines have the same text or number, or neither has one. */
+/* Returns true if both lines have the same text or number, or neither has one. */
 bool line_same(const json_t *a, const json_t *b, const char *key);
 bool line_is(const json_t *line, const char *kind);
 
@@ -58,8 +58,8 @@ bool record_good(const Record *record, Error *error);
 
 /* Returns false and says, in one clause, why a line is none of the program's. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
-/* Adds the lines of a file that `program` has written. check: called for each, with those before it
-   in the record; NULL: all are taken. */
+/* Adds the lines of a file that `program` has written. `check`, unless it is NULL, is called for
+   each line when the lines before it are in the record. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
 /* Closes the file, frees the lines. Returns good, or false if anything was not written. */
@@ -67,14 +67,15 @@ bool record_close(Record *record, bool good, Error *error);
 
 /* ---- choosing lines ------------------------------------------------------------------------- */
 
-/* Returns the next line of that kind from *at on, which moves behind it; NULL: there is none.
-   pairs: keys and the texts that the line must have there, NULL: any text; NULL behind the last. */
+/* Returns the next line of that kind from *at on, or NULL if there is none, and moves *at behind
+   it. pairs: keys, each followed by the text that the line must have there, or by NULL for any
+   text. The last one is NULL. */
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs);
 
 #define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* The first such line; the first of that kind. NULL: there is none. */
+/* Return the first such line, and the first line of that kind; NULL if there is none. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 const json_t *record_first(const Record *record, const char *kind);
@@ -94,8 +95,8 @@ typedef struct {
 #define foreach_line(LINE, LINES)                                                                  \
   for (const json_t **LINE = (LINES)->of; LINE < (LINES)->of + (LINES)->count; LINE++)
 
-/* Room for all lines of the record, without one yet. Free `of`. */
+/* Returns an empty list with room for all lines of the record. The caller frees `of`. */
 Lines lines_open(const Record *record);
 void lines_add(Lines *lines, const json_t *line);
-/* The lines of a kind that have no reason to be missing. */
+/* Returns the lines of a kind that hold a measurement, not the reason why there is none. */
 Lines lines_of(const Record *record, const char *kind);

@@ -20,7 +20,7 @@ static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row
 
 enum { MAX_COLUMNS = 32 };
 
-/* row NULL: the titles. No blanks stand at the end of a plain line. */
+/* Prints a row, or the titles if it is NULL. No blanks stand at the end of a plain line. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
@@ -38,7 +38,7 @@ static bool is_break(const Table *t, const json_t *a, const json_t *b) {
   return false;
 }
 
-/* Adds the column to those that are shown; as wide as its widest text, unless it has a width. */
+/* Adds the column to those that are shown, as wide as its widest text unless it has a width. */
 static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
   *shown = column;
   shown->in = t->which;

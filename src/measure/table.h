@@ -16,15 +16,15 @@ typedef struct {
 
 struct TableColumn {
   const char *title;
-  int width; /* at least; 0: as wide as its widest text */
-  bool left; /* text; numbers stand on the right, and are "-" where they are not there */
+  int width; /* the least; 0 means as wide as its widest text */
+  bool left; /* it holds text; numbers stand on the right, and one that is missing is "-" */
   const char *key;
-  const char *format; /* printf's, of a number; NULL: as text_of_number writes it */
-  const char *small;  /* the same of a number below 0.0995; NULL: as format or it says */
-  double per;         /* the number is divided by this, 0: 1 */
-  ShortText (*cell)(const TableCell *at); /* or NULL */
-  unsigned in; /* bits of the tables that have the column, 0: all have it; for the function, those
-                  of its table */
+  const char *format; /* printf's, of a number; NULL means text_of_number's */
+  const char *small;  /* printf's, of a number below 0.0995; NULL means as any other number */
+  double per;         /* the number is divided by this, unless it is 0 */
+  ShortText (*cell)(const TableCell *at); /* makes the cell; NULL: the key does */
+  unsigned in; /* bits of the tables that have the column; 0 means all. A cell's function sees the
+                  bits of its own table */
 };
 
 typedef struct {
@@ -33,7 +33,7 @@ typedef struct {
   const Record *record; /* for the columns' functions */
   /* In text an empty line stands where one of these keys' values changes. The last one is NULL. */
   const char *const *group;
-  unsigned which; /* the table's bit of TableColumn.in; several, for columns of either */
+  unsigned which; /* the bits of TableColumn.in whose columns are shown */
 } Table;
 
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);

@@ -25,12 +25,12 @@ typedef struct {
   int number; /* in the step, from 0: forward, the last layer there and back, backward, updates */
 } Kernel;
 
-/* The layer of a kernel, if it is of one. */
+/* Returns the layer of a kernel, if it belongs to one. */
 static int layer_of(int number, int last) {
   return number <= last ? number : 2 * last - number;
 }
 
-/* A Rung's run. Learning rate 0: the weights stay what they are however often it is called. */
+/* A Rung's run. The learning rate is 0, so the weights stay the same however often it runs. */
 static cudaError_t run_kernel(void *context, cudaStream_t stream) {
   const Kernel *k = context;
   CudaEngine *e = k->engine;

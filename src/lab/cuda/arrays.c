@@ -18,7 +18,7 @@ static bool is_pageable(int block) {
   return block >= LAB_PAGEABLE && block != LAB_WORK;
 }
 
-/* From one copy to the next. */
+/* Returns the bytes from one copy to the next. */
 static size_t stride_of(const LabArrays *a, int block) {
   return round_up(a->blocks[block].bytes, ALIGNMENT) + a->guard;
 }
@@ -89,7 +89,7 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* So many that the arrays, one copy after the other, fill the L2 cache twice. */
+/* Chooses so many copies that the arrays, one copy after the other, fill the L2 cache twice. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;
@@ -114,7 +114,7 @@ static bool choose_copies(LabArrays *a, Error *error) {
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Input i everywhere. */
+/* Writes input i to all its copies. */
 static bool fill_input(LabArrays *a, int i, Error *error) {
   const LabProblem *problem = &a->topic->problems[a->call.problem];
   const size_t bytes = a->blocks[i].bytes;

@@ -7,8 +7,8 @@
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-/* Runs a row once and waits for it. *seconds: by the host's clock. Returns what the launch said,
-   which may be an answer of the kernel's before. */
+/* Runs a row once, waits for it, and sets *seconds by the host's clock. Returns the launch's
+   status, which may be that of an earlier kernel. */
 static cudaError_t run_once(const LabArrays *a, LabRow *row, LabRecord *record, double *seconds) {
   LabCall call = lab_arrays_call(a, row, 0);
   call.record = record;
@@ -22,7 +22,7 @@ static cudaError_t run_once(const LabArrays *a, LabRow *row, LabRecord *record, 
   return cudaDeviceSynchronize(); /* what it queued elsewhere and did not wait for */
 }
 
-/* A failure is an outcome of the row's, unless the GPU will run nothing more in this process. */
+/* Makes a failure the outcome of the row, unless the GPU will run nothing more in this process. */
 static bool take_failure(const LabArrays *a, LabRow *row, cudaError_t status, Error *error) {
   cudaGetLastError(); /* told now: the next launch must not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
@@ -55,7 +55,7 @@ static bool judge(const LabArrays *a, LabRow *row, Error *error) {
   return true;
 }
 
-/* Runs, and judges unless it is only profiled. *seconds: of the run. */
+/* Runs the row, judges it unless it is only profiled, and sets the seconds of the run. */
 static bool check_once(const LabArrays *a, LabRow *row, double *seconds, Error *error) {
   const bool checks = a->how->mode != LAB_PROFILE;
   LabRecord record = {0};
@@ -104,7 +104,7 @@ static bool run_row(const LabArrays *a, LabRow *row, Error *error) {
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* Extra sizes: the last rung and the libraries. */
+/* Returns true if the row is to run. At extra sizes only the last rung and the libraries are. */
 static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *row) {
   if (how->rung) return strcmp(row->rung->name, how->rung) == 0;
   if (!table->extra || row->rung->kind == LAB_LIBRARY) return true;
@@ -114,8 +114,8 @@ static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *ro
   return row->rung->kind == LAB_RUNG;
 }
 
-/* Runs what is wanted; the other rows go, when the lesson's measured column has been made from the
-   times of all. */
+/* Runs the rows that are wanted, makes the lesson's measured column from the times of all, and then
+   removes the other rows. */
 static bool run_rows(const LabArrays *a, LabTable *table, Error *error) {
   const LabTopic *topic = table->topic;
   double seconds[LAB_ROWS];

@@ -1,4 +1,4 @@
-/* Measurements of a rung on a GPU: its time, and how many of its blocks fit. */
+/* Measures on a GPU how long a rung takes, and how many of its blocks fit. */
 #include "lab/harness.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -60,7 +60,7 @@ cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *o) {
 /* ---- times ---------------------------------------------------------------------------------- */
 
 static const double SAMPLE_SECONDS = 5e-3; /* long beside the events' resolution of 0.5 us */
-/* Slower calls are repeated less: nobody waits for nine of them, and nothing disturbs them much. */
+/* Slower calls are repeated less: nine of them would take long, and little disturbs a long call. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
@@ -78,7 +78,7 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
   return r->row->rung->launch(&call);
 }
 
-/* `once`: the seconds of the run that was checked. */
+/* A first guess of the row's seconds is `once`, the run that was checked. */
 bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
   const ShortText what = text_format("timing rung %s of topic %s", row->rung->name, a->topic->name);
   Rotation rotation = {.arrays = a, .row = row};

@@ -18,7 +18,7 @@ static float sum_of_three(uint64_t bits) {
   return (float)sum * 0x1p-20f;
 }
 
-/* To the nearest, ties to even: the upper half of a float32 that is no NaN. */
+/* Rounds a float32 that is not NaN to its upper half: to the nearest, ties to even. */
 static uint16_t bfloat16_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);

@@ -57,7 +57,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
 #define SGEMM (2.0 * SGEMM_SIDE * SGEMM_SIDE * SGEMM_SIDE)
 
-/* Amounts of FMA and COPY: of a multiprocessor, of a byte. */
+/* The amount of FMA is that of one multiprocessor, the amount of COPY that of one byte. */
 static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
@@ -88,7 +88,7 @@ static cudaError_t open_stand(Stand *s) {
   return cudaMemset(s->d_from, 0x5a, s->bytes);
 }
 
-/* Two matrices of random numbers from -1 to 1: zeros would be multiplied faster. */
+/* Makes two matrices of random numbers from -1 to 1: zeros would be multiplied faster. */
 static bool open_sgemm(Stand *s, Error *error) {
   const size_t count = (size_t)2 * SGEMM_SIDE * SGEMM_SIDE;
   float *h = malloc(count * sizeof *h);

@@ -30,7 +30,7 @@ typedef struct {
   cudaGraphExec_t graph;
 } Clock;
 
-/* Seconds of one call, `samples` times after one that does not count. */
+/* Measures the seconds of one call, `samples` times after a warm-up. */
 static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double *seconds) {
   TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
   TRY(cudaEventCreate(&c->start));
@@ -73,7 +73,8 @@ bool rung_value(const Rung *rung, double *value, Error *error) {
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-/* The driver's number: the first word of its banner with a digit first and a point in it. */
+/* Finds the driver's number: the first word of its banner that begins with a digit and has a point.
+ */
 static void find_driver(char *text, size_t size) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char word[31];

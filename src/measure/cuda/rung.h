@@ -8,30 +8,31 @@
 #include "engine/cuda/cuda_error.h"
 #include "measure/record.h"
 
-/* Calls are queued one by one; as nodes of one graph that was captured before; or one by one and
-   timed by the host's clock, as what the host does is part of them. */
+/* RUNG_QUEUED queues calls one by one. RUNG_GRAPH queues them as nodes of one graph. RUNG_ON_HOST
+   queues them one by one and times them by the host's clock, since the host's work is part of them.
+ */
 typedef enum { RUNG_QUEUED, RUNG_GRAPH, RUNG_ON_HOST } RungMode;
 
 typedef struct {
-  const char *name; /* of the row; an error says that this failed */
+  const char *name;                                       /* an error says that this failed */
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
   int calls; /* between two events */
   RungMode mode;
-  double amount;    /* that a call does: bytes or operations; pieces of work if the unit is "us" */
-  const char *unit; /* "us" a piece, or so much a second: "GB/s", "GFLOP/s", "TFLOP/s" */
+  double amount;    /* bytes or operations of a call; pieces of work if the unit is "us" */
+  const char *unit; /* "us" per piece; "GB/s", "GFLOP/s" or "TFLOP/s" */
 } Rung;
 
 enum { RUNG_SAMPLES = 9 };
 
-/* The seconds of one call: `samples` of them, at most RUNG_SAMPLES, after one that is left out. */
+/* Measures the seconds of one call `samples` times, at most RUNG_SAMPLES, after one warm-up. */
 bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
-/* The median of RUNG_SAMPLES, in the rung's unit. */
+/* Sets the median of RUNG_SAMPLES, in the rung's unit. */
 bool rung_value(const Rung *rung, double *value, Error *error);
 
 /* ---- what the host launches: how it is counted, launch_count.c tells ------------------------- */
 
-/* Launches of kernels and graphs by the host since the program started. */
+/* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void);
 
 /* ---- the machine ---------------------------------------------------------------------------- */
