@@ -70,27 +70,16 @@ static const OptionTable table = {
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
     rows, LENGTH(rows)};
 
-/* Returns a table of the topic that has rows of that rung, in that problem (NULL: in any). */
+/* Returns a table of the topic with rows of that rung (NULL means any) in that problem (NULL means
+   any). */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
-    const json_t *row;
+    const json_t *rows_of = json_object_get(line, "rows"), *row;
     size_t i;
-    json_array_foreach(json_object_get(line, "rows"), i,
-                       row) if (text_is(row, "rung", rung)) return line;
+    json_array_foreach (rows_of, i, row)
+      if (!rung || text_is(row, "rung", rung)) return line;
   }
   return NULL;
-}
-
-static bool has_problem(const Lab *lab, Error *error) {
-  const char *problems[LAB_PROBLEMS];
-  char names[256] = "";
-  const int count = lab_problems(&lab->known, lab->topic, problems);
-  for (int i = 0; i < count; i++) {
-    if (strcmp(problems[i], lab->problem) == 0) return true;
-    text_append(names, sizeof names, "%s%s", i ? ", " : "", problems[i]);
-  }
-  if (!*names) return error_set(error, "%s has only one problem: leave out --problem", lab->topic);
-  return error_set(error, "%s has no problem '%s'; it has %s", lab->topic, lab->problem, names);
 }
 
 /* The words beside the options: a task or a topic. */
@@ -125,16 +114,15 @@ static bool parse_rest(Lab *lab, Error *error) {
     return error_set(error, "--plot cannot be combined with --check, --profile or --on emulator: "
                             "they measure no times");
   if (!*lab_topics && !lab->from) return true;
-  if (lab->rung && !find_table(lab, lab->rung, NULL))
-    return error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists its rungs", lab->topic,
-                     lab->rung, lab->topic);
+  if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
+    return error_set(error, "%s has no %s '%s'%s%s: 'mlp-lab list %s' lists what it has",
+                     lab->topic, lab->rung ? "rung" : "problem",
+                     lab->rung ? lab->rung : lab->problem,
+                     lab->rung && lab->problem ? " in the problem " : "",
+                     lab->rung && lab->problem ? lab->problem : "", lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
     return error_set(error, "--from shows what was recorded: it goes with --problem, --markdown "
                             "and --plot alone");
-  if (lab->problem && !has_problem(lab, error)) return false;
-  if (lab->rung && lab->problem && !find_table(lab, lab->rung, lab->problem))
-    return error_set(error, "the rung '%s' is not of the problem '%s': leave out --problem",
-                     lab->rung, lab->problem);
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
@@ -169,8 +157,8 @@ static void list_points(const Lab *lab, const char *rung) {
   const json_t *row;
   size_t i;
   printf("points %s:", rung);
-  json_array_foreach(json_object_get(find_table(lab, rung, NULL), "rows"), i,
-                     row) if (text_is(row, "rung", rung)) printf(" %.0f", number_of(row, "point"));
+  json_array_foreach (json_object_get(find_table(lab, rung, NULL), "rows"), i, row)
+    if (text_is(row, "rung", rung)) printf(" %.0f", number_of(row, "point"));
   putchar('\n');
 }
 
@@ -186,7 +174,7 @@ static void list_topic(const Lab *lab) {
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  json_array_foreach(json_object_get(topic, "rungs"), i, rung) {
+  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
     if (number_of(rung, "sweep") > 0) list_points(lab, text_of(rung, "rung"));
   }
@@ -249,16 +237,13 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
   const char *topic = lab->topic ? lab->topic : "all";
+  const bool fits = lab_start && is_emulator == (lab->on == ON_EMULATED);
   Error reason;
-  if (!lab->from && (is_emulator != (lab->on == ON_EMULATED) || !lab_start))
+  if (!lab->from &&
+      !(fits ? lab_start(&reason) : error_set(&reason, "this program was built without CUDA")))
     return error_set(error,
-                     "this program was built without CUDA: mlp-lab %s --from %s shows a recorded "
-                     "run, --on emulator checks and counts here",
-                     topic, SHOWN);
-  if (!lab->from && !lab_start(&reason))
-    return error_set(error,
-                     "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks "
-                     "and counts here",
+                     "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and "
+                     "counts here",
                      reason.text, topic, SHOWN);
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
                      !lab_machine(&lab->measured, lab->command, lab->sources,

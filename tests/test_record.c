@@ -52,7 +52,7 @@ TEST(records_are_kept) {
     OK(record_create(&again, path, &error));
     size_t k;
     json_t *line;
-    json_array_foreach(record.lines, k, line) {
+    json_array_foreach (record.lines, k, line) {
       json_incref(line);
       record_add(&again, line);
     }

@@ -22,7 +22,7 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
   (void)record;
   const char *key;
   json_t *value;
-  json_object_foreach(line, key, value) {
+  json_object_foreach (line, key, value) {
     const ShortText word = text_format(" %s ", key);
     if ((strstr(texts, word.text) && !json_is_string(value) && !json_is_null(value)) ||
         (strstr(numbers, word.text) && json_is_string(value)))
@@ -175,7 +175,7 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
   bool any = false;
   size_t i;
   const json_t *line;
-  json_array_foreach(record->lines, i, line) {
+  json_array_foreach (record->lines, i, line) {
     if (!*text_of(line, "reason") || !*text_of(line, "case")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;

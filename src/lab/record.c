@@ -35,7 +35,7 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   const json_t *rung;
   size_t i;
-  json_array_foreach(json_object_get(topic, "rungs"), i, rung) {
+  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
     *number = i + 1;
     if (text_is(rung, "rung", name)) return rung;
   }
@@ -47,8 +47,9 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   const json_t *row;
   size_t i;
-  json_array_foreach(rows, i, row) if (text_is(row, "kind", kind) && (best || isnan(found))) found =
-      fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
+  json_array_foreach (rows, i, row)
+    if (text_is(row, "kind", kind) && (best || isnan(found)))
+      found = fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
   return found;
 }
 
@@ -61,7 +62,7 @@ static bool complete(const Record *record, const json_t *topic, json_t *table, E
                ceiling = number_of(lab_ceiling(record, topic), "value");
   json_t *row;
   size_t i, number = 0;
-  json_array_foreach(rows, i, row) {
+  json_array_foreach (rows, i, row) {
     const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
     if (!rung)
       return error_set(error, "%s has no rung '%s'", text_of(topic, "topic"), text_of(row, "rung"));
@@ -70,7 +71,7 @@ static bool complete(const Record *record, const json_t *topic, json_t *table, E
     for (int k = 0; k < 2; k++) record_text(row, of_rung[k], text_of(rung, of_rung[k]));
   }
   const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
-  json_array_foreach(rows, i, row) {
+  json_array_foreach (rows, i, row) {
     const double ms = number_of(row, "ms"), rate = amount / ms / 1e6;
     record_number(row, "rate", rate);
     record_number(row, "percent", 100 * rate / ceiling);

@@ -23,8 +23,8 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
     const json_t *row;
     size_t i;
     lines_add(&l.tables, table);
-    json_array_foreach(json_object_get(table, "rows"), i, row) if (to->count < most)
-        lines_add(to, row);
+    json_array_foreach (json_object_get(table, "rows"), i, row)
+      if (to->count < most) lines_add(to, row);
   }
   l.table = l.tables.count > 0 ? *l.tables.of : NULL;
   return l;

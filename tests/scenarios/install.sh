@@ -1,7 +1,7 @@
 # make install puts what was built under PREFIX, where it works from any folder.
 mkdir built any
 cp "$MLP" built
-touch built/mlp-{bench,digits,lab,lab-emulator} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
+touch built/mlp-{bench,digits,lab} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
 
 # to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
 to_root() {
@@ -39,7 +39,6 @@ diff list - <<'END'
 755 ./usr/bin/mlp-bench
 755 ./usr/bin/mlp-digits
 755 ./usr/bin/mlp-lab
-755 ./usr/bin/mlp-lab-emulator
 755 ./usr/bin/mlp-train
 755 ./usr/bin/mlp-train-fetch
 755 ./usr/lib/mlp-train/libmlp-ranks.so

@@ -35,7 +35,7 @@ else
 unknown topic 'nonsense'|nonsense
 unknown topic 'nonsense'|list nonsense
 --size of softmax must be 'rows x width'|softmax --size 5
-'cublas' is not of the problem 'bf16'|matmul --problem bf16 --rung cublas
+no rung 'cublas' in the problem bf16: |matmul --problem bf16 --rung cublas
 END
 fi
 for topic in softmax 'softmax --check' all; do

@@ -22,7 +22,7 @@ mlp-lab|--rung needs one topic|all --rung online
 mlp-lab|'device' does not take options|device --check
 mlp-lab|unknown topic 'nonsense'|nonsense --from lab-h100.json
 mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
-mlp-lab|no problem 'nonsense'; it has |reduce --problem nonsense --from lab-h100.json
+mlp-lab|no problem 'nonsense': 'mlp-lab list reduce'|reduce --problem nonsense --from lab-h100.json
 mlp-lab|--plot cannot be combined with --check|softmax --check --plot x.png --from lab-h100.json
 mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
 mlp-bench|unknown option '--nonsense'|--nonsense
