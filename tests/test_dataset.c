@@ -193,6 +193,24 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
+/* Columns that nobody looks at may be empty: then more rows fit a chunk. */
+TEST(test_shortest_rows) {
+  enum { SHORT_ROWS = 300000 };
+  foreach (inputs, VALUES(int, 0, 1)) { /* with 1 labels are not looked at either */
+    FILE *file = folder_create(path);
+    fputs("id,index,label,a\n", file);
+    for (int r = 0; r < SHORT_ROWS; r++) fputs(*inputs ? ",,,2\n" : ",,1,2\n", file);
+    close_file(file);
+    reading.inputs = *inputs;
+    read_table(3, 0, 100000);
+    reading.inputs = 0;
+    assert_string_equal(got.error.text, "");
+    assert_int_equal(got.rows, SHORT_ROWS);
+    for (int r = 0; r < SHORT_ROWS; r++)
+      assert_true(got.labels[r] == !*inputs && got.pixels[r] == 2);
+  }
+}
+
 /* Blank lines that fill whole chunks are fine at the end, and an error once a line follows. */
 TEST(test_many_blank_lines) {
   enum { BLANK = 1000000 };

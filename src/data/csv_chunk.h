@@ -107,7 +107,7 @@ static inline bool chunk_failed(const Chunk *chunk) {
   return chunk->fault_line != CSV_NONE;
 }
 
-/* Parses text[length], whole lines, into a chunk that is clear and has room for a row per 2 *
-   columns bytes and one more. An error in the text becomes the chunk's fault. A row that is not
+/* Parses text[length], whole lines, into a chunk that is clear and has room for the shortest rows
+   that fit the text and one more. An error in the text becomes the chunk's fault. A row that is not
    wanted is skipped up to its line feed and becomes zeros. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);

@@ -397,6 +397,12 @@ static bool check_guess(DatasetReader *reader, Error *error) {
                    name, first, rows);
 }
 
+/* Returns the bytes of the shortest row: for each column a separator and a digit, which a column
+   that nobody looks at may lack. */
+static size_t least_bytes(const CsvColumns *c) {
+  return 2 * c->columns - (size_t)(c->stop_count - c->judged);
+}
+
 /* Returns true if the length of the text is known: an archive must be unpacked first. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
@@ -408,10 +414,10 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* A row is at least a digit and a separator a column; one more may be begun and fail. */
+  /* One more row may be begun and fail. */
   const bool pictures = reader->idx.rows > 0;
   reader->chunk_rows =
-      CHUNK_BYTES / (pictures ? reader->idx.inputs : 2 * reader->columns.columns) + 1;
+      CHUNK_BYTES / (pictures ? reader->idx.inputs : least_bytes(&reader->columns)) + 1;
   /* Without a bound of rows half of the memory is the bound, and the other half is for where the
      rows go: a small archive may hold rows without end. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
@@ -487,7 +493,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 /* Returns the bound before any split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader) && reader->idx.rows > 0) return reader->idx.rows;
-  if (knows_length(reader)) return (reader->source.size + 1) / (2 * reader->columns.columns);
+  if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
   bool all, full = false; /* no worker can go on before somebody reads */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
