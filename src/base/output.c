@@ -62,11 +62,12 @@ bool file_target_find(FileTarget *target, const char *path) {
   const bool exists = stat(path, &target->status) == 0;
   const mode_t mode = exists ? target->status.st_mode : 0;
   if (!exists && errno != ENOENT) return false;
+  errno = EISDIR;
+  if (S_ISDIR(mode)) return false;
   target->kind = !exists                               ? TARGET_NEW
-                 : S_ISDIR(mode)                       ? TARGET_FOLDER
                  : S_ISREG(mode) && !target->is_stdout ? TARGET_REGULAR
                                                        : TARGET_IN_PLACE;
-  if (target->kind != TARGET_NEW && target->kind != TARGET_REGULAR) return true;
+  if (target->kind == TARGET_IN_PLACE) return true;
   if (!follow_links(target->path)) return false;
   if (!exists || (stat(target->path, &end) == 0 && is_same_file(&target->status, &end)))
     return true;
@@ -77,9 +78,7 @@ bool file_target_find(FileTarget *target, const char *path) {
 }
 
 bool file_target_may_write(const FileTarget *target) {
-  errno = EISDIR;
-  return target->kind == TARGET_NEW || (target->kind != TARGET_FOLDER &&
-                                        faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS) == 0);
+  return target->kind == TARGET_NEW || faccessat(AT_FDCWD, target->path, W_OK, AT_EACCESS) == 0;
 }
 
 FILE *file_target_open_in_place(const FileTarget *target) {

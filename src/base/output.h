@@ -23,7 +23,6 @@
 typedef enum {
   TARGET_NEW,      /* does not exist yet; its folder may not exist either */
   TARGET_REGULAR,  /* a regular file */
-  TARGET_FOLDER,   /* cannot be written */
   TARGET_IN_PLACE, /* a device, a pipe, a file without a name, or /dev/stdout */
 } FileTargetKind;
 
@@ -35,12 +34,12 @@ typedef struct {
 } FileTarget;
 
 /* Follows links, also to a file that does not exist yet. Returns false with errno set if the path
-   leads nowhere: through a file, in a circle, or through a folder or a link that the system keeps
-   us from following. */
+   leads nowhere: to a folder, through a file, in a circle, or through a folder or a link that the
+   system keeps us from following. */
 bool file_target_find(FileTarget *target, const char *path);
 
-/* Returns true if this user may write the target; else errno is set, to EISDIR for a folder. True
-   for a new file: its folder decides. */
+/* Returns true if this user may write the target; else errno is set. True for a new file: its
+   folder decides. */
 bool file_target_may_write(const FileTarget *target);
 
 /* Opens a stream to a target of kind TARGET_IN_PLACE; waits for a FIFO's reader. /dev/stdout goes

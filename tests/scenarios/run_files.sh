@@ -96,7 +96,7 @@ cannot write the log folder.csv: Is a directory|--log folder.csv
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
 none/x.png: its folder does not exist|--plot none/x.png --save dangling
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
-cannot write .: it is not a regular file|--save .
+cannot write .: Is a directory|--save .
 cannot write fifo: it is not a regular file|--save fifo
 END
 absent run.jsonl new.st ./*.tmp.*
