@@ -226,7 +226,7 @@ TEST_WITH(test_bounds, make_input, NULL) {
 /* ---- GPUs that are not here ------------------------------------------------------------------ */
 
 #define GPU(capability, multiprocessors, kilobytes)                                                \
-  { capability, multiprocessors, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING }
+  { capability, multiprocessors, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0 }
 
 /* At the size of its ladder a rung that serves an H100 is refused, with the reason, on a GPU that
    lacks what it needs, and on no other. */
