@@ -149,8 +149,8 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
 
 /* Pictures are inverted if their mean is far from that of training, and nearer to its mirror. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
-  const double most = trained ? trained->greatest : 0,
-               off = trained ? fabs(s->mean - trained->mean) : 0;
+  if (!trained) return nothing;
+  const double most = trained->greatest, off = fabs(s->mean - trained->mean);
   return off > most / 4 && fabs(s->mean - (most - trained->mean)) < off
              ? text_format("the mean pixel is %.3g, in training %.3g: subtract each from %d",
                            s->mean, trained->mean, trained->greatest)

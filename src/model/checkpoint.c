@@ -370,7 +370,7 @@ static bool check_place(const Header *header, const Tensor *tensor, Error *error
 static bool find_tensors(Header *header, Error *error) {
   Tensor tensor;
   json_t *entry;
-  json_object_foreach(header->root, tensor.name, entry) {
+  json_object_foreach (header->root, tensor.name, entry) {
     if (strcmp(tensor.name, "__metadata__") == 0) continue;
     if (!parse_name(&tensor, error) || !check_place(header, &tensor, error) ||
         !parse_tensor(&tensor, entry, header->bytes, error))
@@ -472,7 +472,8 @@ static bool parse_field(Checkpoint *checkpoint, const CheckpointField *field, co
 static bool is_map_of_strings(json_t *map) {
   const char *key;
   json_t *value;
-  json_object_foreach(map, key, value) if (!json_is_string(value)) return false;
+  json_object_foreach (map, key, value)
+    if (!json_is_string(value)) return false;
   return json_is_object(map);
 }
 

@@ -15,8 +15,8 @@ side() {
 side 8 400 >square.csv
 side 8 100 400 >judge.csv
 S="$N --classes 4 --train square.csv --test judge.csv --epochs 3"
-# map AWK FILE: prints the rows with $i changed for each pixel.
-map() { awk -F, -v OFS=, "{ for (i = 2; i <= NF; i++) $1; print }" "$2"; }
+# map AWK FILE: prints the rows with each pixel p changed.
+map() { awk -F, -v OFS=, "{ for (i = 2; i <= NF; i++) { p = \$i; \$i = $1 } print }" "$2"; }
 
 case_ 'what was read is printed, logged and saved'
 ok $S --log run.jsonl --save net.st
@@ -93,9 +93,9 @@ ok $A --predict unknown.csv --output unknown_answers.csv
 same answers.csv unknown_answers.csv
 
 case_ 'rows of another scale are seen' # row 6
-map '$i = int($i / 16)' judge.csv >16.csv
-map '$i = $i > 127' judge.csv >01.csv
-map '$i = 255 - $i' judge.csv >inverted.csv
+map 'int(p / 16)' judge.csv >16.csv
+map '(p > 127)' judge.csv >01.csv
+map '255 - p' judge.csv >inverted.csv
 while IFS='|' read -r file said; do
   prints 1 "^note     $file: $said" $S --test $file
   prints 1 "^note     $file: $said" $A --evaluate --test $file
@@ -144,7 +144,7 @@ case_ 'a log is of one run'
 mkfifo rows.fifo
 start $N --classes 4 --train rows.fifo --test judge.csv --epochs 1 --log one.jsonl --resident no
 exec 9>rows.fifo
-for i in {1..8}; do cat square.csv; done >&9 # more than a reader waits for
+for _ in {1..8}; do cat square.csv; done >&9 # more than a reader waits for
 printing 1 '^fusion '
 until_ [ -s one.jsonl ]
 fails 1 'another run writes the log one.jsonl: give each run its own --log' $S --log one.jsonl

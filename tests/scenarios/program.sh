@@ -34,6 +34,9 @@ done <<'END'
 4 threads|OMP_DYNAMIC=true
 END
 
+(export OMP_NUM_THREADS=1 && ok ${T/--threads 1/} --epochs 1)
+printed 1 '^device   CPU, 1 thread[ ,]'
+
 case_ 'a missing file is named with ways to get one'
 refuses 1 data/mnist_train.csv --device cpu # the folder has no data/
 for way in 'make data' scripts/download_mnist.sh mlp-train-fetch mlp-digits; do said "$way"; done

@@ -149,7 +149,7 @@ interrupted() {
     done
   fi
   if [ -n "$RANKS" ] && chance 70; then # it begins late: to meet is most of its time
-    while kill -0 $pid 2>/dev/null && ! grep -q '^data ' out; do sleep 0.001; done
+    while kill -0 $pid 2>/dev/null && ! grep -q '^fusion ' out; do sleep 0.001; done
     left=$((RANDOM * 10))
   else
     left=$(($1 - (${EPOCHREALTIME/./} - since)))
