@@ -96,7 +96,7 @@ fetch_wheels() {
     --only-binary :all: --target $new -r $new/wheels.txt >$new/log 2>&1; then
     ln -s lib $new/nvidia/cu13/lib64
     [ ! -e $new/nvidia/cu13/lib/libcublas.so.13 ] || ln -s libcublas.so.13 $new/nvidia/cu13/lib/libcublas.so
-    rm -rf .cuda $new/venv
+    rm -rf .cuda $new/venv $new/log
     mv $new .cuda
     nvcc=$wheels/bin/nvcc
   else
