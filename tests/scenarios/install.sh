@@ -12,6 +12,7 @@ to_root() {
 }
 
 case_ 'only the command line changes a build, and ~ is the home'
+# shellcheck disable=SC2016 # make's
 shown() {
   env MAKEFLAGS= HOME='/a home' "$@" make -s -C "$TOP" BUILD="$(realpath --relative-to="$TOP" built)" PREFIX='~/.local' \
     --eval='show: ; @echo "$(V) $(CUDA) $(ARCH) $(EPOCHS) $(BATCH) $(SEED) $(SETUP) $(TREE)"' show
