@@ -154,7 +154,7 @@ fi
 
 if [ -n "$nvcc" ]; then
   [ -n "${GPUS-}" ] || slow="; without a GPU the kernels, which take some minutes to compile, can be left out: \`make CUDA=0\`"
-  echo "setup: everything is there, CUDA through $nvcc${slow-}"
+  echo "setup: everything is there, CUDA through $nvcc${why:+; wheels are missing: $why}${slow-}"
 elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
   echo "setup: everything is there, but no GPU: the build is CPU-only. \`make CUDA=1\` also builds the" \
     "kernels, which takes some minutes"

@@ -116,6 +116,9 @@ grep -q -e 'everything is there, CUDA through .cuda/nvidia/cu13/bin/nvcc' out
 [ -d .cuda/nvidia/cu13/lib64 ] && absent .cuda.partial
 NVCC=.cuda/nvidia/cu13/bin/nvcc CUDA=1 does 0 'CUDA through .cuda' setup.sh
 ! grep -q python3 log || die "$(<log)"
+touch offline
+NVCC=.cuda/nvidia/cu13/bin/nvcc CUDA=1 CUBLAS=1 does 0 'nvcc; wheels are missing: pip cannot fetch it: no network' setup.sh
+rm offline
 for _ in 1 2; do NVCC=.cuda/nvidia/cu13/bin/nvcc CUDA=1 CUBLAS=1 does 0 '' setup.sh; done
 ! grep -q python3 log || die "$(<log)"
 [ -e .cuda/nvidia/cu13/lib64/libcublas.so ]
