@@ -261,11 +261,6 @@ soak: setup                 ## MINUTES of random runs, interrupted and resumed; 
 	PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
 	status=$$?; wait $$schedules && exit $$status
 
-stream: setup               ## ten times MNIST's rows, streamed: no more memory
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits
-	@STREAM_ROWS=60000 STREAM_TIMES=10 PROGRAMS=$(PLACE) \
-	  tests/support/scenario.sh tests/scenarios/stream.sh
-
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
 

@@ -1,5 +1,4 @@
-# A file several times as long, streamed: the same memory. $STREAM_ROWS rows and $STREAM_TIMES as many;
-# `make stream` takes as many as MNIST has, and ten times that.
+# A file several times as long, streamed: the same memory. $STREAM_ROWS rows and $STREAM_TIMES as many.
 count=${STREAM_ROWS:-20000} # more than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'
