@@ -73,16 +73,13 @@ __device__ unsigned __ballot_sync(unsigned mask, int predicate);
 __device__ int __any_sync(unsigned mask, int predicate);
 __device__ int __all_sync(unsigned mask, int predicate);
 template <class T> __device__ unsigned __match_any_sync(unsigned mask, T value);
-#define FRONT_REDUCE(name, T) __device__ T name(unsigned mask, T value);
-FRONT_REDUCE(__reduce_add_sync, unsigned)
-FRONT_REDUCE(__reduce_add_sync, int)
-FRONT_REDUCE(__reduce_min_sync, unsigned)
-FRONT_REDUCE(__reduce_min_sync, int)
-FRONT_REDUCE(__reduce_max_sync, unsigned)
-FRONT_REDUCE(__reduce_max_sync, int)
-FRONT_REDUCE(__reduce_and_sync, unsigned)
-FRONT_REDUCE(__reduce_or_sync, unsigned)
-FRONT_REDUCE(__reduce_xor_sync, unsigned)
+#define FRONT_REDUCE(T)                                                                            \
+  __device__ T __reduce_add_sync(unsigned, T), __reduce_min_sync(unsigned, T),                     \
+      __reduce_max_sync(unsigned, T);
+FRONT_REDUCE(int)
+FRONT_REDUCE(unsigned)
+__device__ unsigned __reduce_and_sync(unsigned, unsigned), __reduce_or_sync(unsigned, unsigned),
+    __reduce_xor_sync(unsigned, unsigned);
 __device__ void __syncthreads();
 __device__ int __syncthreads_count(int predicate);
 __device__ int __syncthreads_or(int predicate);
@@ -121,43 +118,14 @@ __device__ float __fmaf_rn(float, float, float), __fdividef(float, float);
 __device__ float __fadd_rn(float, float), __fmul_rn(float, float);
 __device__ unsigned __umulhi(unsigned, unsigned), __byte_perm(unsigned, unsigned, unsigned);
 
-#define FRONT_MATH1(name) __device__ float name(float);
-#define FRONT_MATH2(name) __device__ float name(float, float);
-FRONT_MATH1(acosf)
-FRONT_MATH1(asinf)
-FRONT_MATH1(atanf)
-FRONT_MATH1(cbrtf)
-FRONT_MATH1(ceilf)
-FRONT_MATH1(cosf)
-FRONT_MATH1(coshf)
-FRONT_MATH1(erff)
-FRONT_MATH1(erfcf)
-FRONT_MATH1(expf)
-FRONT_MATH1(exp2f)
-FRONT_MATH1(expm1f)
-FRONT_MATH1(fabsf)
-FRONT_MATH1(floorf)
-FRONT_MATH1(logf)
-FRONT_MATH1(log10f)
-FRONT_MATH1(log1pf)
-FRONT_MATH1(log2f)
-FRONT_MATH1(nearbyintf)
-FRONT_MATH1(rintf)
-FRONT_MATH1(roundf)
-FRONT_MATH1(sinf)
-FRONT_MATH1(sinhf)
-FRONT_MATH1(sqrtf)
-FRONT_MATH1(tanf)
-FRONT_MATH1(tanhf)
-FRONT_MATH1(truncf)
-FRONT_MATH2(atan2f)
-FRONT_MATH2(copysignf)
-FRONT_MATH2(fdimf)
-FRONT_MATH2(fmaxf)
-FRONT_MATH2(fminf)
-FRONT_MATH2(fmodf)
-FRONT_MATH2(hypotf)
-FRONT_MATH2(powf)
+__device__ float acosf(float), asinf(float), atanf(float), cbrtf(float), ceilf(float), cosf(float),
+    coshf(float), erff(float), erfcf(float), expf(float), exp2f(float), expm1f(float), fabsf(float),
+    floorf(float), logf(float), log10f(float), log1pf(float), log2f(float), nearbyintf(float),
+    rintf(float), roundf(float), sinf(float), sinhf(float), sqrtf(float), tanf(float), tanhf(float),
+    truncf(float);
+__device__ float atan2f(float, float), copysignf(float, float), fdimf(float, float),
+    fmaxf(float, float), fminf(float, float), fmodf(float, float), hypotf(float, float),
+    powf(float, float);
 __device__ float fmaf(float, float, float);
 
 template <class A, class B> __host__ __device__ constexpr auto min(A a, B b) -> decltype(a + b) {

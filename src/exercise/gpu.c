@@ -84,6 +84,7 @@ static cudaStream_t
     the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
+  TRY(cudaDeviceSynchronize()); /* the copies of its arrays are of another stream */
   const uint64_t before = launch_count();
   const cudaError_t status = exercise_call(d, the_stream);
   call->launches = (int)(launch_count() - before);

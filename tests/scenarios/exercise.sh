@@ -118,6 +118,7 @@ scores() {
   { value points "$kit/r.plain.json" | head -n 1 && cat points; } | add_up
   value score "$kit/r.json" | add_up
   [ "$(grep -cE '^      "(name|output)": ".*"' "$kit/r.json")" = 8 ]
+  grep -q '"scorecard": "the emulator, without a GPU; measured on' "$kit/r.plain.json"
 }
 
 # What stands in kernels/exercise.cu may be a student's; the repository's is what is handed out.
@@ -205,6 +206,46 @@ printed 1 '^3 is wrong: it had not returned after 3 s'
 printed 1 '^4 is wrong: kernels/exercise.cu:[0-9]*: the host reads memory that is not its own'
 [ "$(sort -u points)" = 0.0 ]
 cp "$handed_out" "$kit/kernels/"
+
+case_ 'one function alone, on one shape, prints once and has no points'
+student '#include <stdio.h>
+__global__ void says(float *d) { printf("%d\n", (int)threadIdx.x); d[threadIdx.x] = 1; }' 'says<<<1, 2>>>(d_y);'
+cat >>student.cu <<'END'
+cudaError_t launch_exercise_softmax(const float *, float *, float *, float *, int, int, cudaStream_t) { return cudaSuccess; }
+cudaError_t launch_exercise_loss(BatchView, const float *, float *, float *, float *, float *, int, RowResults,
+                                 cudaStream_t) { return cudaSuccess; }
+cudaError_t launch_exercise_update(BatchView, UpdateRule, LayerUpdate, float *, float *, cudaStream_t) { return cudaSuccess; }
+END
+cp student.cu "$kit/kernels/exercise.cu"
+makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator ONLY=1 SHAPE=2x3x5 exercise
+[ "$(head -n 3 out)" = "$(printf '| rows 2, in 3, out 5:\n| 0\n| 1')" ] || die "$(cat out)"
+printed 1 '^1 is wrong: y \(row 0, column 0\): expected .*; 10 of 10 are wrong'
+printed 1 '^0 of 1 right, 0 of 1 fused$'
+cp "$handed_out" "$kit/kernels/"
+
+case_ 'the warm-ups are wrong or wasteful as they are handed out, and can be repaired'
+makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator warmup
+printed 1 '^1 is wrong: kernels/class/warmup.cu:22: block 0, thread 1 reads z\[1\], and z has elements 0 to 0$'
+printed 1 '^2 is wrong: y '
+printed 1 '^3 is wrong: kernels/class/warmup.cu:50: .*there is no __syncthreads\(\) between'
+printed 1 '^4 is wrong: kernels/class/warmup.cu:67: .*there is no .*__syncthreads\(\) between'
+printed 1 '^5 is right, and asks for more bytes than it needs$'
+sed -i -e 's/^  d_y.i. = fmaxf/  if (i < count) d_y[i] = fmaxf/' -e 's/int r = blockIdx.x . SIDE + threadIdx.x, c = .*/int c = blockIdx.x * SIDE + threadIdx.x, r = blockIdx.y * SIDE + threadIdx.y;/' \
+  -e 's/r < columns && c < rows/r < rows \&\& c < columns/' -e 's/r . rows + c/r * columns + c/g' \
+  -e 's/piece.t. = z.first + t.;/& __syncthreads();/' -e 's/  part.t. = mine;/& __syncthreads();/' \
+  -e 's/    if (t < half).*/{ & __syncthreads(); }/' -e '/void copy/,/^}/{/if (r >= rows)/d;s/int c = 0; c < columns; c++/size_t i = r; i < (size_t)rows * columns; i += gridDim.x * THREADS/;s/(size_t)r . columns + c/i/g}' \
+  "$kit/kernels/class/warmup.cu"
+makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator warmup
+printed 1 '^5 of 5 right, 5 of 5 fused$' || die "$(cat out)"
+
+case_ 'a class is graded at once: what is not there, and what is none'
+mkdir -p class/anna class/ben class/cleo.d
+echo 'int x = ;' >'class/ben/my answer.cu'
+printf '%s\n' '#include "batch.cuh"' 'void f() { fork(); }' >class/dora.cu
+makes -C "$kit" ON=emulator CFLAGS=-O2 grade-all FROM="$PWD/class" CSV="$PWD/points.csv"
+[ "$(cut -d, -f1-6 points.csv | sort | tr '\n' ' ')" = '"anna",0,0,0,0,0 "ben",0,0,0,0,0 "cleo.d",0,0,0,0,0 "dora",0,0,0,0,0 name,points,forward,softmax,loss,update ' ] || die "$(cat points.csv out)"
+grep -q '^"anna".*"nothing was handed in"' points.csv
+grep -q '^kernels/exercise.cu:1:9: error' points/ben.txt
 
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise

@@ -120,7 +120,7 @@ for compiler in clang++ g++; do
 1h~dim3(SIDE, SIDE), 0~dim3(SIDE, SIDE), 100000~.*a block asks for 100000 bytes of dynamic shared memory, and may have 49152
 2h~blocks_for(rows, ROWS_OF_BLOCK)~dim3(1, 70000)~@ a grid has 1 x 70000 x 1 blocks
 2l~FULL_WARP, seen.largest~0xffff, seen.largest~@ block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff
-2l~FULL_WARP, seen.largest~__activemask(), seen.largest~.*which is not there
+2l~FULL_WARP, seen.largest~__activemask(), seen.largest~.*(which is not there|waits at another place)
 2l~c < classes~c <= classes~@ block 0, thread [0-9]+ reads z\[
 2l~Seen seen = {-INF~if (lane >= classes) return {}; Seen seen = {-INF~.*which is not there
 2l~-INFINITY, 0.0f~0.0f, 0.0f~.*expected
