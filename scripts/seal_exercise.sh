@@ -25,12 +25,13 @@ refuse() {
   exit 1
 }
 
-# compile ARGUMENT...: within limits, with what the compiler says about the file.
+# compile COMPILER ARGUMENT...: within limits, with what the compiler says about the file.
 compile() {
   local status=0
-  (ulimit -v $MOST_KB -t $MOST_SECONDS -c 0 && exec "${compiler[@]}" -Iheaders "$@" 2>said) || status=$?
-  ! grep -qE 'frontend command failed|out of memory|exhausted|bad_alloc|Killed|CPU time' said && [ $status -le 1 ] ||
+  (ulimit -v "$MOST_KB" -t "$MOST_SECONDS" -c 0 && exec "$@" -Iheaders 2>said) || status=$?
+  if [ $status -gt 1 ] || grep -qE 'frontend command failed|out of memory|exhausted|bad_alloc|Killed|CPU time' said; then
     refuse "it takes more than $((MOST_KB / 1000)) MB of memory or $MOST_SECONDS s to compile"
+  fi
   head -c 20000 said | tr -c '[:print:]\n\t' '?' >&2
   [ $status = 0 ] || exit 1
 }
@@ -83,21 +84,18 @@ found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__FILE__\n__LINE__\n__
 if [ "$kind" = emulator ]; then
   if [[ $("${compiler[0]}" --version) == *clang* ]]; then
     resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
-    (
-      compiler=("${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w
-        --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20
-        -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/front_end.h)
-      compile "$name"
-    )
+    compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
+      --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
+      -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/front_end.h "$name"
     compiler+=(-DEMULATOR_FRONT_END)
   fi
   for file in "$name" headers/{batch,unrolled}.cuh; do
     awk -f "$top/src/emulator/launches.awk" "$file" >rewritten
     mv rewritten "$file"
   done
-  compile -x c++ -c "$name" -o object.o
+  compile "${compiler[@]}" -x c++ -c "$name" -o object.o
 else
-  compile -c "$name" -o object.o
+  compile "${compiler[@]}" -c "$name" -o object.o
 fi
 
 # Of the C library: <math.h> but what writes through pointers, the mem functions, what prints, assert(). Of compilers:

@@ -16,8 +16,7 @@ constexpr int THREADS = 256, SIDE = 16;
 /* y[i] = max(z[i], 0) for every i below count, a thread for each.
 
    TASK   Say which threads have a value.
-   HINT   The grid has whole blocks: 700 values have 3 blocks of 256 threads. What do the last 68
-   do? */
+   HINT   Blocks are whole: 700 values have 3 of 256 threads. What do the last 68 do? */
 __global__ void map(const float *d_z, float *d_y, int count) {
   const int i = blockIdx.x * THREADS + threadIdx.x;
   d_y[i] = fmaxf(d_z[i], 0.0f);
@@ -28,8 +27,8 @@ __global__ void map(const float *d_z, float *d_y, int count) {
 /* Y[r][c] = Z[r][c] + b[c], Y and Z (rows, columns), a thread for each value, blocks of 16 x 16.
 
    TASK   Find the element of the thread, and say which threads have one.
-   HINT   threadIdx.x runs first: threads of one y are neighbours. Which index should they differ
-   in? HINT   Row r begins at r * columns. */
+   HINT   threadIdx.x runs first: threads of one y are neighbours. Which index differs in them?
+   HINT   Row r begins at r * columns. */
 __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * SIDE + threadIdx.x, c = blockIdx.y * SIDE + threadIdx.y;
   if (r < columns && c < rows) d_y[r * rows + c] = d_z[r * rows + c] + d_b[c];

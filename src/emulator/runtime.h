@@ -24,7 +24,11 @@ void emulator_meet(unsigned mask, void *mine, void (*combine)(void **lanes, unsi
                    bool orders);
 /* Says that a lane of a shuffle is not there. */
 void emulator_absent(int lane, unsigned mask);
-/* Waits for the block; the sum of what its threads bring. */
+/* Waits for the block; the sum of what its threads bring. It stays at one place of the source:
+   threads that come by two ways are at the same barrier (g++: -fno-thread-jumps). */
+#ifdef __clang__
+__attribute__((convergent, noduplicate))
+#endif
 int emulator_barrier(int value);
 /* Arrives at named barrier `barrier` of `threads` threads, and waits for the others or goes on. A
    test has it, too. */

@@ -62,6 +62,7 @@ printed 1 '^launch_exercise_forward T '
 
 case_ 'what the exercise does not allow is refused' # cheats 1 to 10, and more of the kind
 while IFS='|' read -r text before body; do
+  [ -z "${TEST_QUICK-}" ] || [[ $text != *MB* ]] || continue
   student "$(printf '%b' "$before")" "$body"
   seals student.cu
   [ $status = 2 ] || die "$text: exit code $status"
@@ -242,10 +243,10 @@ case_ 'a class is graded at once: what is not there, and what is none'
 mkdir -p class/anna class/ben class/cleo.d
 echo 'int x = ;' >'class/ben/my answer.cu'
 printf '%s\n' '#include "batch.cuh"' 'void f() { fork(); }' >class/dora.cu
-makes -C "$kit" ON=emulator CFLAGS=-O2 grade-all FROM="$PWD/class" CSV="$PWD/points.csv"
-[ "$(cut -d, -f1-6 points.csv | sort | tr '\n' ' ')" = '"anna",0,0,0,0,0 "ben",0,0,0,0,0 "cleo.d",0,0,0,0,0 "dora",0,0,0,0,0 name,points,forward,softmax,loss,update ' ] || die "$(cat points.csv out)"
-grep -q '^"anna".*"nothing was handed in"' points.csv
-grep -q '^kernels/exercise.cu:1:9: error' points/ben.txt
+makes -C "$kit" ON=emulator CFLAGS=-O2 grade-all FROM="$PWD/class" CSV="$PWD/graded.csv"
+[ "$(cut -d, -f1-6 graded.csv | sort | tr '\n' ' ')" = '"anna",0,0,0,0,0 "ben",0,0,0,0,0 "cleo.d",0,0,0,0,0 "dora",0,0,0,0,0 name,points,forward,softmax,loss,update ' ] || die "$(cat graded.csv out)"
+grep -q '^"anna".*"nothing was handed in"' graded.csv
+grep -q '^kernels/exercise.cu:1:9: error' graded/ben.txt || die "$(cat graded/ben.txt)"
 
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise
