@@ -28,13 +28,13 @@ if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
   rm -f "$own/mlp-exercise-emulator"
   if [ -f "$own/points.plain.json" ]; then
     cp "$own/points.plain.json" "$CARDS/$name.json"
-    sed -nE 's/^ *"(points|all)": ([0-9.]+),?$/\2/p' "$own/points.plain.json" | paste -sd, >"$own/row"
+    points=$(sed -nE 's/^ *"(points|all)": ([0-9.]+),?$/\2/p' "$own/points.plain.json" | paste -sd,)
     said=$(grep -aE '^[1-4] is wrong' "$CARDS/$name.txt" | head -n 1 || true)
   else
-    echo 0,0,0,0,0 >"$own/row"
+    points=0,0,0,0,0
     said=$(grep -av '^$' "$CARDS/$name.txt" | head -n 1 || true)
   fi
-  printf '"%s",%s,"%s"\n' "${name//\"/\"\"}" "$(<"$own/row")" "${said//\"/\"\"}" | tee "$own/row"
+  printf '"%s",%s,"%s"\n' "${name//\"/\"\"}" "$points" "${said//\"/\"\"}" | tee "$own/row"
   exit 0
 fi
 

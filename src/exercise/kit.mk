@@ -60,4 +60,4 @@ clean:
 
 .PHONY: help exercise warmup grade-all clean
 .DELETE_ON_ERROR:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)
