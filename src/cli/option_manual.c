@@ -1,24 +1,25 @@
 /* The manual page of a table of options, and its lines for the completion of bash. */
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "cli/option_table.h"
 
 /* Prints a line of roff in which every - is one that can be typed. */
 static void print_roff(FILE *file, const char *text, size_t length) {
-  if (length && strchr(".'", *text)) fputs("\\&", file);
-  for (size_t i = 0; i < length; i++)
-    if (text[i] == '-')
+  if (length && *text && strchr(".'", *text)) fputs("\\&", file);
+  for (; length > 0 && *text; text++, length--)
+    if (*text == '-')
       fputs("\\-", file);
-    else if (text[i] == '\\')
+    else if (*text == '\\')
       fputs("\\e", file);
     else
-      fputc(text[i], file);
+      fputc(*text, file);
 }
 
 static void print_text(FILE *file, const char *before, const char *text, const char *after) {
   fputs(before, file);
-  print_roff(file, text, strlen(text));
+  print_roff(file, text, SIZE_MAX);
   fputs(after, file);
 }
 
@@ -56,13 +57,11 @@ void option_table_page(const OptionTable *table, FILE *file) {
     purpose = strchr(purpose, '\n') + 1;
   print_text(file, ".TH \"", table->program, "\" 1 \"\" \"mlp\\-train " MLP_TRAIN_VERSION);
   print_text(file, "\" \"User Commands\"\n.SH NAME\n", table->program, " \\- ");
-  fputc(tolower((unsigned char)*purpose), file);
-  const size_t sentence = strcspn(purpose, ".:");
-  for (size_t i = 1; i < sentence; i++) {
-    const char letter = purpose[i] == '\n' ? ' ' : purpose[i];
-    print_roff(file, &letter, 1);
-  }
-  fputs("\n.SH SYNOPSIS\n.nf\n", file);
+  const int sentence = (int)strcspn(purpose, ".:");
+  ShortText name =
+      text_format("%c%.*s", tolower((unsigned char)*purpose), sentence - 1, purpose + 1);
+  for (char *end_of_line; (end_of_line = strchr(name.text, '\n'));) *end_of_line = ' ';
+  print_text(file, "", name.text, "\n.SH SYNOPSIS\n.nf\n");
   print_lines(file, table->usage, purpose, USAGE);
   fputs(".fi\n.SH DESCRIPTION\n", file);
   print_lines(file, purpose, end, 0);
