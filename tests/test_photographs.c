@@ -1,19 +1,15 @@
-/* Digits in photographs: found, ordered and answered, whatever they are written on. The network is
-   trained here on drawn digits. With NETWORK=FILE and DIGITS=FILE, a saved network and a CSV file
-   of labelled rows, it answers PICTURES=N digits of each ground, made of those instead, and prints
-   how many were right. */
+/* Digits in photographs: found, in order, and as they would be on clean paper, whatever the light.
+   tests/scenarios/predict.sh has their answers. */
 #include "base/random.h"
-#include "engine/engine_cpu.h"
-#include "model/checkpoint.h"
 #include "predict/evaluate.h"
-#include "predict/pictures.h"
 #include "support/pictures.h"
 
-enum { CLASSES = 10, WIDTH = 640, HEIGHT = 480, MOST_DIGITS = 8 };
+enum { WIDTH = 640, HEIGHT = 480, MOST_DIGITS = 8 };
 
 /* ---- pictures as a telephone takes them ----------------------------------------------------- */
 
 typedef enum {
+  GROUND_CLEAN, /* even light, no noise */
   GROUND_PLAIN,
   GROUND_FALLOFF, /* the light falls by 30 to 65% to one side or the corners */
   GROUND_SHADOW,  /* with a soft edge across the digits */
@@ -22,7 +18,8 @@ typedef enum {
   GROUNDS
 } Ground;
 
-static const char *const ground_names[GROUNDS] = {"plain", "falloff", "shadow", "desk", "board"};
+static const char *const ground_names[GROUNDS] = {"clean",  "plain", "falloff",
+                                                  "shadow", "desk",  "board"};
 
 /* A page, its light, what is printed on it, and the desk beside it. */
 typedef struct {
@@ -94,20 +91,23 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
    machine. Beyond an edge, from top to bottom, lies a shadow on what is there or the desk. */
 static void draw_page(const Page *page, uint8_t *level) {
   const Ground ground = page->ground;
-  const bool uneven = ground == GROUND_FALLOFF || ground == GROUND_BOARD,
+  const bool clean = ground == GROUND_CLEAN,
+             uneven = ground == GROUND_FALLOFF || ground == GROUND_BOARD,
              desk = ground == GROUND_DESK;
   const float angle = page->tilt * 0.017453293f, sine = sinf(angle), cosine = cosf(angle);
-  Dice dice = {(uint64_t)ground, page->number << 16};
+  Dice dice = {(uint64_t)ground, page->number << 16}, places = {GROUNDS, page->number << 16};
   const float paper = between(&dice, 0.7f, 0.95f), pen = between(&dice, 0.55f, 0.9f),
-              falloff = uneven ? between(&dice, 0.3f, 0.65f) : between(&dice, 0, 0.1f),
+              falloff = clean    ? 0
+                        : uneven ? between(&dice, 0.3f, 0.65f)
+                                 : between(&dice, 0, 0.1f),
               centre_x = between(&dice, 0, WIDTH), centre_y = between(&dice, 0, HEIGHT),
               edge = WIDTH * (desk ? between(&dice, 0.8f, 0.92f) : between(&dice, 0.35f, 0.65f)),
               slope = between(&dice, -1, 1) * (desk ? 0.05f : 1),
               soft = desk ? 1 : between(&dice, 3, 25),
               dark = desk ? between(&dice, 0.08f, 0.5f) : between(&dice, 0.4f, 0.65f),
-              noise = between(&dice, 1, 3.5f);
+              noise = clean ? 0 : between(&dice, 1, 3.5f);
   Placed placed[MOST_DIGITS];
-  place(&dice, page, placed);
+  place(&places, page, placed);
   EACH_PIXEL(x, y, WIDTH, HEIGHT) {
     const float px = (float)x + 0.5f, py = (float)y + 0.5f;
     const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from what turns */
@@ -127,175 +127,58 @@ static void draw_page(const Page *page, uint8_t *level) {
   }
 }
 
-static Engine *engine;
-static FILE *rows; /* of DIGITS; NULL: digits are drawn */
+/* ---- what is found ------------------------------------------------------------------------ */
 
-enum { TRAINED = 24000, BATCH = 32 };
-
-static void train(void) {
-  static const float rates[] = {0.05f, 0.05f, 0.05f, 0.05f, 0.01f};
-  StagingBuffer staging;
-  OK(engine->call->staging(engine, 0, &staging, &error));
-  for (uint64_t r = 0; r < TRAINED; r++)
-    staging.labels[r] =
-        (uint16_t)digits_draw(1, DIGITS_TRAIN, r, staging.pixels + r * staging.stride);
-  OK(engine->call->upload(engine, 0, 0, TRAINED, &error));
-  for (uint64_t epoch = 0; epoch < LENGTH(rates); epoch++) {
-    const TrainRange range = {.rows = TRAINED,
-                              .shuffled = true,
-                              .key = random_order_key(1, epoch),
-                              .steps = TRAINED / BATCH,
-                              .learning_rate = rates[epoch]};
-    OK(engine->call->train(engine, &range, &error));
-  }
+static Photograph find(const Page *page) {
+  static uint8_t level[WIDTH * HEIGHT];
+  const Image image = {WIDTH, HEIGHT, level, 1, WIDTH, HEIGHT};
+  Photograph found;
+  draw_page(page, level);
+  OK(photograph_find(&image, "it", SIDE, &found, &error));
+  return found;
 }
 
-static int prepare(void **state) {
-  const char *network = getenv("NETWORK"), *digits = getenv("DIGITS");
-  Checkpoint saved = {0};
-  EngineConfig config = {
-      .training = {.batch = BATCH, .seed = 1, .rule.momentum = 0.9f, .threads = 2},
-      .dataset_rows = TRAINED,
-      .staging_rows = TRAINED};
-  if (network) {
-    OK(checkpoint_load(&saved, network, &error));
-    config.network = saved.network;
-  } else {
-    OK(network_init(&config.network, PIXELS, (const int[]){100}, 1, CLASSES, &error));
-  }
-  engine = engine_cpu_open(&config, &error);
-  OK(engine != NULL);
-  if (network)
-    OK(engine->call->write(engine, saved.parameters, 1, &error));
-  else
-    train();
-  checkpoint_free(&saved);
-  if (digits) {
-    rows = fopen(digits, "r");
-    assert_non_null(rows);
-  }
-  return folder_enter(state);
-}
-
-static int clean_up(void **state) {
-  engine->call->close(engine);
-  if (rows) fclose(rows);
-  return folder_close(state);
-}
-
-TESTS_WITH(prepare, clean_up);
-
-/* ---- photographs -------------------------------------------------------------------------- */
-
-static struct {
-  uint8_t level[WIDTH * HEIGHT];
-  char text[2 * MOST_DIGITS]; /* as it should be read, with a space between lines */
-} drawn;                      /* as it was drawn last */
-
-static int next_digit(uint8_t *pixels) {
-  static uint64_t row;
-  int label;
-  if (!rows) return digits_draw(1, DIGITS_TEST, row++, pixels);
-  assert_int_equal(fscanf(rows, "%d", &label), 1);
+/* Returns true if two rows of MNIST have the same ink: the cosine between them. */
+static bool is_alike(const uint8_t *a, const uint8_t *b) {
+  double both = 0, square_a = 0, square_b = 0;
   for (int i = 0; i < PIXELS; i++) {
-    int level;
-    assert_int_equal(fscanf(rows, ",%d", &level), 1);
-    pixels[i] = (uint8_t)level;
+    both += a[i] * b[i];
+    square_a += a[i] * a[i];
+    square_b += b[i] * b[i];
   }
-  return label;
+  return both > 0.8 * sqrt(square_a * square_b);
 }
 
-/* Draws picture `number` of a ground, with `count` digits. */
-static void draw(Ground ground, uint64_t number, int count, float tilt) {
-  Page page = {ground, number, .count = count, .tilt = tilt};
-  char *text = drawn.text;
-  for (int i = 0; i < count; i++) {
-    if (count > 4 && i == (count + 1) / 2) *text++ = ' ';
-    *text++ = (char)('0' + next_digit(page.digits[i]));
-  }
-  *text = '\0';
-  draw_page(&page, drawn.level);
-}
-
-/* Answers the picture as --classify does: '?' for what is unsure, a space between lines. */
-static void read_lines(double confidence, char *text) {
-  char path[] = "picture.pgm";
-  FILE *file = folder_create(path);
-  fprintf(file, "P5 %d %d 255 ", WIDTH, HEIGHT);
-  fwrite(drawn.level, 1, sizeof drawn.level, file);
-  close_file(file);
-  file = text_open();
-  const Pictures pictures = {.paths = (char *[]){path},
-                             .count = 1,
-                             .confidence = confidence,
-                             .json = true,
-                             .show = "",
-                             .file = file};
-  OK(predict_pictures(engine, &pictures, &error));
-  const char *json = text_close(file);
-  for (const char *at = strstr(json, "\"rows\":") + strlen("\"rows\":"); *at; at++)
-    if (strchr("0123456789?", *at) || (*at == ' ' && at[-1] == ',')) *text++ = *at;
-  *text = '\0';
-}
-
-typedef struct {
-  int all, right; /* things; those that are read so, in their order */
-  int answered;   /* as a digit */
-} Count;
-
-static void add_answers(double confidence, Count *sum) {
-  char text[2 * PHOTOGRAPH_MOST];
-  int common[2 * PHOTOGRAPH_MOST] = {0}; /* things in order of the truth so far and text so far */
-  read_lines(confidence, text);
-  const int length = (int)strlen(text);
-  for (const char *truth = drawn.text; *truth; truth++) {
-    sum->all += *truth != ' ';
-    for (int i = 0, above_left = 0; i < length; i++) {
-      const int above = common[i + 1];
-      common[i + 1] =
-          max_int(max_int(above, common[i]), above_left + (text[i] == *truth && *truth != ' '));
-      above_left = above;
-    }
-  }
-  sum->right += common[length];
-  for (int i = 0; i < length; i++) sum->answered += text[i] >= '0' && text[i] <= '9';
-}
-
-/* One digit, several in two lines, and pages that are tilted by up to 10 degrees either way. */
+/* One digit, several in two lines, and pages that are tilted by up to 10 degrees either way: nearly
+   all digits are found in their order, and look as on a clean page that is level. */
 TEST(pages_of_every_ground) {
   static const struct {
-    const char *name;
     int things, pages; /* on a page; of a ground */
     bool tilted;
-    double confidence;
-    int least_right, least_of_a_ground; /* percent */
-  } cases[] = {
-      {"one digit", 1, 10, false, 0, 90, 80},
-      {"six digits", 6, 2, false, 0, 90, 80},
-      {"tilted digits", 8, 5, true, 0, 95, 85},
-      {"sure digits", 8, 2, true, 0.9, 85, 65},
-  };
-  const char *wanted = getenv("PICTURES");
-  bool good = true;
-  foreach (row, cases) {
-    Count sum = {0};
-    for (Ground ground = 0; ground < GROUNDS; ground++) {
-      const Count before = sum;
-      for (int i = 0; i < (rows && wanted ? atoi(wanted) / row->things : row->pages); i++) {
-        const int tilt = (7 * i + 3 * (int)ground) % 11 * (i % 2 ? -1 : 1);
-        draw(ground, (uint64_t)i, row->things, row->tilted ? (float)tilt : 0);
-        add_answers(row->confidence, &sum);
+  } cases[] = {{1, 12, false}, {6, 4, false}, {8, 6, true}};
+  uint64_t next = 0;
+  foreach (row, cases)
+    for (Ground ground = GROUND_PLAIN; ground < GROUNDS; ground++) {
+      int right = 0;
+      const int all = row->pages * row->things;
+      for (int i = 0; i < row->pages; i++) {
+        Page page = {ground, (uint64_t)i, .count = row->things};
+        for (int d = 0; d < row->things; d++) digits_draw(1, DIGITS_TEST, next++, page.digits[d]);
+        page.ground = GROUND_CLEAN;
+        Photograph clean = find(&page);
+        assert_int_equal(clean.count, row->things);
+        page.ground = ground;
+        if (row->tilted) page.tilt = (float)((7 * i + 3 * (int)ground) % 11 * (i % 2 ? -1 : 1));
+        Photograph found = find(&page);
+        for (int d = 0; found.count == clean.count && d < found.count; d++)
+          right += found.row[d] == clean.row[d] &&
+                   is_alike(found.pixels + d * PIXELS, clean.pixels + d * PIXELS);
+        photograph_free(&clean);
+        photograph_free(&found);
       }
-      const int all = sum.all - before.all, right = sum.right - before.right;
-      if (rows) print_message("%s, %s: %d of %d\n", row->name, ground_names[ground], right, all);
-      good = good && 100 * right >= row->least_of_a_ground * all;
+      print_message("%d on a page, %s: %d of %d\n", row->things, ground_names[ground], right, all);
+      assert_true(100 * right >= 90 * all);
     }
-    good = good && 100 * sum.right >= row->least_right * sum.all;
-    if (rows || !good)
-      print_message("%s: of %d, %d answered, %d right\n", row->name, sum.all, sum.answered,
-                    sum.right);
-  }
-  assert_true(rows || good);
 }
 
 /* ---- parts and neighbours ----------------------------------------------------------------- */
@@ -337,7 +220,7 @@ TEST(pieces_become_digits) {
       {{{200, 100, 20, 100}, {260, 100, 20, 100}, {150, 260, 200, 6}},
        "20x100+200+100 20x100+260+100"},
       /* a line as thin as the rest of an edge */
-      {{{200, 100, 20, 100}, {300, 60, 4, 161}}, "20x100+200+100"},
+      {{{200, 100, 20, 100}, {300, 60, 3, 160}}, "20x100+200+100"},
       {{{200, 100, 20, 100}, {300, 60, 4, 160}}, "20x100+200+100 4x160+300+60"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
@@ -351,7 +234,6 @@ TEST(pieces_become_digits) {
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
   };
-  if (rows) skip();
   foreach (row, cases) {
     const Grey page = new_grey(WIDTH, HEIGHT, 255);
     for (const Bar *b = row->bars; b < row->bars + BARS; b++)
@@ -397,7 +279,7 @@ TEST(tilted_digits_are_turned_upright) {
 TEST(pages_that_no_browser_reads) {
   static const EvaluateConfig page = {.html = "p.html", .mistakes = "", .weights = ""};
   Engine large = {0};
-  OK(network_init(&large.config.network, PIXELS, (const int[]){9700, 9700}, 2, CLASSES, &error));
+  OK(network_init(&large.config.network, PIXELS, (const int[]){9700, 9700}, 2, 10, &error));
   FAILS(evaluate_can(&large, &page, &error),
         "a page of --html holds up to 100000000 parameters, but the network has 101811210");
 }

@@ -177,17 +177,17 @@ static int digit_of(const Ink *ink, int piece) {
    PHOTOGRAPH_MOST also where there are too many pieces. A digit has at least two fifths of the
    largest one's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 };    /* pieces to the extent of the largest: less is dust */
-  enum { THINNEST = 40 }; /* strokes' widths to an extent: more is the rest of an edge */
+  enum { LEAST = 12 };   /* pieces to the extent of the largest: less is dust */
+  enum { THINNEST = 6 }; /* a stroke has a sixth of the largest one's width: less is an edge */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
   const int extent = box_extent(largest->box);
   for (int i = 0; i < ink->count; i++) {
     Region *piece = &ink->pieces[i];
-    const int64_t its = box_extent(piece->box);
+    const int its = box_extent(piece->box);
     const bool cut_off = at_border(piece) && !at_border(largest),
-               thin = piece != largest && THINNEST * (int64_t)piece->pixels < its * its;
+               thin = (int64_t)THINNEST * piece->pixels * extent < (int64_t)largest->pixels * its;
     if (cut_off || thin || LEAST * its < extent)
       piece->part_of = -1;
     else if (kept == MOST_PIECES)
