@@ -171,6 +171,11 @@ TEST(wrong_usage_is_named) {
   static const Pair bad[] = {
       {"--bogus=3", "unknown option '--bogus=3'"},
       {"--wieghts=3", "unknown option '--wieghts=3': did you mean '--weights'?"},
+      {"--epochss", "'--epochss': did you mean '--epochs'?"},
+      {"--epochx", "'--epochx': did you mean '--epochs'?"},
+      {"--bach", "'--bach': did you mean '--batch'?"},
+      {"--l", "'--l': did you mean '--lr'?"},
+      {"--lod", "'--lod': did you mean '--load'?"},
       {"-qz", "unknown option '-z'"},
       {"--epochs", "--epochs needs an argument"},
       {"-e", "--epochs needs an argument"},
@@ -215,6 +220,10 @@ TEST(wrong_usage_is_named) {
       {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
+  foreach (far,
+           TEXTS("--bxxch", "--quxat", text_printf("--%0199d", 0))) /* too many letters differ */
+    if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
+      fail_msg("%s", error.text);
 }
 
 /* The CPU has level layer; --device auto may find a GPU for the others. */
