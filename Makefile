@@ -171,6 +171,11 @@ CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
 # Where there is no nvcc, the lab on the emulator is the lab.
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab$(if $(NVCC),-emulator)))
+LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c src/lab/emulated/*.c) \
+                     $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
+                   $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
+                     $(wildcard kernels/lab/*.cu))) $(EMULATOR)
+LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab $(BUILD)/test_lab_rungs))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)
 # Without a GPU the tests of kernels have theirs there, too.
@@ -350,7 +355,8 @@ WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL
 SCORERS := $(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator
 $(PLACED): | $(call with_cuda,$(LONGEST))
 $(filter-out $(LAB_EMULATOR),$(PLACED)): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
-$(filter-out $(ON_EMULATOR),$(TESTS)): $(BUILD)/test_%:          $(BUILD)/tests/test_%.o
+$(filter-out $(ON_EMULATOR) $(LAB_TESTS),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
+$(LAB_TESTS): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
 $(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
@@ -358,13 +364,10 @@ $(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exer
 $(SCORERS): $(SEALED)/mlp-exercise-%:                             $(SEALED)/sealed_%.o $(BUILD)/sealed_%_warmup.o $(JUDGE) $(MEASURE)
 $(SEALED)/mlp-exercise-emulator:                                  $(EMULATOR)
 # mlp-lab --on emulator
-$(LAB_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/mlp_lab.c src/lab/*.c src/lab/emulated/*.c) \
-                   $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
-                 $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
-                   $(wildcard kernels/lab/*.cu))) $(EMULATOR) $(MEASURE)
+$(LAB_EMULATOR): $(BUILD)/emulated/src/mlp_lab.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
-$(filter-out $(LAB_EMULATOR),$(PLACE)/mlp-lab) $(filter $(BUILD)/test_lab%,$(TESTS)): $(LAB)
+$(filter-out $(LAB_EMULATOR) $(LAB_TESTS),$(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS))): $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
@@ -407,7 +410,7 @@ $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
 $(SCORERS) $(BUILD)/test_exercise: private LIBRARIES += -lseccomp
 $(SEALED)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
 # These have CUDA's runtime of the emulator, or a stand-in for it.
-$(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR): private CUDA_LIBRARIES := -ldl -lstdc++
+$(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR) $(LAB_TESTS): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
 $(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)

@@ -1,5 +1,6 @@
 /* The kernel lab without a GPU: its topics' tables, and the parts of mlp-lab on arrays made up
-   here. Reports are in test_lab_report.c, what runs on a GPU in test_lab_rungs.c. */
+   here. Without nvcc the tables are those of the emulator. Reports are in test_lab_report.c, and
+   rungs run in test_lab_rungs.c, on a GPU or on the emulator. */
 #include "support/cuda_only.h"
 
 #include <ctype.h>
@@ -72,7 +73,8 @@ static void check_topic(const LabTopic *t) {
 
 TEST(test_tables) {
   int count = 0;
-  for (const LabTopic *const *t = lab_topics; *t; t++, count++) check_topic(*t);
+  for (const LabTopic *const *t = lab_topics; *t; t++, count++)
+    if ((*t)->rung_count > 0) check_topic(*t); /* the emulator has two without rungs */
   assert_int_equal(count, 12);
   assert_null(lab_find("nonsense"));
 }
@@ -291,6 +293,8 @@ TEST(test_refused_without_a_second_gpu) {
                         "it needs two GPUs, one of which reads the other's memory");
 }
 
+#if !ON_EMULATOR
+
 /* The figures of the occupancy calculator for compute capability 9.0. */
 TEST(test_limits) {
   const struct cudaDeviceProp hopper = {.maxThreadsPerMultiProcessor = 2048,
@@ -311,3 +315,5 @@ TEST(test_limits) {
     assert_string_equal(lab_limit(&hopper, &kernel), c->limit);
   }
 }
+
+#endif
