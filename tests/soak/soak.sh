@@ -187,7 +187,8 @@ interrupted() {
   '' | 'mlp-train: interrupted' | 'mlp-train: interrupted reading '* | 'mlp-train: rank '?': interrupted')
     moment=before_training
     ;;
-  *': interrupted: networks of earlier seeds'*) moment=between_networks ;;
+  *': interrupted: networks of earlier seeds'* | *': interrupted: what earlier seeds gave is above' | \
+    *': interrupted: nothing of the sweep is kept') moment=between_networks ;;
   *) moment='' ;;
   esac
   if [ -z "$strict" ] && [ $picked != STOP ]; then
