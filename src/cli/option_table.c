@@ -135,45 +135,7 @@ OptionsResult option_table_read(const OptionTable *table, int argc, char **argv,
   return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
 }
 
-/* ---- help --------------------------------------------------------------------------------- */
-
-enum { COLUMNS = 80, HELP_COLUMN = 26 };
-
-ShortText option_choices(const OptionRow *row, const char *between) {
-  ShortText choices = {""};
-  for (int i = 0; row->choices && row->choices[i]; i++)
-    text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
-  return choices;
-}
-
-static void print_row(FILE *file, const OptionRow *row) {
-  const ShortText left =
-      text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
-                  row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
-  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
-  const bool has_default = row->argument && row->initial && *row->initial;
-  const ShortText text = text_format("%s%s%s%s%s%s", option_choices(row, between).text,
-                                     row->choices ? ": " : "", row->help, has_default ? " [" : "",
-                                     has_default ? row->initial : "", has_default ? "]" : "");
-  text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
-}
-
-static void print_help(const OptionTable *table, FILE *file) {
-  fputs(table->usage, file);
-  foreach_row (row, table) {
-    if (row == table->rows || row->group) fputc('\n', file);
-    if (row->group) fprintf(file, "%s:\n", row->group);
-    print_row(file, row);
-  }
-  fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);
-}
-
-void option_table_help(const OptionTable *table, FILE *file) {
-  const char *form = getenv("MLP_HELP");
-  (form && strcmp(form, "man") == 0     ? option_table_page
-   : form && strcmp(form, "words") == 0 ? option_table_words
-                                        : print_help)(table, file);
-}
+/* ---- the end of a program ------------------------------------------------------------------ */
 
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error) {

@@ -123,12 +123,10 @@ bool option_table_check_pairs(const OptionTable *table, const void *options, con
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error);
 
-/* --help, in at most 80 columns; or another form of it, which MLP_HELP in the environment asks for:
-   "man", a manual page, or "words", for src/cli/mlp.bash, name|letter|argument|is a
-   file|endings|values of each option. option_manual.c */
+/* Prints --help in at most 80 columns. MLP_HELP in the environment asks for another form: "man" for
+   a manual page, "words" for mlp.bash, which gets name|letter|argument|is a file|endings|values of
+   each option. option_help.c */
 void option_table_help(const OptionTable *table, FILE *file);
-void option_table_page(const OptionTable *table, FILE *file);
-void option_table_words(const OptionTable *table, FILE *file);
 
 /* Returns the values of a choice or a list with `between` between them; "": it has none. */
 ShortText option_choices(const OptionRow *row, const char *between);

@@ -1,9 +1,48 @@
-/* The manual page of a table of options, and its lines for the completion of bash. */
+/* The forms of --help: for a terminal, as a manual page, and as lines for the completion of bash.
+ */
 #include <ctype.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/option_table.h"
+
+/* ---- for a terminal -----------------------------------------------------------------------------
+ */
+
+enum { COLUMNS = 80, HELP_COLUMN = 26 };
+
+ShortText option_choices(const OptionRow *row, const char *between) {
+  ShortText choices = {""};
+  for (int i = 0; row->choices && row->choices[i]; i++)
+    text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
+  return choices;
+}
+
+static void print_row(FILE *file, const OptionRow *row) {
+  const ShortText left =
+      text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+                  row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
+  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
+  const bool has_default = row->argument && row->initial && *row->initial;
+  const ShortText text = text_format("%s%s%s%s%s%s", option_choices(row, between).text,
+                                     row->choices ? ": " : "", row->help, has_default ? " [" : "",
+                                     has_default ? row->initial : "", has_default ? "]" : "");
+  text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
+}
+
+static void print_help(const OptionTable *table, FILE *file) {
+  fputs(table->usage, file);
+  foreach_row (row, table) {
+    if (row == table->rows || row->group) fputc('\n', file);
+    if (row->group) fprintf(file, "%s:\n", row->group);
+    print_row(file, row);
+  }
+  fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);
+}
+
+/* ---- as a manual page ---------------------------------------------------------------------------
+ */
 
 /* Prints a line of roff in which every - is one that can be typed. */
 static void print_roff(FILE *file, const char *text, size_t length) {
@@ -50,7 +89,7 @@ static void print_values(FILE *file, const OptionRow *row) {
   fputc('\n', file);
 }
 
-void option_table_page(const OptionTable *table, FILE *file) {
+static void print_page(const OptionTable *table, FILE *file) {
   enum { USAGE = sizeof "Usage: " - 1 }; /* and as many blanks before its other lines */
   const char *purpose = table->usage, *end = table->usage + strlen(table->usage);
   while (strncmp(purpose, "Usage: ", USAGE) == 0 || *purpose == ' ')
@@ -81,7 +120,10 @@ void option_table_page(const OptionTable *table, FILE *file) {
   fputs(".SH SEE ALSO\nThe pages in \\fIshare/doc/mlp\\-train\\fR under the prefix.\n", file);
 }
 
-void option_table_words(const OptionTable *table, FILE *file) {
+/* ---- for bash -----------------------------------------------------------------------------------
+ */
+
+static void print_words(const OptionTable *table, FILE *file) {
   foreach_row (row, table)
     fprintf(file, "%s|%c|%s|%d|%s|%s\n", row->name, row->letter ? row->letter : '-',
             row->argument ? row->argument : "", row->file != FILE_NONE,
@@ -89,4 +131,11 @@ void option_table_words(const OptionTable *table, FILE *file) {
             row->choices   ? option_choices(row, " ").text
             : row->initial ? row->initial
                            : "");
+}
+
+void option_table_help(const OptionTable *table, FILE *file) {
+  const char *form = getenv("MLP_HELP");
+  (form && strcmp(form, "man") == 0     ? print_page
+   : form && strcmp(form, "words") == 0 ? print_words
+                                        : print_help)(table, file);
 }
