@@ -13,8 +13,8 @@
 
 enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is not higher */
 
-/* The bytes of a run's two readers that do not depend on its rows: buffers of the files, text and
-   parsed rows of a thread for each. */
+/* Bytes that a run's two readers take whatever its rows are: the files' buffers, and the text and
+   the parsed rows of one thread each. */
 static const double READERS_BYTES = 4e6;
 
 /* The workers, and the trainers of their first runs, the first of which is open from the start. */
@@ -24,11 +24,11 @@ typedef struct {
   Trainer *rows;              /* whose rows the others train on; NULL: each has its own */
   Trainer *trainer[MOST_MEMBERS];
   int threads;         /* of each worker's engine */
-  atomic_int next;     /* run that nobody trains yet */
+  atomic_int next;     /* the first run that no worker has taken */
   atomic_bool failed;  /* no run is to be begun */
   pthread_mutex_t one; /* what follows is for one worker at a time */
   pthread_cond_t moved;
-  int kept; /* runs that r->keep was asked to keep, in their order */
+  int kept; /* runs that are done, in their order */
   Error error;
 } Team;
 
@@ -38,7 +38,8 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
-/* Makes *o the options of a run. threads: 0: as many as the options say, or all. */
+/* Makes *o the options of a run, and returns its trainer's. If `threads` is 0, its engine has as
+   many threads as the options say, or all. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, r->first + run * r->step, o);
@@ -47,7 +48,8 @@ static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options 
   return config;
 }
 
-/* Returns the trainer of a run: `last`, that of the run before it, or a new one in its place. */
+/* Returns the trainer of a run: `last`, the trainer of the worker's previous run, if it serves this
+   one, or a new trainer in its place. */
 static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Options *o,
                          Error *error) {
   const TrainerConfig config = config_of(r, run, threads, o);
@@ -59,9 +61,9 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Sets team->workers: on the CPU one for each thread, but fewer if all of them at the largest run
-   took more than half of the memory, beside the networks that are kept; on a GPU one. False if a
-   run's network cannot be, or the kept ones take more than half of the memory. */
+/* Sets team->workers. A GPU has one. The CPU has one for each thread, but only as many as can train
+   the largest run at once in half of the memory, the networks that are kept included. Fails if a
+   run has a network that cannot be, or if the kept networks alone take more than half. */
 static bool count_workers(Team *team, Error *error) {
   ManyRuns *r = team->runs;
   const Trainer *first = team->trainer[0];
@@ -151,8 +153,8 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run of the worker's number, then others: members one in `workers`, as they wait for
-   each other, and the rest whichever is next. */
+/* Trains the run of the worker's number, and then others. Members wait for each other, so each of
+   them takes one run in `workers`; other workers take the next run that is left. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;

@@ -125,7 +125,7 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   }
 }
 
-/* The options of a trial that differ from others'. */
+/* Sets text to the options of a trial that other trials have other values of. */
 static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH]) {
   *text = '\0';
   for (int i = 0; i < s->count; i++)
