@@ -119,6 +119,7 @@ launch() {
 ends_within() { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null; } 2>/dev/null # bash says who was killed
 reap() {
   finish
+  sed -i '/^mlp-train: note: /d' err # remarks on rows, which predictions put there
   { kill -KILL $(jobs -p); wait; } 2>/dev/null || true
 }
 # True if the last run came to its end: status 0 with nothing said, or 1 where the loss diverged or,
