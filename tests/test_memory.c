@@ -91,6 +91,11 @@ TEST(cores_of_control_groups) {
   assert_int_equal(cores_at("."), 3);
   put(RUN "cpu.max", "50000 100000\n");
   assert_int_equal(cores_at("."), 1);
+  put("proc/self/cgroup", "4:cpu,cpuacct:/run\n"); /* version 1 */
+  put(GROUPS "cpu/run/cpu.cfs_quota_us", "-1\n");
+  assert_int_equal(cores_at("."), INT_MAX);
+  put(GROUPS "cpu/run/cpu.cfs_quota_us", "150000\n");
+  assert_int_equal(cores_at("."), 2);
   folder_close(NULL);
 }
 

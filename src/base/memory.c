@@ -45,14 +45,18 @@ static uint64_t memory_of(const char *folder, bool free) {
   return least;
 }
 
-/* Of cpu.max, "150000 100000": microseconds of CPU time in so many microseconds. */
+/* cpu.max has "150000 100000": microseconds of CPU time in so many microseconds. Version 1 has a
+   file for each number. */
 static uint64_t cores_of(const char *folder, bool free) {
   char time[32];
   (void)free;
-  const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
+  const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN),
+                 other = number(folder, "cpu.cfs_quota_us", "", UNKNOWN); /* -1 is UNKNOWN, too */
   snprintf(time, sizeof time, "%" PRIu64, quota);
   const uint64_t period = number(folder, "cpu.max", time, 0);
-  return period ? ceil_div(quota, period) : UNKNOWN;
+  return period             ? ceil_div(quota, period)
+         : other != UNKNOWN ? ceil_div(other, number(folder, "cpu.cfs_period_us", "", 100000))
+                            : UNKNOWN;
 }
 
 /* Returns the least limit of the control groups of this process, up to the outermost. /proc names
@@ -78,7 +82,10 @@ static uint64_t least_of_groups(const char *root, const char *key, const char *m
 }
 
 int cores_at(const char *root) {
-  return (int)min_size(least_of_groups(root, "0::", "/sys/fs/cgroup", cores_of, false), INT_MAX);
+  const uint64_t of_groups =
+      min_size(least_of_groups(root, "0::", "/sys/fs/cgroup", cores_of, false),
+               least_of_groups(root, ":cpu,cpuacct:", "/sys/fs/cgroup/cpu", cores_of, false));
+  return (int)min_size(of_groups, INT_MAX);
 }
 
 static uint64_t kibibytes(const char *root, const char *name, const char *key) {

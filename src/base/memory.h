@@ -11,7 +11,7 @@
    can drop, count as free. /proc and /sys lie in the folder `root`. */
 uint64_t memory_at(const char *root, bool free);
 
-/* Returns the CPUs that its control groups (version 2) give it time for, rounded up; INT_MAX if
+/* Returns the CPUs that its control groups give it time for, rounded up; INT_MAX if
    they do not say. */
 int cores_at(const char *root);
 

@@ -45,7 +45,7 @@ static bool is_listed(const char *list, const char *text, size_t length, size_t 
   return false;
 }
 
-/* Looks if the field goes on counting, or is a number or its k-th repetition, as 0.1 is. */
+/* Finds out if the field goes on counting; and if it is a number, or its k-th repetition as 0.1. */
 static void see_number(CsvFirstLine *first, const char *text, size_t length) {
   char copy[16] = "", *end;
   const long column = (long)first->columns->columns;
@@ -264,7 +264,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes the column that is no pixel, or a field too many. False: the field is a pixel. */
+/* Takes a field that is not a pixel, or is one too many. Returns false if the field is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   const size_t at = fields(parser);

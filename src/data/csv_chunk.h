@@ -45,10 +45,10 @@ typedef struct Chunk {
   uint64_t first;  /* the number of its first row in the file, where only some rows are wanted */
   size_t rows;
   uint64_t lines;          /* that ended */
-  uint8_t least, greatest; /* of the pixels, and their sum; of all rows but where some are wanted */
-  uint64_t sum;
-  uint64_t blank; /* the first of the blank lines at the end, or CSV_NONE */
-  Error fault;    /* what is wrong after these rows, if fault_line is not CSV_NONE, */
+  uint8_t least, greatest; /* pixel of these rows, */
+  uint64_t sum;            /* and the sum of all of them */
+  uint64_t blank;          /* the first of the blank lines at the end, or CSV_NONE */
+  Error fault;             /* what is wrong after these rows, if fault_line is not CSV_NONE, */
   uint64_t fault_line;
   size_t fault_column; /* from 1; 0: the line as a whole */
   uint8_t *pixels;     /* (capacity, inputs) */

@@ -228,7 +228,7 @@ static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *
          error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, columns, label);
 }
 
-/* Makes stops of the columns that are no pixels, and says in the summary which have no use. */
+/* Makes the columns that are not pixels stops. The summary has those that are left out. */
 static void set_stops(DatasetReader *reader) {
   CsvColumns *c = &reader->columns;
   DataSummary *s = &reader->summary;
@@ -248,7 +248,7 @@ static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Err
   CsvColumns *c = &reader->columns;
   const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
-  /* Row numbers are named in a header; and no column is one where all are pixels. */
+  /* Only a header names row numbers. A row that has as many fields as pixels has only pixels. */
   if (!first->listed && (!first->named || columns == inputs)) c->stop_count = 0;
   const size_t most = columns - (size_t)c->stop_count;
   c->labelled = most != inputs;

@@ -64,7 +64,7 @@ const Source *dataset_source(const DatasetReader *reader);
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns what is known of the rows that have been delivered, of pixels if chunks of them were. */
+/* Returns what is known of the rows that have been delivered. Pixels count by chunks. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
 /* Called at the end: refuses labels that are all the same, unless the header or the caller said

@@ -103,10 +103,12 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
 
 static ShortText leaves_out(const DataSummary *s, const DataSummary *trained) {
   (void)trained;
-  return s->left_out > 1    ? text_format("%d columns are left out, the first is number %d",
-                                          s->left_out, s->first_left_out)
-         : s->left_out == 1 ? text_format("column %d is left out", s->first_left_out)
-                            : nothing;
+  return s->left_out > 1
+             ? text_format("%d columns are left out, the first is number %d: rows count from 1",
+                           s->left_out, s->first_left_out)
+         : s->left_out == 1
+             ? text_format("column %d is left out: rows count from 1", s->first_left_out)
+             : nothing;
 }
 
 /* Pictures are squares: a few pixels more than one are columns of something else. */

@@ -10,7 +10,7 @@
 enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct {
-  uint64_t rows;                        /* that were delivered; of these are the labels */
+  uint64_t rows;                        /* that were delivered */
   uint64_t counts[DATASET_MAX_CLASSES]; /* rows of each label */
   uint64_t alike;                       /* rows whose label is that of the row before */
   int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below */

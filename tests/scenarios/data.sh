@@ -79,7 +79,7 @@ case_ 'columns that number rows are left out' # row 7
 pixels=$(seq -s, -f 'pixel%g' 0 63)
 awk -v names="id,label,$pixels" 'BEGIN { print names } { print NR + 255 "," $0 }' square.csv >id.csv
 ok $S --save id.st --train id.csv
-printed 1 '^note     id.csv: column 1 is left out$'
+printed 1 '^note     id.csv: column 1 is left out: rows count from 1$'
 same_network id.st net.st
 awk -v names="$pixels,ImageId" 'BEGIN { print names } { print $0 ",x" NR }' bare.csv >id_bare.csv
 ok $A --predict id_bare.csv --output id_answers.csv
