@@ -173,11 +173,12 @@ static const Variant variants[] = {
     {"normalised, dropout", BY(SGD, 0.02f), .dropout = {0.2f, 0.2f}, .pixels = {200, -0.5f, 2}},
 };
 
-/* Steps of 48 rows, the last of an epoch of 20. The last layer of the second network is too wide to
-   be one kernel; the third has large tiles, in which dropout is. */
+/* Steps of 48 rows, the last of an epoch of 20. The last layer of the network of 20 classes is too
+   wide to be one kernel; the last network has large tiles, in which dropout is. */
 static const Case networks[] = {
     {"10 classes", 100, {70, 33}, 2, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
     {"one hidden layer", 100, {130}, 1, 16, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
+    {"many units", 20, {1000}, 1, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, false, 0},
     {"20 classes", 64, {50}, 1, 20, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
     {"1024 rows", 64, {261, 257}, 2, 10, 1024, 1500, 0, 0.9f, 0.01f, 3, 3, true, false, 0},
 };
@@ -212,8 +213,8 @@ ENGINE_TEST(test_results_of_cuda) {
 }
 
 /* Networks of level epoch by tiles, all that decides about its kernels: layers, of one cluster and
-   of several, rows of a step, of which some do not exist, a last tile and a last cluster that are
-   not full, classes. Then others at random. */
+   of several, a head by mail, rows of a step, of which some do not exist, a last tile and a last
+   cluster that are not full, classes. Then others at random. */
 static const Case tiles[] = {
     {"128 at 64", 784, {128}, 1, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"128 at 32", 784, {128}, 1, 10, 32, 1000, 0.05f, 0.9f, 0.001f, 70, 1, true, false, 0},
@@ -224,6 +225,8 @@ static const Case tiles[] = {
     {"256,128 at 64", 784, {256, 128}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"256,128,64", 784, {256, 128, 64}, 3, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"17,9,130", 333, {17, 9, 130}, 3, 11, 33, 100, 0.05f, 0.9f, 0.01f, 20, 1, true, false, 0},
+    {"1000 at 64", 784, {1000}, 1, 12, 64, 300, 0.05f, 0.9f, 0.001f, 20, 1, true, false, 0},
+    {"500,500 at 30", 784, {500, 500}, 2, 10, 30, 300, 0.05f, 0.9f, 0.0f, 20, 1, true, false, 0},
     {"11 at 1", 50, {11}, 1, 3, 1, 70, 0.01f, 0.9f, 0.01f, 70, 1, true, true, 0},
 };
 

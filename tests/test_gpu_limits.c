@@ -212,17 +212,20 @@ TEST(test_limits_of_epoch) {
 TEST(test_limits_of_tiles) {
   const struct {
     TilesShape shape;
-    int clusters, kilobytes, rows, planned; /* planned: clusters; 0: refused */
+    int clusters, kilobytes, rows, planned; /* planned: blocks; 0: refused */
     const char *why_not;
-  } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, 7, 227, 64, 1, NULL},
-               {{2, {784, 129, 10}, 64, 0, 0, 0}, 7, 227, 64, 2, NULL},
-               {{2, {784, 896, 16}, 1, 0, 0, 0}, 7, 227, 32, 7, NULL},
-               {{2, {784, 897, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "more multiprocessors"},
+  } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, 7, 227, 64, 16, NULL},
+               {{2, {784, 129, 10}, 64, 0, 0, 0}, 7, 227, 64, 32, NULL},
+               {{2, {784, 896, 16}, 1, 0, 0, 0}, 7, 227, 32, 112, NULL},
+               {{2, {784, 897, 12}, 64, 0, 0, 0}, 7, 227, 64, 132, NULL},
+               {{2, {784, 897, 13}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 12 classes"},
+               {{2, {784, 1048, 10}, 64, 1, 0, 0}, 7, 227, 64, 132, NULL},
+               {{2, {784, 1049, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "more multiprocessors"},
                {{2, {784, 128, 10}, 64, 0, 0, 0}, 1, 199, 0, 0, "more shared memory"},
-               {{2, {784, 128, 10}, 128, 1, 1, 1}, 1, 227, 128, 1, NULL},
-               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 4, 227, 128, 4, NULL},
-               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 3, 227, 0, 0, "more multiprocessors"},
-               {{6, {1, 1, 1, 1, 1, 1, 2}, 33, 1, 0, 0}, 7, 227, 64, 5, NULL},
+               {{2, {784, 128, 10}, 128, 1, 1, 1}, 1, 227, 128, 16, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 4, 227, 128, 64, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 3, 227, 0, 0, "batches up to 64"},
+               {{6, {1, 1, 1, 1, 1, 1, 2}, 33, 1, 0, 0}, 7, 227, 64, 80, NULL},
                {{7, {784}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to five hidden layers"},
                {{1, {784, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "it takes hidden layers"},
                {{2, {785, 128, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 784 inputs"},
@@ -239,12 +242,12 @@ TEST(test_limits_of_tiles) {
     if (!of->planned) {
       assert_non_null(why_not);
       assert_in(why_not, of->why_not);
-      assert_int_equal(plan.clusters, 0);
+      assert_int_equal(plan.blocks, 0);
       continue;
     }
     if (why_not) fail_msg("case %td: %s", of - cases, why_not);
     assert_int_equal(plan.rows, of->rows);
-    assert_int_equal(plan.clusters, of->planned);
+    assert_int_equal(plan.blocks, of->planned);
     assert_int_equal(plan.steps % EPOCH_DIRECT, 0);
     assert_true(plan.shared_bytes <= limits.shared_bytes && tiles_work_bytes(&plan) > 0);
   }

@@ -59,10 +59,10 @@ template <class S, bool FIRST, bool LAST> __device__ void run_block(const Ground
 
 /* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
    are whole clusters. */
-template <int ROWS, bool SECOND>
+template <int ROWS, bool SECOND, bool MAIL>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
-  using S = Shared<ROWS, SECOND>;
+  using S = Shared<ROWS, SECOND, MAIL>;
   S &s = *reinterpret_cast<S *>(shared_memory);
   for (size_t i = threadIdx.x; i < sizeof(S) / 4; i += THREADS)
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
@@ -76,14 +76,15 @@ __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant
     barrier_expect(&s.head_came, ROWS * 64);
   }
   __syncthreads();
-  cluster_fence();
+  if (!MAIL) cluster_fence();
   const int warp = __shfl_sync(FULL_WARP, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   int layer = 1;
   while (layer + 1 < job.layers && (int)blockIdx.x >= job.first_block[layer + 1]) layer++;
   const int tile = blockIdx.x - job.first_block[layer];
   const bool last = layer == job.layers - 1;
-  if (!last && tile >= job.tiles[layer]) return;
   const Ground<S> block = {job, s, layer, tile, warp, lane, lane / 4, lane % 4};
+  if (MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
+  if (!last && tile >= job.tiles[layer]) return;
   if (layer == 1 && last)
     run_block<S, true, true>(block);
   else if (layer == 1)
@@ -100,27 +101,32 @@ __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant
 
 struct Variant {
   int rows;
-  bool second, ahead;
+  bool second, mail, ahead;
   const void *kernel;
   size_t shared, pixels; /* bytes: of constant size; of all buffers */
   int turns;
 };
 
-template <int ROWS, bool SECOND> static Variant variant() {
-  using S = Shared<ROWS, SECOND>;
-  return {ROWS,      SECOND,
-          S::AHEAD,  (const void *)tiles_kernel<ROWS, SECOND>,
-          sizeof(S), (size_t)S::BUFFERS * S::PIXEL_BYTES,
+template <int ROWS, bool SECOND, bool MAIL> static Variant variant() {
+  using S = Shared<ROWS, SECOND, MAIL>;
+  return {ROWS,
+          SECOND,
+          MAIL,
+          S::AHEAD,
+          (const void *)tiles_kernel<ROWS, SECOND, MAIL>,
+          sizeof(S),
+          (size_t)S::BUFFERS * S::PIXEL_BYTES,
           S::TURNS};
 }
 
-static const Variant variants[] = {variant<32, false>(),  variant<64, false>(),
-                                   variant<128, false>(), variant<32, true>(),
-                                   variant<64, true>(),   variant<128, true>()};
+static const Variant variants[] = {
+    variant<32, false, false>(), variant<64, false, false>(), variant<128, false, false>(),
+    variant<32, true, false>(),  variant<64, true, false>(),  variant<128, true, false>(),
+    variant<32, false, true>(),  variant<64, false, true>(),  variant<64, true, true>()};
 
-static const Variant *variant_of(const TilesShape &shape) {
+static const Variant *variant_of(const TilesShape &shape, bool mail) {
   for (const Variant &v : variants)
-    if (shape.batch <= v.rows && v.second == (shape.second != 0)) return &v;
+    if (shape.batch <= v.rows && v.second == (shape.second != 0) && v.mail == mail) return &v;
   return nullptr;
 }
 
@@ -141,7 +147,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
     job->clusters = ceil_div(job->tiles[l], RANKS); /* of the last one */
-    blocks += job->clusters * RANKS;
+    blocks += v.mail ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
     job->slice_steps = max(job->slice_steps, ceil_div(shape.size[l], 16));
     size_t at = v.shared;
@@ -161,6 +167,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
       job->extra_at = room((size_t)(shape.second + shape.average) * ALL_CHUNKS * 512);
     most = max(most, at);
   }
+  job->first_row_block = blocks;
   return most;
 }
 
@@ -173,11 +180,20 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
   if (shape.batch > 128) return "it takes batches up to 128";
   if (limits.clusters == 0) return "it needs clusters of blocks, compute capability 9.0";
-  const Variant &v = *variant_of(shape);
+  int clusters = 0, blocks = 0;
+  for (int l = 1; l < shape.layers; l++) {
+    clusters += ceil_div(shape.size[l], UNITS * RANKS);
+    blocks += ceil_div(shape.size[l], UNITS);
+  }
+  const bool mail = clusters > limits.clusters;
+  const Variant *of = variant_of(shape, mail);
+  if (mail && blocks + 1 > limits.multiprocessors)
+    return "the layers need more multiprocessors than this GPU has";
+  if (!of) return "so large a network takes batches up to 64";
+  if (mail && shape.size[shape.layers] > MAIL_CLASSES)
+    return "so large a network takes up to 12 classes";
+  const Variant &v = *of;
   Job job = {};
-  int blocks = 0, clusters = 0;
-  for (int l = 1; l < shape.layers; l++) clusters += ceil_div(shape.size[l], UNITS * RANKS);
-  if (clusters > limits.clusters) return "the layers need more multiprocessors than this GPU has";
   plan->extra_is_shared = 1;
   plan->shared_bytes = lay_out_job(shape, v, true, &job);
   if (plan->shared_bytes > limits.shared_bytes) {
@@ -186,17 +202,18 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   }
   if (plan->shared_bytes > limits.shared_bytes)
     return "it needs more shared memory than this GPU has";
-  blocks = clusters * RANKS;
+  plan->blocks = mail ? min(limits.multiprocessors, blocks + v.rows) : clusters * RANKS;
   plan->rows = v.rows;
   plan->ahead = v.ahead;
-  plan->clusters = clusters;
+  plan->clusters = mail ? 0 : clusters;
   plan->steps = 65536 / v.rows; /* some 52 MB of pixels; a multiple of EPOCH_DIRECT */
-  plan->logits_bytes = 2 * (size_t)v.rows * job.clusters * 8 * sizeof(uint4);
-  plan->mail_bytes = plan->logits_bytes;
+  plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
+                       (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
+  plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
   for (int l = 1; l < shape.layers; l++)
     plan->mail_bytes += 2 * 4 * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
-  plan->slices_bytes = shape.layers > 2 ? (size_t)4 * blocks * 2 * job.slice_steps * 512 : 0;
-  plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)blocks * 2 * ALL_CHUNKS * 512;
+  plan->slices_bytes = shape.layers > 2 ? (size_t)4 * plan->blocks * 2 * job.slice_steps * 512 : 0;
+  plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
   plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
                      (v.ahead ? 4 * v.rows * v.rows : 0) +
                      (shape.drops ? (size_t)job.all_tiles * v.rows : 0);
@@ -221,6 +238,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   job->extra = (float4 *)take(plan.extra_bytes);
   at = static_cast<uint8_t *>(of.d_mail);
   job->logits = (uint4 *)take(plan.logits_bytes);
+  job->gradient = (uint4 *)take(REPLICAS * rows * 4 * sizeof(uint4));
   for (int l = 1; l < job->layers; l++) {
     job->h[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
     job->dz[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
@@ -281,13 +299,13 @@ size_t tiles_work_bytes(const TilesPlan *plan) {
 }
 
 cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t stream) {
-  REQUIRE(given(plan, of) && plan->clusters > 0 &&
+  REQUIRE(given(plan, of) && plan->blocks > 0 &&
           given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_first,
                 of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_mail,
                 of->d_work) &&
           !of->d_second == !plan->shape.second && !of->d_average == !plan->shape.average &&
           of->stride % 16 == 0 && of->position < of->end && of->first_stamp >= FIRST_STAMP);
-  const Variant &v = *variant_of(plan->shape);
+  const Variant &v = *variant_of(plan->shape, plan->clusters == 0);
   Job job = {};
   lay_out_job(plan->shape, v, plan->extra_is_shared, &job);
   take_work(*plan, *of, &job);
@@ -315,12 +333,18 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   if (plan->clusters > tiles_clusters()) return cudaErrorCooperativeLaunchTooLarge;
   TRY(prepare(*of, job, v.rows, stream));
   TRY(allow_shared(v.kernel, plan->shared_bytes));
-  TRY(launched(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)));
   cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {RANKS, 1, 1};
+  if (v.mail) {
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {RANKS, 1, 1};
+    TRY(launched(
+        cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)));
+  }
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(plan->clusters * RANKS);
+  config.gridDim = dim3(plan->blocks);
   config.blockDim = dim3(THREADS);
   config.dynamicSmemBytes = plan->shared_bytes;
   config.stream = stream;

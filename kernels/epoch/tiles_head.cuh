@@ -5,11 +5,15 @@
    gradient of the logits, and sends this to the blocks of its cluster: twice 64 bytes for each row
    and block, where the columns and H would be thousands.
 
-   By the gradient each tile updates its columns, and each block the biases, all alike. */
+   By the gradient each tile updates its columns, and each block the biases, all alike.
+
+   A network that takes more clusters than the GPU has room for has its head by mail instead (MAIL):
+   rows belong to blocks of their own on the multiprocessors that are left, a warp for some rows, to
+   which each tile sends its part of the logits, and one more warp the biases, which it updates. The
+   gradient goes to REPLICAS places, so that not all blocks read the same. */
 #pragma once
 
-#include "epoch/mail.cuh"
-#include "epoch/tiles_layout.cuh"
+#include "epoch/tiles_slices.cuh"
 
 namespace tiles {
 
@@ -35,6 +39,9 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
                "r"(x), "r"(y), "r"(z), "r"(w), "r"(address_in(shared_address(barrier), rank))
                : "memory");
 }
+
+constexpr int REPLICAS = 8;      /* one for each group of lanes of a warp */
+constexpr int MAIL_CLASSES = 12; /* a packet carries three of a lane, and the stamp */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -83,7 +90,6 @@ template <class S> struct Head : Ground<S> {
       unrolled (e, 4) move_average(now, x[e].w, x[e].a);
   }
   __device__ __forceinline__ void update_biases(Weight (&x)[4], int step) const {
-    const StepNumbers now = this->numbers(step);
     float sum[4] = {};
     unrolled (n, S::N_TILES) {
       const uint32_t *row =
@@ -93,17 +99,21 @@ template <class S> struct Head : Ground<S> {
         sum[2 * p] += high.x + low.x, sum[2 * p + 1] += high.y + low.y;
       }
     }
-    unrolled (e, 4) {
-      unrolled (i, 3) sum[e] += __shfl_xor_sync(FULL_WARP, sum[e], 4 << i);
+    update_biases(x, sum, step);
+  }
+  /* sum: of the gradient of the logits, over rows g, g + 8, ... */
+  __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
+    const StepNumbers now = this->numbers(step);
+    add_lanes(sum);
+    unrolled (e, 4)
       update<SECOND>(job.rule, now, 1, false, bias_index(e) < 0 ? 0.0f : sum[e] / DZ_SCALE, x[e]);
-    }
     if (job.rule.averages)
       unrolled (e, 4) move_average(now, x[e].w, x[e].a);
   }
 
   /* ---- the logits of 8 rows, and back ---- */
   /* h: the tile's terms of rows 8 n, ..., as a left operand. */
-  __device__ __forceinline__ void send_logits(int n, const uint32_t (&h)[4]) const {
+  __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
     ldmatrix_x4_trans(w, shared_address(s.last) + lane * 16);
@@ -113,13 +123,18 @@ template <class S> struct Head : Ground<S> {
     uint32_t part[4];
     unrolled (e, 4)
       part[e] = __float_as_uint((c[e / 2 * 2][e % 2] + c[e / 2 * 2 + 1][e % 2]) * SCALE);
-    send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
-                  part[0], part[1], part[2], part[3]);
+    if (S::MAIL)
+      store_b128(logits_at(row, tile), __uint_as_float(part[0]), __uint_as_float(part[1]),
+                 __uint_as_float(part[2]), stamp);
+    else
+      send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
+                    part[0], part[1], part[2], part[3]);
   }
   /* Waits for the gradient of the logits of rows 8 n, ..., and puts it where the updates want it.
      dh: the gradient of H, times W_SCALE DZ_SCALE, of unit g and rows 2 t and 2 t + 1. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
-    const uint4 in = this->head(step)[n * 32 + lane];
+    const uint4 in =
+        S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
     uint32_t w[4];
     __syncwarp();
     ldmatrix_x4(w, shared_address(s.last) + lane * 16);
@@ -129,6 +144,25 @@ template <class S> struct Head : Ground<S> {
     mma_m16n8k16_fp16(c, w, in.x, in.z);
     mma_m16n8k16_fp16(d, w, in.y, in.w);
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
+  }
+
+  /* By mail: the place of the lane's packet of a producer's part of a row, and the gradient. Its
+     stamp is where the lowest class of each pair that there is not would be. */
+  __device__ Packet *logits_at(int row, int producer) const {
+    return reinterpret_cast<Packet *>(job.logits) +
+           ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;
+  }
+  __device__ __forceinline__ uint4 receive_gradient(uint32_t stamp, int n) const {
+    const uint4 *at = job.gradient + (blockIdx.x % REPLICAS * S::N_TILES + n) * 32 + lane;
+    uint4 in;
+    uint32_t polls = 0;
+    do {
+      in = look(at);
+      check_timeout(polls);
+    } while (__byte_perm(in.z, in.w, 0x7632) != stamp);
+    __syncwarp();
+    in.z &= 0xffffu, in.w &= 0xffffu;
+    return in;
   }
 
   /* ---- rows that the block owns, a warp for each ---- */
@@ -172,14 +206,19 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 4) z[e] = in[e];
     add_lanes(z);
   }
+  /* Returns the label of a row, or -1 where the step has no such row; and its share of the loss. */
+  __device__ int label_of(int step, int row) const {
+    const uint32_t first = (uint32_t)step * job.batch;
+    return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]
+                                                                      : -1;
+  }
+  __device__ float mean_of(int step, int label) const {
+    return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
+  }
   /* From the parts of the logits to the loss and back. slot: of own rows. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
-    const int row = cluster_rank() * (S::ROWS / RANKS) + slot;
-    const uint32_t position = (uint32_t)step * job.batch + row,
-                   rows = min((uint32_t)job.batch, job.rows - (uint32_t)step * job.batch);
-    const bool exists = (uint32_t)row < rows;
-    const int label = exists ? job.labels[position] : -1;
-    const float mean = !exists ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
+    const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
+    const float mean = mean_of(step, label);
     await(&s.logits_came, step & 1);
     if (warp == CHAIN && lane == 0) barrier_expect(&s.logits_came, S::ROWS * 64);
     const uint4 p = s.logits[slot][g][t], q = s.logits[slot][g + 8][t];
@@ -188,6 +227,10 @@ template <class S> struct Head : Ground<S> {
         __uint_as_float(p.z) + __uint_as_float(q.z), __uint_as_float(p.w) + __uint_as_float(q.w)};
     add_lanes(z);
     if (job.clusters > 1) add_clusters(z, job.stamp + step, row);
+    finish_row(step, row, label, mean, z);
+  }
+  __device__ __forceinline__ void finish_row(int step, int row, int label, float mean,
+                                             float (&z)[4]) const {
     float most = -INFINITY, all = 0.0f, wanted = 0.0f;
     unrolled (e, 4) {
       z[e] = class_of(e) < job.classes ? z[e] + s.last_bias[class_of(e)] : -INFINITY;
@@ -206,9 +249,17 @@ template <class S> struct Head : Ground<S> {
     }
     uint32_t low[2];
     const uint32_t a = split(d[0], d[1], low[0]), b = split(d[2], d[3], low[1]);
-    unrolled (k, 2)
-      send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b, low[1]);
-    if (!exists || tile >= RANKS) return; /* the first cluster tells */
+    const uint32_t stamp = job.stamp + step;
+    if (S::MAIL)
+      store_b128(job.gradient + (g * S::N_TILES + row / 8) * 32 + row % 8 * 4 + t,
+                 __uint_as_float(a), __uint_as_float(low[0]), __uint_as_float(b | stamp << 16),
+                 low[1] | (stamp & 0xffff0000u));
+    else
+      unrolled (k, 2)
+        send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,
+                      low[1]);
+    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster tells */
+    const uint32_t position = (uint32_t)step * job.batch + row;
     int best = CLASSES;
     unrolled (e, 4) {
       if (class_of(e) >= job.classes) continue;
@@ -224,6 +275,60 @@ template <class S> struct Head : Ground<S> {
       job.results.d_correct[position] = best == label;
       if (!isfinite(loss)) *job.flat.d_overflowed = 1;
     }
+  }
+};
+
+/* A block that owns rows, by mail. The last warp of the first one has the biases. */
+template <class S> struct RowBlock : Head<S> {
+  using G = Ground<S>;
+  using G::job, G::warp, G::g, G::t;
+
+  __device__ explicit RowBlock(const G &ground) : Head<S>(ground) {
+  }
+
+  __device__ void run() const {
+    const int of = blockIdx.x - job.first_row_block, blocks = gridDim.x - job.first_row_block;
+    if (warp == WARPS - 1) {
+      if (of == 0) run_biases();
+      return;
+    }
+    for (int step = 0; step < job.steps; step++)
+      for (int row = of + warp * blocks; row < S::ROWS; row += (WARPS - 1) * blocks)
+        run_row(step, row);
+  }
+  __device__ void run_row(int step, int row) const {
+    const int producers = job.tiles[job.layers - 1] + 1, label = this->label_of(step, row);
+    float z[4] = {};
+    for (int first = g; first - g < producers; first += 6 * 8) {
+      Packet in[6];
+      receive(
+          in, job.stamp + step, [&](int i) { return first + 8 * i < producers; },
+          [&](int i) { return this->logits_at(row, first + 8 * i); });
+      unrolled (i, 6) z[0] += in[i].x, z[1] += in[i].y, z[2] += in[i].z;
+    }
+    __syncwarp();
+    this->add_lanes(z);
+    this->finish_row(step, row, label, this->mean_of(step, label), z);
+  }
+  /* Lanes 4 g + t: rows g, ..., the classes of t. */
+  __device__ void run_biases() const {
+    Weight x[4];
+    unrolled (e, 4) x[e] = load_weight<S::SECOND>(job.flat, this->bias_index(e), 1);
+    for (int step = 0; step < job.steps; step++) {
+      const uint32_t stamp = job.stamp + step;
+      float sum[4] = {};
+      for (int n = 0; n < S::N_TILES; n++)
+        send(this->logits_at(n * 8 + g, job.tiles[job.layers - 1]), x[0].w, x[1].w, x[2].w, stamp);
+      for (int n = 0; n < S::N_TILES; n++) {
+        const uint4 in = this->receive_gradient(stamp, n);
+        const float2 a = unpack_fp16(in.x), a_low = unpack_fp16(in.y), b = unpack_fp16(in.z),
+                     b_low = unpack_fp16(in.w);
+        sum[0] += a.x + a_low.x, sum[1] += a.y + a_low.y, sum[2] += b.x + b_low.x;
+      }
+      this->update_biases(x, sum, step);
+    }
+    if (g == 0)
+      unrolled (e, 4) store_weight<S::SECOND>(job.flat, this->bias_index(e), 1, x[e]);
   }
 };
 

@@ -63,10 +63,11 @@ struct Job {
   float own, other;      /* of the target: the label's and that of each other class */
   float mean, last_mean; /* 1 / rows of a step, and of the last one */
   FlatArrays flat;
-  uint4 *h[LAYERS], *dz[LAYERS], *logits; /* mail, see slices.cuh and head.cuh */
-  int mail_size[LAYERS];                  /* packets of a buffer of H, and of dZ */
-  float4 *slices;                         /* see slices.cuh */
-  float4 *extra;                          /* moments and averages of W1; NULL: in shared memory */
+  uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail, see slices.cuh and head.cuh */
+  int first_row_block;                               /* of the head by mail: these own rows */
+  int mail_size[LAYERS];                             /* packets of a buffer of H, and of dZ */
+  float4 *slices;                                    /* see slices.cuh */
+  float4 *extra; /* moments and averages of W1; NULL: in shared memory */
   int slice_steps, terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at, extra_at;
   /* made before the launch by prepare.cu */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
@@ -78,9 +79,11 @@ struct Job {
 };
 
 /* A block's shared memory, of constant size; what depends on the network lies behind it. ROWS: of a
-   step. SECOND: the optimizer keeps a second moment. AHEAD: Z1 is known before W1 is. */
-template <int ROWS_, bool SECOND_> struct alignas(128) Shared {
+   step. SECOND: the optimizer keeps a second moment. MAIL: the head is by mail, not by clusters.
+   AHEAD: Z1 is known before W1 is. */
+template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
+  static constexpr bool MAIL = MAIL_;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
   /* Of 16 rows, of 8; row tiles of a warp of the chain. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
@@ -94,7 +97,8 @@ template <int ROWS_, bool SECOND_> struct alignas(128) Shared {
   alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high and low
                                              terms of classes 2 t, 2 t + 1; of 8 + t, 12 + t */
   alignas(16) float bias[2][UNITS], last_bias[CLASSES];
-  alignas(16) uint4 logits[ROWS / RANKS][RANKS][4]; /* of own rows: (row, block, classes of t) */
+  alignas(16)
+      uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* of own rows: (row, block, classes of t) */
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 

@@ -70,7 +70,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     if (biases) {
       bias = load_weight<S::SECOND>(job.flat, bias_at, 1);
       show_bias(bias, 0, false);
-      if (LAST) {
+      if (LAST && !S::MAIL) {
         unrolled (e, 4) last_bias[e] = load_weight<S::SECOND>(job.flat, head.bias_index(e), 1);
         head.show_biases(last_bias);
       }
@@ -94,7 +94,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
           if (more) head.show(last);
         }
         if (biases) {
-          if (LAST) {
+          if (LAST && !S::MAIL) {
             head.update_biases(last_bias, step);
             if (more) head.show_biases(last_bias);
           }
@@ -120,7 +120,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     if (helps && LAST)
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE, last[e]);
     if (biases && t == 0) store_weight<S::SECOND>(job.flat, bias_at, 1, bias);
-    if (biases && LAST && tile == 0 && g == 0)
+    if (biases && LAST && !S::MAIL && tile == 0 && g == 0)
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
@@ -282,9 +282,10 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     fetch_kept(step + 1);
     if (LAST) {
       wait<LAST_READY>(LAST_THREADS);
-      if (S::TURNS == 1) wait<BIASES_READY>(LAST_THREADS); /* or an answer could come too early */
+      if (!S::MAIL && S::TURNS == 1)
+        wait<BIASES_READY>(LAST_THREADS); /* or an answer could come too early */
       unrolled (i, OWN)
-        if (has(i)) head.send_logits(n_tile(i), across[i]);
+        if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
     } else {
       unrolled (i, OWN) { /* for gradients, when nobody waits */
         if (!has(i)) break;
@@ -303,9 +304,9 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     float dh[OWN][2]; /* times W_SCALE DZ_SCALE */
     if (LAST) {
       fetch_k(step, end);
-      if (S::TURNS > 1) wait<BIASES_READY>(LAST_THREADS);
-      if (warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
-      if (has(0)) {
+      if (!S::MAIL && S::TURNS > 1) wait<BIASES_READY>(LAST_THREADS);
+      if (!S::MAIL && warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
+      if (!S::MAIL && has(0)) {
         await(&s.head_came, step & 1);
         if (warp == CHAIN && lane == 0) barrier_expect(&s.head_came, S::ROWS * 64);
       }

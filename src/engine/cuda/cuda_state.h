@@ -160,7 +160,7 @@ struct CudaEngine {
   StepGraph many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                  /* of the range before this one */
   const uint8_t *d_captured;                  /* the d_train_on that they read */
-  TilesPlan tiles;                            /* level epoch by tiles; no clusters: by rows */
+  TilesPlan tiles;                            /* level epoch by tiles; no blocks: by rows */
   void *d_steps;                              /* what it works with */
   EpochPlan plan;                             /* level epoch by rows */
   float *d_gram;                              /* its products of pixels */
@@ -176,7 +176,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
                               void (*close_library)(void *), Error *error);
 
 /* Replaces what engine->config asks for, fusion and precision, by what such a GPU runs, and says
-   why in engine->reason. Level epoch is by tiles if *tiles has clusters then, else by rows; *plan
+   why in engine->reason. Level epoch is by tiles if *tiles has blocks then, else by rows; *plan
    is that of rows, for members, of zeros if there is none. Asks no device. False with one sentence
    where level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
@@ -219,7 +219,7 @@ static inline bool is_packed(const CudaEngine *e) {
 
 /* Returns true if level epoch is by tiles. */
 static inline bool has_tiles(const CudaEngine *e) {
-  return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.clusters > 0;
+  return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }
 
 /* Returns true if it trains by the clusters of a launch for all members. */

@@ -44,7 +44,7 @@ static bool by_steps(const CudaEngine *e) {
    waits, and more of them than there are clusters fill gaps. */
 static int most_by_tiles(const CudaEngine *e) {
   GpuLimits limits;
-  if (!has_tiles(e) || !e->may_join || !gpu_limits_read(&limits, NULL)) return 0;
+  if (!e->may_join || e->tiles.clusters == 0 || !gpu_limits_read(&limits, NULL)) return 0;
   return e->tiles.clusters == 1 ? 2 * limits.clusters : limits.clusters / e->tiles.clusters;
 }
 
