@@ -75,13 +75,13 @@ check_tests() {
 # come from the kernels, not from the loader: a program that runs all kernels is enough for those. What
 # takes longest is first. A test's name: that one alone.
 sanitized='
-  test_engine_results memcheck initcheck synccheck racecheck=test_same_bits_of_cuda
+  test_engine_results memcheck initcheck synccheck
   test_kernels_many racecheck=test_overflow memcheck
   test_kernels memcheck racecheck initcheck synccheck
   test_kernels_gemm memcheck racecheck initcheck synccheck
   test_kernels_softmax memcheck racecheck initcheck synccheck
   test_kernels_wide memcheck synccheck
-  test_engine_interface memcheck initcheck synccheck
+  test_engine_interface memcheck initcheck synccheck racecheck=test_read_and_write_of_cuda
   test_augment_engine memcheck racecheck
   test_members memcheck
   test_lab_rungs memcheck racecheck'
@@ -90,11 +90,11 @@ sanitized='
 # status themselves; calls of libraries that fail are not our errors.
 sanitize() {
   local status=0 text options=() tool=${2%=*} filter=${2#*=}
-  local limits=()
+  local limits=(OMP_NUM_THREADS=2) # of the reference: several programs run beside each other
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
   # Warps of level epoch by tiles wait at one named barrier from several places, which these tools take
   # for divergence and for races. With less shared memory there are rows instead.
-  case $tool in synccheck | racecheck) limits=(MLP_TEST_GPU=99:132) ;; esac
+  case $tool in synccheck | racecheck) limits+=(MLP_TEST_GPU=99:132) ;; esac
   [ "$filter" != "$tool" ] || filter='*'
   # The first few of 1600 steps run all that there is to check; every step takes long here.
   run 300 env "${limits[@]}" TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$tool" \
