@@ -276,6 +276,26 @@ TEST(tilted_digits_are_turned_upright) {
   }
 }
 
+/* A bar that is as pale as it may be on a noisy ground, and one beside it whose ink is not the
+   other's: both are 4 x 20 in a row of MNIST. */
+TEST(pale_neighbours) {
+  const Grey page = new_grey(WIDTH, HEIGHT, 200);
+  draw_bar(&page, 200, 100, 20, 100, 150);
+  draw_bar(&page, 230, 100, 20, 100, 150);
+  for (int i = 0; i < WIDTH * HEIGHT; i++)
+    page.level[i] = (uint8_t)(page.level[i] + random_words(5, 0, (uint64_t)i).word[0] % 21 - 10);
+  const Image image = {WIDTH, HEIGHT, page.level, 1, WIDTH, HEIGHT};
+  Photograph found;
+  OK(photograph_find(&image, "it", SIDE, &found, &error));
+  assert_int_equal(found.count, 2);
+  for (int i = 0; i < 2; i++) {
+    const Extent ink = extent_of(&(Grey){SIDE, SIDE, found.pixels + i * PIXELS}, 1, 255);
+    assert_int_equal(ink.right - ink.left, 4);
+    assert_int_equal(ink.bottom - ink.top, 20);
+  }
+  photograph_free(&found);
+}
+
 TEST(pages_that_no_browser_reads) {
   static const EvaluateConfig page = {.html = "p.html", .mistakes = "", .weights = ""};
   Engine large = {0};
