@@ -68,6 +68,7 @@ static bool complete(const Record *record, const json_t *topic, json_t *table, E
       return error_set(error, "%s has no rung '%s'", text_of(topic, "topic"), text_of(row, "rung"));
     record_number(row, "number", (double)number);
     record_text(row, "size", text_of(table, "size"));
+    if (!*text_of(row, "check")) record_text(row, "check", lab_outcomes[LAB_RIGHT]);
     for (int k = 0; k < 2; k++) record_text(row, of_rung[k], text_of(rung, of_rung[k]));
   }
   const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
@@ -109,7 +110,7 @@ static json_t *line_of_row(const LabTable *table, const LabRow *row) {
   json_t *line = json_object();
   record_text(line, "rung", row->rung->name);
   if (row->rung->points) record_number(line, "point", (double)row->point);
-  record_text(line, "check", lab_outcomes[row->outcome]);
+  if (row->outcome != LAB_RIGHT) record_text(line, "check", lab_outcomes[row->outcome]);
   record_text(line, "note", *row->note ? row->note : NULL);
   record_number(line, "ms", 1e3 * row->seconds.median);
   record_number(line, "min_ms", 1e3 * row->seconds.low);
