@@ -47,6 +47,7 @@ __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, co
   *to = p;
 }
 __global__ void k_kernel(Job job, int rows) {
+#if __CUDA_ARCH__ >= 900 /* plan_tiles refuses what is older */
   const int step = blockIdx.x;
   if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* the next step is direct */
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -81,6 +82,7 @@ __global__ void k_kernel(Job job, int rows) {
   uint4 *to = const_cast<uint4 *>(job.k) + (size_t)step * (rows / 8) * (rows / 16) * 32 + lane;
   unrolled (e, 2)
     unrolled (q, 2) store_k(to + ((m * 2 + e) * (rows / 16) + half * 2 + q) * 32, c, e, q, value);
+#endif
 }
 
 /* What dropout keeps of each step, a bit for each unit: (tile of all layers, row). */
