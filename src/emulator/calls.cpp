@@ -72,15 +72,15 @@ void *__tsan_memset(void *to, int value, size_t size) {
 
 /* Prints where it is wanted, but writes to no memory (%n). */
 int __tsan_printf(const char *format, ...) {
-  if (!prints_on) return 0;
-  if (*prints_on) puts(prints_on);
-  prints_on = "";
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
     if (*at && strchr("diouxXeEfFgGaAcsp%", *at)) continue;
     find_wrong("print", "%A: " + me() + " calls printf() with what the emulator does not know", PC);
     stop();
   }
+  if (!prints_on) return 0;
+  if (*prints_on) puts(prints_on);
+  prints_on = "";
   va_list arguments;
   va_start(arguments, format);
   const int count = vprintf(format, arguments);
