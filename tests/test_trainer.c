@@ -258,7 +258,7 @@ TEST(every_row_counts_however_few) {
   foreach (size, sizes)
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
       write_files((*size)[0], (*size)[1]);
-      const TrainerConfig config = tiny_run(3, resident);
+      const TrainerConfig config = tiny_run(3, (Residency)resident);
       RUN run = must_train(&config, false);
       assert_rows(&run, (uint64_t)(*size)[0], (uint64_t)(*size)[1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
@@ -526,11 +526,11 @@ TEST(a_stopped_run_may_go_on_with_other_residency) {
   foreach (r, runs) {
     write_files(r->rows, 20);
     const int other = r->resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
-    TrainerConfig config = tiny_run(3, r->resident);
+    TrainerConfig config = tiny_run(3, (Residency)r->resident);
     RUN part = must_run(&config, (Run){.stop = r->stop});
     assert_int_equal(part.saved.epoch, 1);
     assert_in_range(part.saved.step, 1, r->rows / BATCH);
-    config.training.resident = other;
+    config.training.resident = (Residency)other;
     RUN rest = must_run(&config, (Run){.from = &part.saved});
     assert_int_equal(rest.epochs, 2);
     for (int epoch = 0; epoch < 2; epoch++) assert_int_equal(rest.epoch[epoch].train_rows, r->rows);

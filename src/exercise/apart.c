@@ -85,7 +85,7 @@ bool apart_confine(bool may_ask, Error *error) {
     foreach (call, computes) good = good && seccomp_rule_add(filter, SCMP_ACT_ALLOW, *call, 0) == 0;
     good = good &&
            seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(write), 1,
-                            SCMP_A0(SCMP_CMP_LE, STDERR_FILENO)) == 0 &&
+                            SCMP_A0(SCMP_CMP_LE, STDERR_FILENO, 0)) == 0 &&
            seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
                             SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0 &&
            seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,

@@ -115,7 +115,7 @@ LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra)
       table.rows[table.count++] = (LabRow){.rung = rung,
                                            .point = rung->points ? rung->points[p] : 0,
                                            .ulp = NAN,
-                                           .seconds = {NAN, NAN, NAN},
+                                           .seconds = {.median = NAN, .low = NAN, .high = NAN},
                                            .predicted = NAN,
                                            .counted = NAN,
                                            .measured = NAN};

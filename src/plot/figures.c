@@ -75,7 +75,8 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
   const char *judge = last->judged_by == JUDGED_BY_NONE         ? NULL
                       : last->judged_by == JUDGED_BY_VALIDATION ? "validation"
                                                                 : "test";
-  ShortText title, subtitle = text_format(runs > 1 ? "mean of %d runs, and each; " : "", runs);
+  ShortText title,
+      subtitle = runs > 1 ? text_format("mean of %d runs, and each; ", runs) : (ShortText){""};
   text_append(subtitle.text, sizeof subtitle.text,
               "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
   if (judge)
@@ -153,7 +154,7 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
   double scale;
   if (!weights_scale(weight, count * inputs, &scale))
     return error_set(error, "no memory to draw the weights of %d filters", count);
-  const ShortText of = text_format(count < all ? "the first %d of " : "", count),
+  const ShortText of = count < all ? text_format("the first %d of ", count) : (ShortText){""},
                   title = text_format("First layer: %s%d filter%s of %d x %d weights", of.text, all,
                                       all == 1 ? "" : "s", wide, high),
                   subtitle = text_format(

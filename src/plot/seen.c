@@ -49,7 +49,7 @@ static void draw_digit(const Seen *seen, Canvas *c, const Grid *grid, const Phot
   const int top = box->top / shrunk, bottom = top + box->height / shrunk;
   const double x[] = {MARGIN + left / step - 2, MARGIN + right / step + 2};
   const double y[] = {GAP + top / step - 2, GAP + bottom / step + 2};
-  const ShortText number = text_format(p->count > 1 ? "%d" : "", i + 1),
+  const ShortText number = p->count > 1 ? text_format("%d", i + 1) : (ShortText){""},
                   answer = text_format("%s%s%s", number.text, p->count > 1 ? ": " : "",
                                        class_name(seen->names, d->best).text),
                   percent = text_format("%.1f%%%s", 100 * d->probabilities[d->best],
