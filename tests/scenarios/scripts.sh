@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # what stand-ins are told
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data
-unset NVCC CC CUDA MPI MNIST_SOURCE JOBS
+unset NVCC CC CUDA CUBLAS MPI GPUS SETUP CLASS MNIST_SOURCE JOBS
 
 # stand_in NAME: bin/NAME, a program that runs in this folder, of the shell's lines on standard input;
 # it writes to log what it was called with.
