@@ -7,7 +7,9 @@
    between hidden layers in shared memory as fp16 terms and in the L2 cache as float32. A weight
    between two hidden layers so lives twice, with its reader forward and its reader backward; both
    copies get the same bits. Each block works on all rows of the batch. For the last layer, rows
-   have owners: 16 blocks of a cluster own a sixteenth of the rows each.
+   have owners: 16 blocks of a cluster own a sixteenth of the rows each. A network that takes more
+   clusters than the GPU has at once is launched without clusters; then rows belong to blocks of
+   their own, on multiprocessors that no tile needs.
 
    What travels. Weights never do. Activations and their gradients do:
 
@@ -17,8 +19,8 @@
    Between hidden layers a tile's 8 values of a row are packets in the L2 cache, read by every tile
    of the next layer (tiles_slices.cuh). In the head a tile sends its part of 16 logits and gets
    their gradient back, 64 bytes each for a row and block, written into the shared memory of the
-   other block (tiles_head.cuh). So a step waits for a trip 2 times with one hidden layer, 4 times
-   with two, 6 with three.
+   other block, or by mail (tiles_head.cuh). So a step waits for a trip 2 times with one hidden
+   layer, 4 times with two, 6 with three.
 
    Who does what. 24 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
    what a step waits for, 8 rows of the batch each: Z, H, logits, dZ, next Z, without a barrier of
@@ -58,7 +60,7 @@ template <class S, bool FIRST, bool LAST> __device__ void run_block(const Ground
 }
 
 /* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
-   are whole clusters. */
+   are whole clusters. By MAIL their tiles alone, then the blocks that own rows. */
 template <int ROWS, bool SECOND, bool MAIL>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
