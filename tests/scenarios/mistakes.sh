@@ -139,7 +139,7 @@ while IFS='~' read -r part from to; do edits "$part" "$from" "$to"; done <<'END'
 1h~forward<<<blocks, dim3(SIDE, SIDE), 0, stream>>>~if (rows > 0) forward<<<blocks,dim3(SIDE, SIDE), 0,  stream>>>
 2~const float log_sum =~memory[threadIdx.x] = 1; const unsigned half = __ballot_sync(FULL_WARP, lane < 16); const float log_sum = (__popc(half) - 16 + __reduce_max_sync(FULL_WARP, lane) - 31 + (__match_any_sync(FULL_WARP, lane) == 0) + (clock64() < 0) + zero<3>()) +
 2h~THREADS, 0~THREADS, 1024
-3~const int label~float own[2]; memcpy(own, z, 4); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
+3~const int label =~float own[2]; memcpy(own, z, 4); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
 END
 makes SEED=3 exercise
 expects
