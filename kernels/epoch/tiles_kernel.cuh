@@ -1,0 +1,76 @@
+/* The kernel of level epoch by tiles, which tiles.cu explains. Its variants are compiled in three
+   files, because they take long: tiles_first.cu, tiles_second.cu, tiles_mail.cu. */
+#pragma once
+
+#include "epoch/tiles_launch.h"
+#include "epoch/tiles_warps.cuh"
+
+namespace tiles {
+
+extern __shared__ __align__(128) unsigned char shared_memory[];
+
+template <class S, bool FIRST, bool LAST> __device__ void run_block(const Ground<S> &block) {
+  if (block.warp >= CHAIN)
+    Chain<S, FIRST, LAST>(block).run();
+  else if (!FIRST)
+    MatrixWarp<S, FIRST, LAST, ANY>(block).run();
+  else if (block.warp < MATRIX)
+    MatrixWarp<S, FIRST, LAST, OWNER>(block).run();
+  else if (block.warp == HELPER)
+    MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
+  else
+    MatrixWarp<S, FIRST, LAST, OTHER>(block).run();
+}
+
+/* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
+   are whole clusters. By MAIL their tiles alone, then the blocks that own rows. */
+template <int ROWS, bool SECOND, bool MAIL>
+__global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
+#if __CUDA_ARCH__ >= 900
+  using S = Shared<ROWS, SECOND, MAIL>;
+  S &s = *reinterpret_cast<S *>(shared_memory);
+  for (size_t i = threadIdx.x; i < sizeof(S) / 4; i += THREADS)
+    reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
+  __syncthreads();
+  uint64_t *const barriers[] = {&s.pixels_came[0], &s.pixels_came[1], &s.pixels_came[2],
+                                &s.k_came,         &s.logits_came,    &s.head_came};
+  if (threadIdx.x == 0) {
+    for (uint64_t *barrier : barriers) barrier_init(barrier, 1);
+    barriers_are_ready();
+    barrier_expect(&s.logits_came, ROWS * 64);
+    barrier_expect(&s.head_came, ROWS * 64);
+  }
+  __syncthreads();
+  if (!MAIL) cluster_fence();
+  const int warp = __shfl_sync(FULL_WARP, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  int layer = 1;
+  while (layer + 1 < job.layers && (int)blockIdx.x >= job.first_block[layer + 1]) layer++;
+  const int tile = blockIdx.x - job.first_block[layer];
+  const bool last = layer == job.layers - 1;
+  const Ground<S> block = {job, s, layer, tile, warp, lane, lane / 4, lane % 4};
+  if (MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
+  if (!last && tile >= job.tiles[layer]) return;
+  if (layer == 1 && last)
+    run_block<S, true, true>(block);
+  else if (layer == 1)
+    run_block<S, true, false>(block);
+  else if (last)
+    run_block<S, false, true>(block);
+  else
+    run_block<S, false, false>(block);
+#endif
+}
+
+template <int ROWS, bool SECOND, bool MAIL> Variant variant() {
+  using S = Shared<ROWS, SECOND, MAIL>;
+  return {ROWS,
+          SECOND,
+          MAIL,
+          S::AHEAD,
+          (const void *)tiles_kernel<ROWS, SECOND, MAIL>,
+          sizeof(S),
+          (size_t)S::BUFFERS * S::PIXEL_BYTES,
+          S::TURNS};
+}
+
+} // namespace tiles
