@@ -51,8 +51,8 @@ else
 fi
 
 case_ 'threads of OpenMP may have small stacks'
-OMP_STACKSIZE=16k ok $S --seeds 3
-OMP_STACKSIZE=16k ok $S --sweep lr=0.01,0.02
+OMP_STACKSIZE=32k ok $S --seeds 3
+OMP_STACKSIZE=32k ok $S --sweep lr=0.01,0.02
 
 case_ 'every network has a seed that can be named'
 ok $S --seeds 2 --seed 4294967294
