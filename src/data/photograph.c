@@ -387,7 +387,7 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
   *photograph = (Photograph){.count = count};
   if (!good)
     error_set(error, "no memory to look for digits in %s", name);
-  else if (count == 0)
+  else if (count <= 0)
     good = error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
   else if (count > PHOTOGRAPH_MOST)
     good = error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",

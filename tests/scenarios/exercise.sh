@@ -63,6 +63,7 @@ printed 1 '^launch_exercise_forward T '
 case_ 'what the exercise does not allow is refused' # cheats 1 to 10, and more of the kind
 while IFS='|' read -r text before body; do
   [ -z "${TEST_QUICK-}" ] || [[ $text != *MB* ]] || continue
+  [ "$text" != 'uses modf' ] || compgen -c clang++ >/dev/null || continue # g++ works it out itself
   student "$(printf '%b' "$before")" "$body"
   seals student.cu
   [ $status = 2 ] || die "$text: exit code $status"

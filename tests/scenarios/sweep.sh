@@ -13,6 +13,7 @@ grep -oE '[0-9.]+%  .*--lr.*' grid | while read -r accuracy epochs options; do
   [ "$(value val_accuracy one.jsonl | tail -n 1 | awk '{ printf "%.2f%%", 100 * $1 }')" = "$accuracy" ]
 done
 best=$(grep -E '^ +1 ' grid | sed 's/.*  --momentum/--momentum/')
+# shellcheck disable=SC2046 # words
 ok $(sed -n 's/^try  *[^ ]*//p' grid) --save tried.st
 ok $S --epochs 2 $best --save best.st
 same_network tried.st best.st
