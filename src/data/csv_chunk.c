@@ -55,6 +55,8 @@ static void see_number(CsvFirstLine *first, const char *text, size_t length) {
   if (column == 0) first->from = length == 0 ? -1 : number;
   first->counts &= column == 0 ? first->from <= 1 && (length == 0 || is_number)
                                : is_number && !*end && number == first->from + column;
+  first->numbers &= column == 0 || is_number;
+  first->numbered &= column == 0 || (!*end && (number == column - 1 || number == column));
   const long times = *end == '.' ? strtol(end + 1, &end, 10) : 0;
   first->repeats &= is_number && !*end && number < (long)sizeof first->seen && times < UINT8_MAX &&
                     times == first->seen[number];
@@ -69,7 +71,8 @@ static void see_field(void *text, size_t length, void *context) {
   const size_t column = columns->columns;
   if (column == 0) {
     first->named = is_name(text, length), first->nameless = length == 0;
-    first->counts = first->repeats = true;
+    first->word = first->named;
+    first->counts = first->repeats = first->numbers = first->numbered = true;
   } else if (is_name(text, length) && first->nameless)
     first->named = true;
   see_number(first, text, length);
@@ -119,6 +122,12 @@ bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstL
     return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, columns->columns + 1);
   if ((first->counts && columns->columns >= COUNTED) || (first->repeats && first->renamed))
     first->named = true;
+  if (first->word && columns->columns >= COUNTED && first->rank > LABEL_NAMES &&
+      columns->stop_count == 0 && first->numbers && !first->numbered)
+    return error_set(error,
+                     "%s, line 1: a word before numbers is no header: labels that are words "
+                     "need one, such as label,pixel0,...",
+                     name);
   for (const char *c = first->left_out; *c; c++) items += *c == ',';
   if (first->listed < items)
     return error_set(error, "%s, line 1: it has only %d of the columns of --ignore-columns %s",

@@ -83,6 +83,9 @@ typedef struct {
   int rank;             /* of the label's name, 0: the wanted one */
   int listed;           /* columns that left_out lists */
   bool nameless;        /* the first field is empty */
+  bool word;            /* the first field is a word, */
+  bool numbers;         /* and the fields behind it are numbers so far, */
+  bool numbered;        /* which count from 0 or 1 */
   bool counts, repeats; /* so far it counts; it only repeats by .1, .2 */
   bool renamed;         /* one of them has a .1 */
   long from;            /* what it counts from */

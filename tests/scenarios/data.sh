@@ -127,6 +127,8 @@ printed 1 '^names    the labels are words, in sorted order: Ant is 0, d.*ck is 3
 same_network words.st net.st
 [ "$(value names words.st)" = $'Ant\\nbee\\ncat\\nd\xc3\xbcck' ]
 prints 1 '  cat$' --device cpu --load words.st --evaluate
+sed 1d words_judge.csv >bare.csv
+fails 1 'bare.csv, line 1: a word before numbers is no header' $S --train bare.csv --test bare.csv
 sed 's/,bee,/,wasp,/; s/^bee,/wasp,/' words_judge.csv >wasps.csv
 fails 1 "'wasp' is not a label from 0 to 3" $S --train words_square.csv --test wasps.csv
 
