@@ -229,10 +229,10 @@ test: setup                 ## set up, build, run every test that this machine c
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
-SHORT := $(BUILD)/test_ranks $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
+SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
 
 short: setup                ## tests of threads and ranks, in which SANITIZE=1 or thread sees most
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(RANKS)
 	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
 
 CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
