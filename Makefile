@@ -232,7 +232,7 @@ fresh:                      ## as root: `make run` and `make test` in bare roots
 SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
 
 short: setup                ## tests of threads and ranks, in which SANITIZE=1 or thread sees most
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(RANKS)
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
 	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
 
 CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
@@ -390,7 +390,8 @@ $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): priva
 endif
 
 # Tests run programs.
-$(TESTS): | $(PLACED) $(LAB_EMULATOR) $(RANKS)
+$(filter-out %/test_ranks,$(TESTS)): | $(PLACED) $(LAB_EMULATOR)
+$(BUILD)/test_ranks: | $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 # Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.

@@ -2,7 +2,7 @@
 # be are named.
 export MLP=$PROGRAMS/mlp-bench
 results=$TOP/docs/results
-record=("$results"/fusion-*.json)
+record=("$results"/fusion-*[0-9].json) # all levels of the default network
 
 case_ 'peers that are not installed'
 if ! python3 -S -c 'import json, gzip' 2>err; then
