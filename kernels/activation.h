@@ -24,7 +24,7 @@ HOST_DEVICE Slope activation_slope(float y) {
   return !(y <= 0.0f);
 }
 
-/* Returns the gradient of the input: `gradient`, that of the output, times the slope. */
+/* Returns the gradient of the input, which is the gradient of the output times the slope. */
 HOST_DEVICE float times_slope(Slope slope, float gradient) {
   return slope ? gradient : 0.0f;
 }

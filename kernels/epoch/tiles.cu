@@ -142,7 +142,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   return nullptr;
 }
 
-/* Gives the job its arrays: those of steps, then those of blocks. */
+/* Gives the job its arrays: first the arrays of steps, then the arrays of blocks. */
 static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   uint8_t *at = static_cast<uint8_t *>(of.d_work);
   const size_t steps = plan.steps, rows = plan.rows;

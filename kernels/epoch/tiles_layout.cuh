@@ -85,7 +85,7 @@ template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = MAIL_;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
-  /* Of 16 rows, of 8; row tiles of a warp of the chain. */
+  /* Pieces of 16 rows; tiles of 8 rows; how many of these a warp of the chain has. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = AHEAD ? 3 : 2; /* of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1;   /* of what a later step would overwrite */

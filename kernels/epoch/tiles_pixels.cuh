@@ -137,7 +137,7 @@ template <class S, int N> struct Pixels : Ground<S> {
       *extra(1, i) = a;
     }
   }
-  /* What the offset of pixels changes in the gradient: less the offset times the sum of dZ. */
+  /* Subtracts the offset of pixels times the sum of dZ from the gradient. */
   __device__ __forceinline__ void subtract_offset(uint32_t own, float (&sum)[N][4]) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {

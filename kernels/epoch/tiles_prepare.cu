@@ -1,6 +1,6 @@
-/* What level epoch by tiles knows of a launch's steps before it begins: their rows in the order in
-   which a step reads them, the products of their pixels, what dropout keeps, numbers of the
-   optimizer. Each is a kernel with a block per step. */
+/* Prepares the steps of a launch of level epoch by tiles. Pixels are put into the order in which a
+   step reads them. Products of pixels, what dropout keeps and the optimizer's numbers are computed
+   ahead. Each of these is a kernel with a block per step. */
 #include "epoch/tiles_launch.h"
 
 namespace tiles {
@@ -85,7 +85,7 @@ __global__ void k_kernel(Job job, int rows) {
 #endif
 }
 
-/* What dropout keeps of each step, a bit for each unit: (tile of all layers, row). */
+/* Writes what dropout keeps in each step: (tile of all layers, row), a bit for each unit. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     keeps_kernel(Job job, TilesJob of, int rows, uint8_t *keeps) {
   const uint32_t step = blockIdx.x, first = of.position + step * job.batch;

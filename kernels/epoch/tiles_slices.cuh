@@ -59,7 +59,7 @@ template <class S, bool IN> struct Slice : Ground<S> {
     const size_t blocks = gridDim.x;
     return job.slices[(((array * blocks + blockIdx.x) * 2 + IN) * job.slice_steps + k) * 32 + lane];
   }
-  /* What came from the other layer; of gradients: with rows side by side. */
+  /* Returns the mail of the other layer. The mail of gradients has rows side by side. */
   __device__ const uint4 *mail(uint32_t stamp, bool of_gradient) const {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;

@@ -1,5 +1,5 @@
-/* What the warps of a block do: those that have weights, and the chain. FIRST: the tile is of the
-   first hidden layer and has pixels; LAST: it is of the last one and takes part in the head. */
+/* The work of a block's warps: the warps that have weights, and the chain. FIRST: the tile is of
+   the first hidden layer and has pixels; LAST: it is of the last one and takes part in the head. */
 #pragma once
 
 #include "activation.h"
@@ -190,7 +190,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* Products of pixels of this step and the next, when nobody reads those before; one thread. */
+  /* One thread fetches the products of pixels of this step and the next. The previous ones are
+     read by then. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if (!KNOWN || step + 1 >= end || warp != CHAIN || lane != 0) return;

@@ -7,9 +7,9 @@
 
 namespace tiles {
 
-/* What is the same in every update. By sgd and nesterov a weight loses of_m m + of_g g, m being the
-   new momentum. What the update makes of it but for the gradient is known before: of the old m and
-   w it loses known_m m + known_w w, and of_gradient g will be missing. */
+/* The numbers that are the same in every update. By sgd and nesterov a weight loses of_m m + of_g
+   g, m being the new momentum. What the update makes of it but for the gradient is known before: of
+   the old m and w it loses known_m m + known_w w, and of_gradient g will be missing. */
 struct Rule {
   OptimizerRule is;
   float rate, of_m, of_g, known_m, known_w, of_gradient;
