@@ -15,5 +15,6 @@ typedef struct {
   size_t shared_bytes; /* of shared memory that one block may ask for */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
   WideBy wide_by;
-  int clusters; /* of 16 blocks that it runs at once, one block per multiprocessor; 0: none */
+  int clusters; /* of 16 blocks that it runs at once, one block per multiprocessor; 0 if it has none
+                 */
 } GpuLimits;

@@ -178,8 +178,9 @@ template <class S> struct Head : Ground<S> {
     }
     return x;
   }
-  /* Returns the value of a packet that has it three times. What nobody uses of a packet ptxas does
-     not load: of this one it would load value and stamp apart, and the value could be the older. */
+  /* Returns the value of a packet that has it three times. All its words are
+     used: ptxas does not load unused words, and splits the load. Value and stamp would then be
+     loaded apart, and the value could be the older one. */
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }

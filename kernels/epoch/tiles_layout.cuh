@@ -29,7 +29,7 @@ constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
    part, so every warp that is named here takes part in every step. */
 enum Barrier {
   DZ_READY = 1, /* chain to helper and biases: dZ of the step is in shared memory */
-  GO,           /* chain to the other warps: the same, but not before it disturbs nobody */
+  GO,           /* chain to the other warps: the same, sent when their work delays no chain */
   LAST_READY,   /* helper to chain: the last layer's weights are those of the next step */
   BIASES_READY, /* biases to chain: its biases, too; the gradient of the logits has been read */
   Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
@@ -60,7 +60,7 @@ struct Job {
   uint32_t rows, stamp;
   Rule rule;
   float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
-  float own, other;      /* of the target: the label's and that of each other class */
+  float own, other;      /* targets of the label and of each other class */
   float mean, last_mean; /* 1 / rows of a step, and of the last one */
   FlatArrays flat;
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail, see slices.cuh and head.cuh */
@@ -73,7 +73,7 @@ struct Job {
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, row / 8, row before / 16, lane) */
   const uint8_t *labels; /* (position) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit for each unit; NULL: all */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit for each unit; NULL keeps all */
   const float4 *numbers; /* (step): OptimizerStep's step and second_root, how far averages move */
   RowResults results;    /* by position of the launch */
 };

@@ -110,7 +110,7 @@ template <class S, bool IN> struct Slice : Ground<S> {
       keep(x, k);
     }
   }
-  /* Of a weight's two copies, IN is the one that is stored. */
+  /* Stores the weights. The copy IN of a weight is stored; the copy OUT has the same bits. */
   __device__ void store() const {
     for (int k = warp; IN && k < k_steps(); k += SLICE_WARPS) {
       Weight x[4];

@@ -288,7 +288,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (i, OWN)
         if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
     } else {
-      unrolled (i, OWN) { /* for gradients, when nobody waits */
+      unrolled (i, OWN) { /* for gradients, off the chain */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms(mail_of(job.h, stamp, true), n_tile(i),

@@ -16,7 +16,8 @@ struct Rule {
   bool averages;
 };
 
-/* What is not: OptimizerStep's step and second_root, and how far averages move. */
+/* The numbers that change with the step: OptimizerStep's step and second_root, and how far
+   averages move. */
 struct StepNumbers {
   float step, second_root, moves;
 };

@@ -133,7 +133,7 @@ typedef struct {
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 
-/* What the emulator counts of a rung, to stand beside what is predicted, in the same unit. */
+/* The emulator counts this of a rung. The count stands beside the prediction, in its unit. */
 typedef enum {
   LAB_COUNTS_NOTHING,
   LAB_COUNTS_SECTORS,       /* per request of a warp */

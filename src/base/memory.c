@@ -28,7 +28,8 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
   return value;
 }
 
-/* What one control group allows, or leaves free. "max" is not a number, so it counts as none. */
+/* Returns how much one control group allows, or leaves free. "max" is not a number, so it counts as
+   no limit. */
 typedef uint64_t GroupLimit(const char *folder, bool free);
 
 static uint64_t memory_of(const char *folder, bool free) {

@@ -22,7 +22,7 @@ const BenchLevel bench_levels[] = {
     {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
     {"cpu", "fp32", BENCH_CPU},       {NULL, NULL, 0}};
 
-/* What all measurements of a run have in common. */
+/* The data that all measurements of a run share. */
 typedef struct {
   Record *record;
   const BenchPlan *plan;

@@ -37,7 +37,7 @@ bool bench_read(Record *record, const char *path, Error *error) {
 
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
-/* What makes two epochs comparable. */
+/* Two epochs can be compared if these fields are the same. */
 static const char *const same_case[] = {"hidden", "optimizer", "batch", "networks", NULL};
 
 static bool is_same_case(const json_t *a, const json_t *b) {

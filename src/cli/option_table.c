@@ -62,7 +62,7 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
-/* What does the same as options that people look for. */
+/* These options do not exist here, but people look for them. The cure says what to use. */
 static const struct {
   const char *begins, *cure;
 } instead[] = {

@@ -1,5 +1,5 @@
-/* What a run must know of the training rows before it begins. They are read once more for it: up to
-   the end for --pixel-max auto and for labels that are words, else a few rows. */
+/* Learns what a run must know of the training rows before it begins, by reading them once more. It
+   reads to the end for --pixel-max auto and for labels that are words, else a few rows. */
 #include <string.h>
 
 #include "commands/commands.h"
