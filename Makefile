@@ -257,14 +257,9 @@ faults: setup               ## make each call that can fail do so, leaks are loo
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 CUDA=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
-soak: setup                 ## MINUTES of random runs, interrupted and resumed; on a GPU; of random schedules
-	@$(if $(GPUS),$(BUILD_ON_EVERY_CORE) mlp-train)
-	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train build/sanitize/test_epoch_schedules \
-	  $(if $(RANKS),build/sanitize/libmlp-ranks.so)
-	@export MINUTES=$(MINUTES) SEED=$(SEED); \
-	TEST_FILTER=test_random_cases build/sanitize/test_epoch_schedules & schedules=$$!; \
-	PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh; \
-	status=$$?; wait $$schedules && exit $$status
+soak: setup                 ## MINUTES of random runs, interrupted and resumed
+	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train
+	@MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh
 
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
