@@ -156,8 +156,7 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
-  if (!run_files_are_there(options, error) || !first_look(options, &from->names, report, error))
-    return false;
+  if (!run_files_are_there(options, error) || !first_look(options, report, error)) return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,

@@ -4,6 +4,7 @@
 /* The ends of messages, behind the place. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"
 #define NOT_A_LABEL " is not a label from 0 to 9"
+#define WORD ": --names lists labels that are words"
 #define NOT_TEXT "no text with LF or CRLF lines"
 #define BLANK_LINE "a blank line, but more lines follow"
 #define STRAY_QUOTE "a stray quote"
@@ -26,14 +27,12 @@ TEST(test_accepted) {
       {"1,2;3,4;", {"\"1\",\"2\"\n3,\"4\"\n", " 1 ,\t2\t\n\t3, \"4\" \n"}},
       {"7,255;0,0;", {"007,000255\n0,0\n"}},
       {"9,255;", {"9,255\n"}},
-      {"1,2,3;",
-       {"1\t2\t3\n", "1 2 3\n", "a b label\n2 3 1\n", "id,label,a,b\n9,1,2,3\n",
-        ",label,a,b\n0,1,2,3\n", "a,b,label,Unnamed: 0\n2,3,1,x\n", "1,2,2.1\n1,2,3\n"}},
+      {"1,2,3;", {"1\t2\t3\n", "1 2 3\n", "a b label\n2 3 1\n", "y,label,a\n2,1,3\n"}},
       {"1,2,3,4,5,6,7,8,9;",
        {"0,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n", "1,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,9\n",
-        ",0,1,2,3,4,5,6,7,8\n0,1,2,3,4,5,6,7,8,9\n",
-        "4,3,4.1,3.1,3.2,0,1,1.1,1.2\n1,2,3,4,5,6,7,8,9\n"}},
+        "x,0,1,2,3,4,5,6,7\n1,2,3,4,5,6,7,8,9\n", "x,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n"}},
       {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* so few could be a row */
+      {"1,3,4,5,6,7,8,9,10;", {"1,3,4,5,6,7,8,9,10\n"}},
       {"5,0,128;",
        {"5.0,0.0,128.0\n",
         "5.000000000000000000e+00,0.000000000000000000e+00,1.280000000000000000e+02", "5;0;128\n",
@@ -42,12 +41,6 @@ TEST(test_accepted) {
   foreach (row, cases)
     for (const char *const *text = row->texts; *text; text++)
       expect((CsvCase){*text, row->rows, 0, 0, NULL});
-}
-
-TEST(test_labels_up_to_the_classes) {
-  reading.classes = 1024;
-  expect((CsvCase){"1023,0\n1024,0\n", "1023,0;", 2, 1, "'1024' is not a label from 0 to 1023"});
-  reading.classes = 10;
 }
 
 /* With and without a label, as the columns say; rows that have none are printed with a 0. */
@@ -66,8 +59,6 @@ TEST(test_for_a_network) {
       {"200,3\r\n5,255\n\n", "0,200,3;0,5,255;", 0, 0, NULL},
       {"pixel0,pixel1\n10,11\n", "0,10,11;", 0, 0, NULL},
       {"label,pixel0,pixel1\n1,10,11\n", "0,10,11;", 0, 0, NULL},
-      {"index,a,b\n7,1,2\n", "0,1,2;", 0, 0, NULL},
-      {"id,index\n1,2\n", "0,1,2;", 0, 0, NULL}, /* both are pixels: the network takes two */
   };
   reading.inputs = 2;
   foreach (row, cases) expect(*row);
@@ -96,8 +87,8 @@ TEST(test_widest_row) {
 
 /* A field that is no number, or too large a one, in either column. */
 TEST(test_bad_numbers) {
-  static const char *const fields[] = {
-      "", "256", "99999999999999999999", "-1", "+1", "2.5", "1e", "0x1", "1 2", "2;3", "12a"};
+  static const char *const fields[] = {"",    "256", "99999999999999999999", "-1", "2.5", "0x1",
+                                       "1 2", "12a"};
   foreach (field, fields)
     for (int column = 1; column <= 2; column++) {
       const char *text = text_printf(column == 1 ? "%s,2\n" : "1,%s\n", *field);
@@ -107,31 +98,33 @@ TEST(test_bad_numbers) {
           text, "", 1, column,
           text_printf("'%s'%s%s", *field, column == 1 ? NOT_A_LABEL : NOT_A_PIXEL, cure)});
     }
-  expect((CsvCase){"10,2\n", "", 1, 1, "'10'" NOT_A_LABEL ": --classes 11 takes it"});
+  reading.classes = 1024;
+  expect((CsvCase){"1023,0\n1024,0\n", "1023,0;", 2, 1, "'1024' is not a label from 0 to 1023"});
+  reading.classes = 10;
 }
 
 TEST(test_refused) {
   static const CsvCase cases[] = {
       {"", "", 0, 0, "is empty"},
       {"\xef\xbb\xbf", "", 0, 0, "is empty"},
-      {"\n\n", "", 1, 0, "a blank line"},
       {"\n1,2\n", "", 1, 0, "a blank line"},
       {"label,x\n", "", 0, 0, "holds a header, but no rows"},
-      {"label,x", "", 0, 0, "holds a header, but no rows"},
-      {"label,x\n\n\n", "", 0, 0, "holds a header, but no rows"},
       {"7\n8\n", "", 1, 0, "1 field, but a row is a label and 1 to 4096 pixels"},
-      {"x\n", "", 1, 0, "1 field, but a row is a label and 1 to 4096 pixels"},
       {"label,x\n\n1,2\n", "", 2, 0, BLANK_LINE},
       {"1,2\n\n\n3,4\n", "1,2;", 2, 0, BLANK_LINE},
       {"1,2\r\n3,4\r\n  \r\nx,4\r\n", "1,2;3,4;", 3, 0, BLANK_LINE},
       {"1,2\n\n3\"\n", "1,2;", 2, 0, BLANK_LINE},
       {"1,2\n3\n", "1,2;", 2, 0, "1 field, but line 1 has 2"},
       {"1,2\n3,4,x\n", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
-      {"1,2\n3,4,", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
       {"label,a,b\n1,2\n", "", 2, 0, "2 fields, but line 1 has 3"},
       {"1,2,3\n4,5,12a\n", "1,2,3;", 2, 3, "'12a'" NOT_A_PIXEL},
-      {"1,2,3\n4,x,y\n", "1,2,3;", 2, 2, "'x'" NOT_A_PIXEL},
-      {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL},
+      {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL WORD},
+      {"id,label,a\n9,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
+      {",label,a\n0,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
+      {"a,label,index\n2,1,3\n", "", 1, 0, "column 3 numbers the rows: leave it out, as cut does"},
+      {"x,1,2,3,4,5,6,7,9\n", "", 1, 0,
+       "a word before numbers is no header: labels that are names need one, such as "
+       "label,pixel0,..."},
       {"1,x", "", 1, 2, "'x'" NOT_A_PIXEL},
       {"1,0.0,0.4980\n", "", 1, 3, "'0.4980'" NOT_A_PIXEL ": multiply pixels of 0 to 1 by 255"},
       {"\x93NUMPY\x01", "", 0, 0,
@@ -146,12 +139,7 @@ TEST(test_refused) {
       {"\xff\xfe"
        "5",
        "", 0, 0, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 converts it"},
-      {"-1 3:0.5 9:1\n", "", 0, 0,
-       "is a libsvm file: sklearn's load_svmlight_file reads it, np.savetxt writes CSV"},
-      {"@RELATION mnist\n", "", 0, 0, "is an ARFF file: leave out the lines up to @data"},
       {"\x80\x04\x95", "", 0, 0, "is a pickle of Python: np.savetxt writes CSV"},
-      {"PAR1\x15", "", 0, 0,
-       "is a Parquet file: pandas.read_parquet(FILE).to_csv(\"rows.csv\", index=False)"},
       {"BZh9", "", 0, 0, "is a bzip2 archive: bunzip2 unpacks it"},
       {"\xfd"
        "7zXZ",
@@ -160,20 +148,15 @@ TEST(test_refused) {
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
       {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
       {"1,\" 2\"\n", "", 1, 2, "' 2'" NOT_A_PIXEL},
-      {"label,x\nlabel,x\n", "", 2, 1, "'label'" NOT_A_LABEL},
+      {"label,x\nlabel,x\n", "", 2, 1, "'label'" NOT_A_LABEL WORD},
       {"1,2\n3,4\"\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3,\"4\"5\n", "1,2;", 2, 2, STRAY_QUOTE},
-      {"1,2\n3,\"4\" \"\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3\"4,5\n", "1,2;", 2, 1, STRAY_QUOTE},
       {"1,2\"\n", "", 1, 2, STRAY_QUOTE},
-      {"label,\"x\n1,2\n", "", 1, 2, STRAY_QUOTE},
       {"1,2\n3,\"4\n5\"\n6,7\n", "1,2;", 2, 2, OPEN_QUOTE},
-      {"1,2\n3,\"4\n5,6\n", "1,2;", 2, 2, OPEN_QUOTE},
       {"1,2\n\"3", "1,2;", 2, 1, OPEN_QUOTE},
       {"1,2\n3,4\r5,6\n", "1,2;3,4;", 2, 0, "a carriage return inside the line"},
-      {"1,2\n\r3,4\n", "1,2;", 2, 0, "a carriage return inside the line"},
       {"1,2\r3,4\r", "", 1, 0, "byte 4 is 0x0d: " NOT_TEXT},
-      {"label,x\r1,2\r", "", 1, 0, "byte 8 is 0x0d: " NOT_TEXT},
       {"\x1f\x8b", "", 0, 0, "is cut off: its gzip archive does not end"},
       {"\x1f", "", 1, 0, "byte 1 is 0x1f: " NOT_TEXT},
       {"1,2\n\xff\xfe\x1b[2J\n", "1,2;", 2, 1, "'???[2J'" NOT_A_LABEL},
@@ -193,22 +176,17 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-/* Columns that nobody looks at may be empty: then more rows fit a chunk. */
+/* A label that nobody looks at may be empty: then more rows fit a chunk. */
 TEST(test_shortest_rows) {
   enum { SHORT_ROWS = 300000 };
-  foreach (inputs, VALUES(int, 0, 1)) { /* with 1 labels are not looked at either */
-    FILE *file = folder_create(path);
-    fputs("id,index,label,a\n", file);
-    for (int r = 0; r < SHORT_ROWS; r++) fputs(*inputs ? ",,,2\n" : ",,1,2\n", file);
-    close_file(file);
-    reading.inputs = *inputs;
-    read_table(3, 0, 100000);
-    reading.inputs = 0;
-    assert_string_equal(got.error.text, "");
-    assert_int_equal(got.rows, SHORT_ROWS);
-    for (int r = 0; r < SHORT_ROWS; r++)
-      assert_true(got.labels[r] == !*inputs && got.pixels[r] == 2);
-  }
+  FILE *file = folder_create(path);
+  for (int r = 0; r < SHORT_ROWS; r++) fputs(",2\n", file);
+  close_file(file);
+  reading.inputs = 1;
+  read_table(3, 0, 100000);
+  reading.inputs = 0;
+  assert_string_equal(got.error.text, "");
+  assert_int_equal(got.rows, SHORT_ROWS);
 }
 
 /* Blank lines that fill whole chunks are fine at the end, and an error once a line follows. */
@@ -218,8 +196,6 @@ TEST(test_many_blank_lines) {
   memcpy(text, "1,2", 3);
   expect_bytes(BLANK + 4, (CsvCase){text, "1,2;", 0, 0, NULL});
   memcpy(text + BLANK + 4, "3,4\n", 4);
-  expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
-  memcpy(text + BLANK + 4, "3,\"\n", 4);
   expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
 }
 
@@ -283,32 +259,28 @@ TEST(test_bad_archives) {
                (CsvCase){archive.text, "", 0, 0, "is cut off: its gzip archive does not end"});
 }
 
-/* Writes archives of three rows, zeros and a last text; reading gives the rows, or this error. */
-static void expect_behind(int members, size_t zeros, const char *last, const char *what) {
-  static const char three[] = "1,2\n3,4\n5,6\n";
-  Text file = {0};
-  char rows[64] = "";
-  for (int i = 0; i < members; i++) {
-    append_member(&file, three, sizeof three - 1);
-    strcat(rows, "1,2;3,4;5,6;");
-  }
-  file.length += zeros;
-  if (strcmp(last, "member") == 0)
-    append_member(&file, three, sizeof three - 1);
-  else
-    file.length += (size_t)sprintf(file.text + file.length, "%s", last);
-  expect_bytes(file.length, (CsvCase){file.text, what ? "" : rows, 0, 0, what});
-}
-
-/* A tape's last block, a disk's, and more zeros than are read at once are left out. */
+/* Zeros behind an archive, as tapes and dd leave them, are left out; members follow each other. */
 TEST(test_behind_an_archive) {
-  static const size_t zeros[] = {0, 1, 17, 512, 10240, SOURCE_INPUT - 40, SOURCE_INPUT, 1 << 20};
-  static const char behind[] = "is a damaged gzip archive: more follows the zeros behind it";
-  foreach (count, zeros)
-    for (int members = 1; members <= 3; members++) expect_behind(members, *count, "", NULL);
-  expect_behind(1, 0, "garbage", "is a damaged gzip archive: incorrect header check");
-  expect_behind(2, 1, "x", behind);
-  expect_behind(1, 512, "\x1f", behind);
-  expect_behind(1, 512, "member", behind);
-  expect_behind(1, 3 * SOURCE_INPUT, "garbage", behind);
+  static const char three[] = "1,2\n3,4\n5,6\n";
+  static const struct {
+    int members;
+    size_t zeros;
+    const char *last, *rows, *what;
+  } cases[] = {
+      {1, 1, "", "1,2;3,4;5,6;", NULL},
+      {2, 512, "", "1,2;3,4;5,6;1,2;3,4;5,6;", NULL},
+      {1, SOURCE_INPUT - 40, "", "1,2;3,4;5,6;", NULL},
+      {1, 1 << 20, "", "1,2;3,4;5,6;", NULL},
+      {1, 0, "garbage", "", "is a damaged gzip archive: incorrect header check"},
+      {2, 1, "x", "", "is a damaged gzip archive: more follows the zeros behind it"},
+      {1, 3 * SOURCE_INPUT, "garbage", "",
+       "is a damaged gzip archive: more follows the zeros behind it"},
+  };
+  foreach (row, cases) {
+    Text file = {0};
+    for (int i = 0; i < row->members; i++) append_member(&file, three, sizeof three - 1);
+    file.length += row->zeros;
+    file.length += (size_t)sprintf(file.text + file.length, "%s", row->last);
+    expect_bytes(file.length, (CsvCase){file.text, row->rows, 0, 0, row->what});
+  }
 }

@@ -10,8 +10,8 @@ typedef struct {
   int value[REFERENCE_COLUMNS]; /* of a field: -1 is not an integer below 2^16, or empty */
   char first;                   /* the first character of the first field, or 0 */
   size_t bad_quote;             /* the column of a quote that is wrong, or 0 */
-  bool carriage_return;         /* that does not end the line */
   bool named;                   /* a field behind the first begins as no number does */
+  bool carriage_return;         /* that does not end the line */
 } ReferenceLine;
 
 static int reference_value(const char *text, size_t length) {
@@ -81,7 +81,6 @@ static ReferenceLine reference_line(const char *at, const char *end) {
 static Table expected;
 static size_t bad_line, bad_column;
 static bool failed;
-static size_t left_out; /* columns: the first, where only the others have names */
 
 static void fail_at(size_t line, size_t column) {
   failed = true;
@@ -96,24 +95,22 @@ static bool reference_first_line(const ReferenceLine *line, const char *text, si
     if ((unsigned char)text[i] < 32 && text[i] != '\t') fail_at(1, 0);
   if (failed) return false;
   if (line->bad_quote) fail_at(1, line->bad_quote);
-  left_out = line->first == 0 && line->named;
-  if (line->fields < 2 + left_out) fail_at(1, line->bad_quote);
-  expected.inputs = line->fields - 1 - left_out;
-  return !failed && !left_out && (line->first == 0 || strchr("0123456789+-.", line->first));
+  if (line->fields < 2 || (line->first == 0 && line->named)) fail_at(1, line->bad_quote);
+  expected.inputs = line->fields - 1;
+  return !failed && (line->first == 0 || strchr("0123456789+-.", line->first));
 }
 
 static void reference_row(const ReferenceLine *line, size_t number) {
-  const size_t columns = expected.inputs + 1 + left_out;
-  for (size_t i = left_out; i < line->fields && i < columns; i++) {
-    const size_t at = i - left_out;
-    if (line->value[i] < 0 || line->value[i] >= (at == 0 ? 10 : 256)) {
+  const size_t columns = expected.inputs + 1;
+  for (size_t i = 0; i < line->fields && i < columns; i++) {
+    if (line->value[i] < 0 || line->value[i] >= (i == 0 ? 10 : 256)) {
       fail_at(number, i + 1);
       return;
     }
-    if (at == 0)
+    if (i == 0)
       expected.labels[expected.rows] = (uint16_t)line->value[i];
     else
-      expected.pixels[expected.rows * expected.inputs + at - 1] = (uint8_t)line->value[i];
+      expected.pixels[expected.rows * expected.inputs + i - 1] = (uint8_t)line->value[i];
   }
   if (line->bad_quote) {
     fail_at(number, line->bad_quote);

@@ -24,11 +24,7 @@ static const struct {
     {"\x89PNG*", "a PNG picture", {PICTURE, PICTURE}},
     {"\xff\xd8\xff*", "a JPEG picture", {PICTURE, PICTURE}},
     {"\x89HDF*", "an HDF5 file", {"h5py reads it, np.savetxt writes CSV", SAVE_FILE}},
-    {"PAR1*",
-     "a Parquet file",
-     {"pandas.read_parquet(FILE).to_csv(\"rows.csv\", index=False)", SAVE_FILE}},
     {"\x80[\x02-\x05]*", "a pickle of Python", {"np.savetxt writes CSV", SAVE_FILE}},
-    {"\x08[\x01-\x1f]\x12*", "an ONNX model", {"rows are CSV or IDX", SAVE_FILE}},
     {"BZh*", "a bzip2 archive", {"bunzip2 unpacks it", "bunzip2 unpacks it"}},
     {"\xfd"
      "7zXZ*",
@@ -40,10 +36,6 @@ static const struct {
      "a pointer of Git LFS",
      {"git lfs pull gets the file", "git lfs pull gets the file"}},
     {"<*", "a page of HTML or XML", {"get the file itself", "get the file itself"}},
-    {"@relation*", "an ARFF file", {"leave out the lines up to @data", SAVE_FILE}},
-    {"[-+0-9]* [0-9]*:*",
-     "a libsvm file",
-     {"sklearn's load_svmlight_file reads it, np.savetxt writes CSV", SAVE_FILE}},
     {"*,*", "CSV text", {NULL, "--load takes a network that --save wrote"}},
 };
 

@@ -156,9 +156,6 @@ static const OptionRow table[] = {
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
-  NAMED("ignore-columns", "LIST", "", option_name, ignore_columns, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
-      "columns that are neither label nor pixels: numbers from 1 or names of the header, with "
-      "commas [id, ImageId, index, Unnamed: 0]"),
   NAMED("pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL, RESUME_SAME,
       "pixel that is 1 to the network; or auto: the largest of the training rows",
       RANGE(1, 255)),

@@ -23,10 +23,9 @@ typedef struct {
   int trials; /* of --sweep, 0: all, or the usual number */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
-  char ignore_columns[OPTIONS_PATH];
-  char names[OPTIONS_PATH];      /* see class_names_read */
-  char *class_names;             /* of these or of a saved network; of whoever read them */
-  char validation[OPTIONS_PATH]; /* a share or a file, see options_hold_out */
+  char names[OPTIONS_PATH];        /* see class_names_read */
+  char *class_names;               /* of these or of a saved network; of whoever read them */
+  char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],

@@ -21,9 +21,8 @@ TrainerConfig trainer_config(const Options *options);
 /* False if a file of rows is not there: *error says how to get it. run_files.c */
 bool run_files_are_there(const Options *options, Error *error);
 
-/* Finds the number of --pixel-max auto, and the names of classes whose labels are words: then
- *names, to be freed, and sets the options. Says both. first_look.c */
-bool first_look(Options *options, char **names, Report *report, Error *error);
+/* Sets --pixel-max auto to the largest pixel of the training rows, and says it. first_look.c */
+bool first_look(Options *options, Report *report, Error *error);
 
 /* Runs first, first + step, ... below count of a command that trains several networks. Ranks share
    them out. many_runs.c */
@@ -125,7 +124,6 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                                            : hold_out > 0 ? options->train
                                                           : validation,
                                    .label = options->label_column,
-                                   .left_out = options->ignore_columns,
                                    .names = options->class_names,
                                    .hold_out = hold_out,
                                    .held_out = true,

@@ -101,10 +101,8 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
 
 static bool predict(Engine *engine, Asked *a, Error *error) {
   const Options *o = &a->o;
-  const DatasetConfig rows = {.path = o->predict,
-                              .label = o->label_column,
-                              .left_out = o->ignore_columns,
-                              .inputs = engine->config.network.size[0]};
+  const DatasetConfig rows = {
+      .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json,

@@ -147,7 +147,7 @@ static bool make_options(Sweep *s, const Trial *t, Options *o, Report *report, E
   const bool automatic = o->training.pixels.max == OPTIONS_AUTO,
              good = options_check(o, error) &&
                     class_names_read(o->names, o->training.classes, &names, error) &&
-                    (!automatic || first_look(o, &o->class_names, report, error));
+                    (!automatic || first_look(o, report, error));
   if (good && automatic) s->pixel_max = o->training.pixels.max;
   free(names);
   return good;

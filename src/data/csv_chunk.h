@@ -7,7 +7,7 @@
 
 #include <csv.h>
 
-#include "data/split.h"
+#include "base/error.h"
 #include "data/summary.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
@@ -15,25 +15,15 @@
 /* Stands for no line. */
 #define CSV_NONE UINT64_MAX
 
-enum { CSV_LEFT_OUT = 32 }; /* columns, at most */
-
-/* Labels that are words, ascending. */
-typedef struct {
-  int count;
-  char word[DATASET_MAX_CLASSES][64];
-} LabelWords;
-
-/* The columns of a file: a label if `labelled`, some that are left out, and pixels. */
+/* The columns of a file: a label if `labelled`, and pixels. */
 typedef struct {
   size_t columns, inputs;
   char separator;
+  bool named;            /* the first line is a header */
   bool labelled, judged; /* judged: labels are read, else they may be anything and become 0 */
-  size_t label;          /* which column, from 0 */
+  size_t label;          /* which column, from 0; CSV_NONE: not named by the header */
   int classes;           /* labels are below it */
   const char *names;     /* of the classes, one a line, which labels may have for numbers; NULL */
-  LabelWords *words; /* labels that are not numbers are gathered here, and are 0; NULL: refused */
-  int stop_count;
-  size_t stops[CSV_LEFT_OUT + 2]; /* the columns that are not pixels, ascending, then `columns` */
 } CsvColumns;
 
 /* The result of parsing some whole lines of text. */
@@ -42,7 +32,6 @@ typedef struct Chunk {
   bool parsed;
   bool cut_off;    /* the source failed behind it */
   uint64_t offset; /* how far the file had been read for it */
-  uint64_t first;  /* the number of its first row in the file, where only some rows are wanted */
   size_t rows;
   uint64_t lines;          /* that ended */
   uint8_t least, greatest; /* pixel of these rows, */
@@ -58,46 +47,26 @@ typedef struct Chunk {
 /* Parses any number of chunks, one after the other. */
 typedef struct {
   const CsvColumns *columns; /* not owned */
-  const RowSet *wanted;      /* not owned; NULL: all rows */
   struct csv_parser csv;
   Chunk *chunk;               /* being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
   uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
-  size_t passed, extra;       /* its fields that were stops; that were too many */
+  size_t passed, extra;       /* its fields that were labels; that were too many */
   bool row_on_line, carriage; /* the line has had a row, a carriage return */
 } ChunkParser;
 
 /* Refuses the file `name` of another format, or binary, which begins with this line. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
-/* The first line of a file, header or row. It is a header if its first field starts as no number
-   does, if it names the label's column, if it counts its columns from 0 or 1, as pandas numbers
-   them, or if it is a row whose repeated values were renamed 0.1, 0.2, as pandas renames columns.
- */
-typedef struct {
-  const char *wanted;   /* the name of the label's column in any case, NULL: a usual one */
-  const char *left_out; /* numbers from 1 or names of columns to leave out, with commas; "": none */
-  CsvColumns *columns;  /* columns, separator and label are set here: CSV_NONE is not named; and
-                           stop_count and stops, without the label and the end */
-  bool named;           /* a header */
-  int rank;             /* of the label's name, 0: the wanted one */
-  int listed;           /* columns that left_out lists */
-  bool nameless;        /* the first field is empty */
-  bool word;            /* the first field is a word, */
-  bool numbers;         /* and the fields behind it are numbers so far, */
-  bool numbered;        /* which count from 0 or 1 */
-  bool counts, repeats; /* so far it counts; it only repeats by .1, .2 */
-  bool renamed;         /* one of them has a .1 */
-  long from;            /* what it counts from */
-  uint8_t seen[1000];   /* how often a number was repeated, 255 at most */
-} CsvFirstLine;
+/* Learns the columns, the separator and the label's column from the first line of the file `name`.
+   The line is a header if its first field starts as no number does, if it names the label's column,
+   or if it counts its columns from 0 or 1, as pandas numbers them. wanted: the name of the label's
+   column in any case; NULL: a usual one. Returns false if the line is blank or badly quoted, or if
+   the header numbers the rows. */
+bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
+                    CsvColumns *columns, Error *error);
 
-/* Reads the first line of the file `name` to *first, whose first three fields are set. False with
- *error set: the line is blank or badly quoted, or lacks a column to be left out. */
-bool csv_first_line(const char *name, const char *line, size_t length, CsvFirstLine *first,
-                    Error *error);
-
-void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns, const RowSet *wanted);
+void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
 void chunk_parser_close(ChunkParser *parser);
 
 /* Empties the chunk: no rows, lines or faults. */
@@ -111,6 +80,5 @@ static inline bool chunk_failed(const Chunk *chunk) {
 }
 
 /* Parses text[length], whole lines, into a chunk that is clear and has room for the shortest rows
-   that fit the text and one more. An error in the text becomes the chunk's fault. A row that is not
-   wanted is skipped up to its line feed and becomes zeros. */
+   that fit the text and one more. An error in the text becomes the chunk's fault. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);

@@ -32,7 +32,6 @@ typedef struct Worker {
 struct DatasetReader {
   DatasetConfig config;
   CsvColumns columns;
-  bool guessed;      /* the label's column is the first, since nothing says which it is */
   size_t chunk_rows; /* a chunk's capacity */
   Worker *workers;
 
@@ -50,9 +49,8 @@ struct DatasetReader {
 
   /* Owned by the thread whose turn it is. */
   Source source;
-  Idx idx;             /* of an IDX file, which has pictures for lines */
-  uint64_t lines_read; /* of rows, where only some are wanted */
-  size_t tail_length;  /* the beginning of a line, to be read on by the next turn */
+  Idx idx;            /* of an IDX file, which has pictures for lines */
+  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
   char tail[CHUNK_BYTES];
 
   /* Owned by the consumer: how far it is in the first chunk, and what all chunks before it held. */
@@ -83,8 +81,6 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
     error_set(chunk_fault(worker->chunk, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
-  worker->chunk->first = reader->lines_read;
-  for (size_t i = 0; reader->config.wanted && i < cut; i++) reader->lines_read += text[i] == '\n';
   return cut;
 }
 
@@ -210,63 +206,37 @@ static size_t numbered_column(const char *label, size_t columns) {
 }
 
 /* Finds the column of the labels. */
-static bool find_label(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
+static bool find_label(DatasetReader *reader, Error *error) {
   const char *name = reader->source.name, *label = reader->config.label;
   const size_t columns = reader->columns.columns;
   size_t *column = &reader->columns.label;
   const size_t numbered = *label ? numbered_column(label, columns) : CSV_NONE;
-  if (*label && numbered == CSV_NONE && first->rank > 0)
+  if (*label && numbered == CSV_NONE && *column == CSV_NONE)
     return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too", name,
-                     first->named ? "no field is" : "no header names the column", label);
-  reader->guessed = !*label && *column == CSV_NONE;
+                     reader->columns.named ? "no field is" : "no header names the column", label);
   if (numbered != CSV_NONE) *column = numbered;
-  if (reader->guessed) /* the first that is not left out */
-    for (*column = 0;
-         (int)*column < reader->columns.stop_count && reader->columns.stops[*column] == *column;)
-      ++*column;
+  if (*column == CSV_NONE) *column = 0;
   return *column < columns ||
          error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, columns, label);
 }
 
-/* Makes the columns that are not pixels stops. The summary has those that are left out. */
-static void set_stops(DatasetReader *reader) {
-  CsvColumns *c = &reader->columns;
-  DataSummary *s = &reader->summary;
-  int at = c->stop_count;
-  s->left_out = at;
-  s->first_left_out = at ? (int)c->stops[0] + 1 : 0;
-  if (c->labelled) {
-    for (; at > 0 && c->stops[at - 1] > c->label; at--) c->stops[at] = c->stops[at - 1];
-    c->stops[at] = c->label;
-    c->stop_count++;
-  }
-  c->stops[c->stop_count] = c->columns;
-  c->inputs = c->columns - (size_t)c->stop_count;
-}
-
-static bool assign_columns(DatasetReader *reader, const CsvFirstLine *first, Error *error) {
+static bool assign_columns(DatasetReader *reader, Error *error) {
   CsvColumns *c = &reader->columns;
   const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
   const char *s = columns == 1 ? "" : "s";
-  /* Only a header names row numbers. A row that has as many fields as pixels has only pixels. */
-  if (!first->listed && (!first->named || columns == inputs)) c->stop_count = 0;
-  const size_t most = columns - (size_t)c->stop_count;
-  c->labelled = most != inputs;
+  c->labelled = columns != inputs;
   c->judged = c->labelled && inputs == 0;
-  if (inputs > 0 && most - c->labelled != inputs) {
+  c->inputs = columns - c->labelled;
+  if (inputs > 0 && c->inputs != inputs)
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label",
-                     reader->source.name, most, s, inputs);
-  }
-  if (inputs == 0 && (most < 2 || most > DATASET_MAX_COLUMNS)) {
+                     reader->source.name, columns, s, inputs);
+  if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS))
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels%s",
-                     reader->source.name, most, s, DATASET_MAX_COLUMNS - 1,
-                     most > 2 ? ": make pictures 64 x 64 at most" : "");
-  }
-  if (c->labelled && !find_label(reader, first, error)) return false;
-  set_stops(reader);
-  return true;
+                     reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1,
+                     columns > 2 ? ": make pictures 64 x 64 at most" : "");
+  return !c->labelled || find_label(reader, error);
 }
 
 static bool open_pictures(DatasetReader *reader, Error *error) {
@@ -298,14 +268,13 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!csv_check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
-  CsvFirstLine first = {.wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL,
-                        .left_out = reader->config.left_out,
-                        .columns = &reader->columns};
-  if (!csv_first_line(name, tail, length, &first, error) || !assign_columns(reader, &first, error))
+  const char *wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL;
+  if (!csv_first_line(name, tail, length, wanted, &reader->columns, error) ||
+      !assign_columns(reader, error))
     return false;
-  reader->line = first.named ? 2 : 1;
-  reader->summary.header = first.named;
-  if (first.named) drop(reader, length);
+  const bool named = reader->summary.header = reader->columns.named;
+  reader->line = named ? 2 : 1;
+  if (named) drop(reader, length);
   return true;
 }
 
@@ -317,7 +286,7 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
     if (!worker) break;
     worker->next = reader->workers;
     worker->reader = reader;
-    chunk_parser_open(&worker->parser, &reader->columns, reader->config.wanted);
+    chunk_parser_open(&worker->parser, &reader->columns);
     code = pthread_create(&worker->thread, NULL, work, worker);
     if (code != 0) {
       free(worker);
@@ -339,68 +308,46 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns how many rows have the commonest label, or pixel of the last column; all of them if one
-   is no class. */
-static size_t commonest(const Chunk *chunk, size_t inputs, int classes, bool last) {
-  size_t counts[DATASET_MAX_CLASSES] = {0}, most = 0;
-  for (size_t r = 0; r < chunk->rows; r++) {
-    const int value = last ? chunk->pixels[r * inputs + inputs - 1] : chunk->labels[r];
-    if (value >= classes) return chunk->rows;
-    if (++counts[value] > most) most = counts[value];
-  }
-  return most;
-}
-
-/* Returns true if these columns hold one 1 in each row, at different places, and zeros. */
-static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, size_t first, size_t columns) {
-  size_t place = 0, label = c->label; /* among the columns that are read */
+/* Returns true if the first `classes` columns, or the last ones, hold one 1 in each row of the
+   chunk, not always in the same place, and zeros. The label may be any of these columns. */
+static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
+  const size_t classes = (size_t)c->classes, begin = last ? c->inputs + 1 - classes : 0;
+  size_t place = 0;
   bool varies = false;
-  for (int i = 0; c->stops[i] < c->label; i++) label--;
   for (size_t r = 0; r < chunk->rows; r++) {
-    size_t ones = 0, one = 0;
-    for (size_t i = first; i < first + columns; i++) {
-      const unsigned value =
-          i == label ? chunk->labels[r] : chunk->pixels[r * c->inputs + i - (i > label)];
-      if (value > 1) return false;
-      if (value) ones++, one = i;
+    size_t sum = 0, one = 0;
+    for (size_t i = begin; i < begin + classes; i++) {
+      const size_t value =
+          i == c->label ? chunk->labels[r] : chunk->pixels[r * c->inputs + i - (i > c->label)];
+      sum += value;
+      if (value) one = i;
     }
-    if (ones != 1) return false;
+    if (sum != 1) return false;
     varies |= r > 0 && one != place;
     place = one;
   }
   return varies;
 }
 
-/* Refuses a file whose first rows show that its label is elsewhere: a 1 in one of as many columns
-   as there are classes, or the last field, where nearly all of the first have one value, and the
-   last are classes, no three quarters of one. */
-static bool check_guess(DatasetReader *reader, Error *error) {
+/* Refuses a file whose first rows have a column for each class. */
+static bool check_one_hot(DatasetReader *reader, Error *error) {
   enum { ENOUGH = 10 };
   const CsvColumns *c = &reader->columns;
-  if (!c->judged || c->words || reader->config.wanted) return true;
+  if (!c->judged || c->inputs <= (size_t)c->classes) return true;
   const Chunk *chunk = wait_for_chunk(reader);
-  const size_t classes = (size_t)c->classes, rows = chunk->rows;
-  const char *name = reader->source.name;
-  for (int end = 0; rows >= ENOUGH && end < 2 && c->inputs > classes; end++)
-    if (is_one_hot(chunk, c, end ? c->inputs + 1 - classes : 0, classes))
+  for (int last = 0; chunk->rows >= ENOUGH && last < 2; last++)
+    if (is_one_hot(chunk, c, last))
       return error_set(error,
-                       "%s: the %s %zu columns hold a single 1, a one-hot label: write the number "
+                       "%s: the %s %d columns hold a single 1, a one-hot label: write the number "
                        "of the class in one column, as numpy's argmax(axis=1) gives it",
-                       name, end ? "last" : "first", classes);
-  if (!reader->guessed) return true;
-  const size_t first = commonest(chunk, c->inputs, c->classes, false),
-               last = commonest(chunk, c->inputs, c->classes, true);
-  return rows < ENOUGH || 10 * first < 9 * rows || 4 * last > 3 * rows ||
-         error_set(error,
-                   "%s: the last column looks like the label, the first has one value in %zu of "
-                   "%zu rows: give --label-column last, or --label-column 1 if it is the first",
-                   name, first, rows);
+                       reader->source.name, last ? "last" : "first", c->classes);
+  return true;
 }
 
 /* Returns the bytes of the shortest row: for each column a separator and a digit, which a column
    that nobody looks at may lack. */
 static size_t least_bytes(const CsvColumns *c) {
-  return 2 * c->columns - (size_t)(c->stop_count - c->judged);
+  return 2 * c->columns - (c->labelled && !c->judged);
 }
 
 /* Returns true if the length of the text is known: an archive must be unpacked first. */
@@ -428,7 +375,7 @@ static bool start(DatasetReader *reader, Error *error) {
   reader->spare->next = NULL;
   return (c->hold_out == 0 ||
           split_open(&reader->split, c->hold_out, c->seed, c->held_out, c->classes, error)) &&
-         start_workers(reader, threads, error) && check_guess(reader, error);
+         start_workers(reader, threads, error) && check_one_hot(reader, error);
 }
 
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
@@ -436,10 +383,8 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!reader) return error_null(error, "no memory to read %s", config->path);
   reader->config = *config;
   if (!config->label) reader->config.label = "";
-  if (!config->left_out) reader->config.left_out = "";
   reader->columns.classes = config->classes;
   reader->columns.names = config->names;
-  reader->columns.words = config->words;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = reader->idx.labels.file = -1;
@@ -593,14 +538,4 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
     recycle(reader, chunk);
   }
   return true;
-}
-
-bool dataset_check_labels(const DatasetReader *reader, Error *error) {
-  const DataSummary *s = &reader->summary;
-  const uint16_t label = reader->last_label;
-  return !reader->guessed || reader->config.wanted || s->rows < 2 || s->counts[label] < s->rows ||
-         error_set(error,
-                   "%s: the first column is %u in all %" PRIu64 " rows: name the label's with "
-                   "--label-column N, NAME or last",
-                   reader->source.name, label, s->rows);
 }

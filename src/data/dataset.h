@@ -7,13 +7,13 @@
    accepted. Anything else is an error that names file, line and column, always the first one in the
    file.
 
-   The first line is a header if its first field begins with anything but a digit, a sign or a
-   point, or if a field is the name of the label's column; so a bad number there is an error, not a
-   header. Header or row, every row must have as many fields as the first line. */
+   csv_chunk.h says when the first line is a header. Header or row, every row must have as many
+   fields as the first line. */
 #pragma once
 
-#include "data/csv_chunk.h"
 #include "data/source.h"
+#include "data/split.h"
+#include "data/summary.h"
 
 typedef struct DatasetReader DatasetReader;
 
@@ -24,18 +24,13 @@ typedef struct {
   int threads;       /* parsers, from 1 */
   const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
                         NULL or "": the one that the header calls label, class, target, digit or y,
-                        else the first, unless the first rows show that it is the last */
-  const char *names; /* of the classes, and a place for labels that are words: see CsvColumns */
-  LabelWords *words; /* for one thread */
-  const char *left_out; /* columns that are neither, see CsvFirstLine; NULL or "": those that a
-                           header calls id, ImageId, index or Unnamed: 0 */
+                        else the first */
+  const char *names; /* of the classes, see CsvColumns */
   int inputs; /* pixels that a row must have, with a label or without: labels are not looked at, and
                  are 0; 0: any number, and a label */
-  size_t ahead; /* rows that may be parsed before anybody asks for them, 0: as many as half of
-                   memory_available() holds; at least one chunk per thread */
-  const RowSet *wanted; /* of a file that was read to its end before: the other rows are zeros, and
-                           nothing in them is checked; outlives the reader; NULL: all rows */
-  double hold_out;      /* the share of the rows that split.h holds out for `seed`, 0: none */
+  size_t ahead;    /* rows that may be parsed before anybody asks for them, 0: as many as half of
+                      memory_available() holds; at least one chunk per thread */
+  double hold_out; /* the share of the rows that split.h holds out for `seed`, 0: none */
   uint64_t seed;
   bool held_out; /* delivers these rows alone, else only the others */
 } DatasetConfig;
@@ -66,10 +61,6 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
 
 /* Returns what is known of the rows that have been delivered. Pixels count by chunks. */
 const DataSummary *dataset_summary(DatasetReader *reader);
-
-/* Called at the end: refuses labels that are all the same, unless the header or the caller said
-   where they are. */
-bool dataset_check_labels(const DatasetReader *reader, Error *error);
 
 /* The part of the file that has been delivered, 0 to 1; of a pipe always 0. */
 double dataset_progress(const DatasetReader *reader);

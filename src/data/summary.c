@@ -101,16 +101,6 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
                       : nothing;
 }
 
-static ShortText leaves_out(const DataSummary *s, const DataSummary *trained) {
-  (void)trained;
-  return s->left_out > 1
-             ? text_format("%d columns are left out, the first is number %d: rows count from 1",
-                           s->left_out, s->first_left_out)
-         : s->left_out == 1
-             ? text_format("column %d is left out: rows count from 1", s->first_left_out)
-             : nothing;
-}
-
 /* Pictures are squares: a few pixels more than one are columns of something else. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
@@ -168,9 +158,8 @@ static ShortText has_new_label(const DataSummary *s, const DataSummary *trained)
   return nothing;
 }
 
-static Remark *const remarks[] = {leaves_out,      is_sorted,   lacks_labels,
-                                  is_no_square,    is_dim,      was_trained_on,
-                                  has_other_range, is_inverted, has_new_label};
+static Remark *const remarks[] = {is_sorted,      lacks_labels,    is_no_square, is_dim,
+                                  was_trained_on, has_other_range, is_inverted,  has_new_label};
 
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,
                   void (*say)(void *context, const char *line), void *context) {

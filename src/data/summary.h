@@ -16,7 +16,6 @@ typedef struct {
   int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below */
   int least, greatest;                  /* pixel of the file */
   double mean;                          /* of its pixels */
-  int left_out, first_left_out;         /* columns that are not read; the first, from 1 */
   bool header, sorted;                  /* sorted: neighbours have one label far too often */
   dev_t device;
   ino_t inode; /* of the file. A saved summary has neither: other machines give other numbers */

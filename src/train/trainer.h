@@ -18,10 +18,10 @@
 
 /* A run. Names of files are the caller's and outlive the trainer. */
 typedef struct {
-  const char *train, *test;                          /* test NULL: none */
-  const char *validation;                            /* the file to judge by instead, NULL: none */
-  const char *label_column, *ignore_columns, *names; /* see DatasetConfig */
-  double hold_out; /* or the share of the training file to judge by, 0: none */
+  const char *train, *test;         /* test NULL: none */
+  const char *validation;           /* the file to judge by instead, NULL: none */
+  const char *label_column, *names; /* see DatasetConfig */
+  double hold_out;                  /* or the share of the training file to judge by, 0: none */
   uint64_t
       member; /* of an ensemble, from 0; all members hold out the same rows, by the first seed */
   const char *rereads_test; /* the option that reads the test file again after training (without
@@ -41,10 +41,9 @@ typedef struct {
   uint64_t staging_rows;
   double opened; /* when, in seconds_now */
   JudgedBy judged_by;
-  const char *judge;           /* the file with the rows to judge by, NULL: none */
-  DatasetReader *train, *test; /* open from the start of a pass over the file to its end;
-                                  test: of the rows to judge by */
-  RowSet own; /* the rows that `train` is opened for, once their number is known; bits NULL: all */
+  const char *judge;                   /* the file with the rows to judge by, NULL: none */
+  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end;
+                                          test: of the rows to judge by */
   struct stat train_stamp, test_stamp; /* of both files when they were first opened */
   bool joined;                         /* on the rows of another one */
   Engine *engine;                      /* never NULL once the trainer is open */
@@ -148,17 +147,6 @@ bool trainer_load_rows(Trainer *t, bool judges, Error *error);
 static inline uint64_t trainer_order_key(const Trainer *t, int epoch) {
   return random_order_key(t->config.training.seed, (uint64_t)epoch);
 }
-
-/* The way of an epoch through a file: window after window of so many rows, each in an order of its
-   own, step after step. */
-typedef struct {
-  uint64_t rows, window, batch;
-  uint64_t order_key; /* of the epoch: a window's is random_order_key of this and its number */
-} StreamedEpoch;
-
-/* Sets *set to the rows that rank `rank` of `ranks` trains on: its part of every step, as its
-   engine takes it. The caller frees set->bits. Returns false if there is no memory. */
-bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Error *error);
 
 /* Returns the option, without its dashes, that names the rows to judge by. */
 const char *trainer_judge_option(const Trainer *t);

@@ -17,10 +17,8 @@ DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) 
                                        .classes = c->training.classes,
                                        .threads = c->training.threads,
                                        .label = c->label_column,
-                                       .left_out = c->ignore_columns,
                                        .names = c->names,
                                        .ahead = t->resident ? 0 : 2 * t->staging_rows,
-                                       .wanted = judges || !t->own.bits ? NULL : &t->own,
                                        .hold_out = c->hold_out,
                                        .seed = c->training.seed - c->member,
                                        .held_out = judges},
@@ -269,7 +267,6 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
   if (!t) return error_null(error, "out of memory");
   *t = *first;
   t->train = t->test = NULL;
-  t->own.bits = NULL;
   t->joined = true;
   t->engine = first->engine->call->member(first->engine, error);
   if (t->engine && trainer_start_again(t, config, error)) return t;
@@ -282,7 +279,6 @@ void trainer_close(Trainer *t) {
   trainer_close_reader(&t->train);
   trainer_close_reader(&t->test);
   if (t->engine) t->engine->call->close(t->engine);
-  free(t->own.bits);
   free(t);
 }
 

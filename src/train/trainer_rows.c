@@ -1,9 +1,6 @@
 /* The rows of an epoch on their way to the engine: from a file that is read again in every epoch,
-   or from the dataset, where they have stayed. A rank reads those that it trains on. */
+   or from the dataset, where they have stayed. */
 #include "train/trainer.h"
-
-#include <inttypes.h>
-#include <stdlib.h>
 
 /* Opens a file that was read before, and refuses it if it has become another one. */
 static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
@@ -15,37 +12,6 @@ static DatasetReader *open_again(const Trainer *t, bool judges, Error *error) {
   return NULL;
 }
 
-bool own_rows(const StreamedEpoch *epoch, int rank, int ranks, RowSet *set, Error *error) {
-  const size_t part = (size_t)rank, parts = (size_t)ranks;
-  *set = (RowSet){epoch->rows, calloc(epoch->rows / 8 + 1, 1)};
-  if (!set->bits)
-    return error_set(error, "no memory for the numbers of %" PRIu64 " rows", epoch->rows);
-  for (uint64_t first = 0; first < epoch->rows; first += epoch->window) {
-    const uint64_t rows = min_size(epoch->rows - first, epoch->window);
-    const uint64_t key = random_order_key(epoch->order_key, first / epoch->window);
-    for (uint64_t step = 0; step < rows; step += epoch->batch) {
-      const uint64_t of_step = min_size(rows - step, epoch->batch);
-      const uint64_t end = step + part_start(of_step, part + 1, parts);
-      for (uint64_t p = step + part_start(of_step, part, parts); p < end; p++)
-        row_set_add(set, first + random_permute((uint32_t)p, (uint32_t)rows, key));
-    }
-  }
-  return true;
-}
-
-/* From the second pass on a rank parses those rows of a file that it trains on, and no others: then
-   the number of rows is known, and that all of them are right. Who is held out follows from the
-   labels of all rows, so then all are parsed. */
-static bool choose_rows(Trainer *t, int epoch, Error *error) {
-  const Ranks *ranks = t->config.ranks;
-  const StreamedEpoch way = {t->train_rows, t->staging_rows, (uint64_t)t->config.training.batch,
-                             trainer_order_key(t, epoch)};
-  free(t->own.bits);
-  t->own.bits = NULL;
-  return !ranks || t->resident || t->train_rows == 0 || t->config.hold_out > 0 ||
-         own_rows(&way, ranks_number(ranks), ranks_count(ranks), &t->own, error);
-}
-
 /* Begins a pass: sets the loader's reader unless the rows have stayed in the dataset. */
 static bool begin(Trainer *t, TrainerPass *p, Error *error) {
   DatasetReader **reader = p->judges ? &t->test : &t->train;
@@ -53,14 +19,12 @@ static bool begin(Trainer *t, TrainerPass *p, Error *error) {
   p->began = true;
   p->loader = (Loader){.engine = t->engine, .start = start, .ring = !t->resident};
   if (t->resident && (p->judges ? t->test_rows : t->train_rows) > 0) return true;
-  if (!*reader && !p->judges && !choose_rows(t, p->epoch, error)) return false;
   if (!*reader) *reader = open_again(t, p->judges, error);
   p->loader.reader = *reader;
   return *reader;
 }
 
-/* Takes what is known of the rows that have been read of a file. From the second pass on ranks read
-   some of them. */
+/* Takes what is known of the rows that have been read of a file. */
 static void take_summary(Trainer *t, bool judges) {
   DataSummary *s = judges ? &t->test_data : &t->train_data;
   if ((judges ? t->test_rows : t->train_rows) > 0) return;
@@ -72,9 +36,7 @@ static void take_summary(Trainer *t, bool judges) {
 /* The file has been read to its end. */
 static bool end(Trainer *t, const TrainerPass *p, Error *error) {
   DatasetReader **reader = p->judges ? &t->test : &t->train;
-  const bool good = p->judges || dataset_check_labels(*reader, error);
   trainer_close_reader(reader);
-  if (!good) return false;
   *(p->judges ? &t->test_rows : &t->train_rows) = p->loader.done;
   return p->loader.done > 0 ||
          error_set(error, "--validation %g leaves no row of %s to %s: choose another share",

@@ -133,7 +133,6 @@ it is not a safetensors file: it has only 0 bytes|
 it is not a safetensors file: it has only 7 bytes|\5\0\0\0\0\0\0
 cut off: its header has 3 bytes, the whole file 10|\3\0\0\0\0\0\0\0{}
 it is a PNG picture: --classify takes pictures|\x89PNG\r\n\x1a\n more of it
-it is an ONNX model: save_file of safetensors.torch or .numpy writes what is read here|\10\7\x12\7pytorch
 it is an HDF5 file: save_file|\x89HDF\r\n\x1a\n
 it is a NumPy array: save_file|\x93NUMPY\1\0v
 it is CSV text: --load takes a network that --save wrote|5,0,0,0,0,0
