@@ -168,6 +168,7 @@ TEST(test_refused) {
       {11,
        {"\x1f\x8b\x07\0\0,\n1,2\n", "", 0, 0,
         "is a damaged gzip archive: unknown compression method"}},
+      {4, {"\0\0\10\3", "", 0, 0, "is an IDX file: docs/recipes.md makes CSV of it"}},
       {4, {"1,\0\n", "", 1, 0, "byte 3 is 0x00: " NOT_TEXT}},
       {8, {"1,2\n3,\0\n", "1,2;", 2, 2, "'?'" NOT_A_PIXEL}},
       {9, {"1,2\n3,4\0\n", "1,2;", 2, 2, "'4?'" NOT_A_PIXEL}},
@@ -272,9 +273,8 @@ TEST(test_behind_an_archive) {
       {1, SOURCE_INPUT - 40, "", "1,2;3,4;5,6;", NULL},
       {1, 1 << 20, "", "1,2;3,4;5,6;", NULL},
       {1, 0, "garbage", "", "is a damaged gzip archive: incorrect header check"},
-      {2, 1, "x", "", "is a damaged gzip archive: more follows the zeros behind it"},
-      {1, 3 * SOURCE_INPUT, "garbage", "",
-       "is a damaged gzip archive: more follows the zeros behind it"},
+      {2, 1, "garbage", "", "is a damaged gzip archive: incorrect header check"},
+      {1, 3 * SOURCE_INPUT, "garbage", "", "is a damaged gzip archive: incorrect header check"},
   };
   foreach (row, cases) {
     Text file = {0};

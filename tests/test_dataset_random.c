@@ -1,5 +1,4 @@
 /* The CSV reader on random and damaged files, against a parser that is too simple to be wrong. */
-#include "data/idx.h"
 #include "support/csv.h"
 
 enum { REFERENCE_COLUMNS = 80 };
@@ -126,7 +125,7 @@ static void reference_read(const char *text, size_t length) {
   const char *end = text + length;
   expected = new_table(length + REFERENCE_COLUMNS, 1);
   bad_line = bad_column = 0;
-  failed = idx_is(text, length);
+  failed = length >= 4 && memcmp(text, "\0\0\10", 3) == 0;
   size_t number = 0, blank = 0;
   for (const char *at = text; at < end && !failed;) {
     const char *feed = memchr(at, '\n', (size_t)(end - at));

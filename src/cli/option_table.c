@@ -66,7 +66,7 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
 static const struct {
   const char *begins, *cure;
 } instead[] = {
-    {"labels", "paste -d, labels.csv rows.csv puts labels beside their rows; IDX has its own file"},
+    {"labels", "paste -d, labels.csv rows.csv puts labels beside their rows"},
     {"class-weight", "repeat the rows of a class to weigh it more"},
     {"k-fold", "--validation 0.2 holds out other rows with each --seed"},
     {"kfold", "--validation 0.2 holds out other rows with each --seed"},

@@ -143,14 +143,14 @@ static const OptionRow table[] = {
       RANGE(1, TRIALS_MOST)),
 
   ROW(train, "FILE", "data/mnist_train.csv", option_path, TRAINING, RESUME_ROWS,
-      "CSV or IDX file to train on",
-      READS("csv csv.gz idx3-ubyte idx3-ubyte.gz"), GROUP("data")),
+      "CSV file to train on",
+      READS("csv csv.gz"), GROUP("data")),
   ROW(test, "FILE", "auto", option_path_or_none, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
-      "CSV or IDX to test on after each epoch, or at the end with --validation; or none; auto: "
+      "CSV file to test on after each epoch, or at the end with --validation; or none; auto: "
       "data/mnist_test.csv where --train is MNIST's; for a saved network its run's",
-      READS("csv csv.gz idx3-ubyte idx3-ubyte.gz")),
+      READS("csv csv.gz")),
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
-      "CSV or IDX to judge by after each epoch instead of --test, or a share of the training rows to "
+      "CSV file to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
       READS_OR_SHARE("csv", 0.9)),
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
@@ -225,7 +225,7 @@ static const OptionRow table[] = {
       EXCLUDES("use one", "predict", "classify")),
   ROW(predict, "FILE", NULL, option_path, ALL, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
-      READS("csv csv.gz idx3-ubyte idx3-ubyte.gz"), EXCLUDES("use one", "classify")),
+      READS("csv csv.gz"), EXCLUDES("use one", "classify")),
   OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv jsonl")),
@@ -260,7 +260,7 @@ const OptionTable options_table = {
              "       mlp-train --load FILE --predict FILE [--output FILE]\n"
              "       mlp-train --load FILE --classify PICTURE...\n"
              "       mlp-train --load FILE --html FILE\n"
-             "Trains a multilayer perceptron on rows of pixels in a CSV or IDX file, gzipped\n"
+             "Trains a multilayer perceptron on rows of pixels in a CSV file, gzipped\n"
              "or not, or evaluates a saved one and predicts with it. Defaults are in\n"
              "[brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"

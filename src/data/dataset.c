@@ -11,7 +11,6 @@
 #include "base/sizes.h"
 #include "base/text.h"
 #include "data/csv_chunk.h"
-#include "data/idx.h"
 
 enum { LOOK = 4096 }; /* rows that show if a file is sorted: a full staging buffer has as many */
 
@@ -49,7 +48,6 @@ struct DatasetReader {
 
   /* Owned by the thread whose turn it is. */
   Source source;
-  Idx idx;            /* of an IDX file, which has pictures for lines */
   size_t tail_length; /* the beginning of a line, to be read on by the next turn */
   char tail[CHUNK_BYTES];
 
@@ -82,17 +80,6 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   reader->tail_length = length - cut;
   memcpy(reader->tail, text + cut, reader->tail_length);
   return cut;
-}
-
-/* Fills the worker's chunk from an IDX file. Returns 0: nothing is left to be parsed. */
-static size_t take_pictures(DatasetReader *reader, Worker *worker) {
-  Chunk *chunk = worker->chunk;
-  const size_t length = reader->tail_length;
-  memcpy(chunk->pixels, reader->tail, length);
-  reader->tail_length = 0;
-  chunk->rows = idx_read(&reader->idx, &reader->source, chunk->pixels, length, chunk->labels,
-                         reader->chunk_rows);
-  return 0;
 }
 
 static size_t chunk_bytes(const DatasetReader *reader) {
@@ -166,7 +153,7 @@ static void *work(void *context) {
   pthread_mutex_lock(&reader->mutex);
   while (begin_turn(worker)) {
     pthread_mutex_unlock(&reader->mutex);
-    const size_t length = (reader->idx.rows > 0 ? take_pictures : take_lines)(reader, worker);
+    const size_t length = take_lines(reader, worker);
     worker->chunk->cut_off = *reader->source.error.text != '\0';
     worker->chunk->offset = reader->source.offset;
     const bool last = reader->source.ended || chunk_failed(worker->chunk);
@@ -239,27 +226,13 @@ static bool assign_columns(DatasetReader *reader, Error *error) {
   return !c->labelled || find_label(reader, error);
 }
 
-static bool open_pictures(DatasetReader *reader, Error *error) {
-  CsvColumns *columns = &reader->columns;
-  reader->idx.classes = columns->classes;
-  if (*reader->config.label)
-    return error_set(error, "%s is an IDX file: --label-column is for CSV files",
-                     reader->source.name);
-  if (!idx_open(&reader->idx, &reader->source, reader->tail, reader->tail_length,
-                (size_t)reader->config.inputs, DATASET_MAX_COLUMNS - 1, error))
-    return false;
-  columns->inputs = reader->idx.inputs;
-  columns->columns = columns->inputs + 1;
-  drop(reader, IDX_HEADER);
-  return true;
-}
-
 /* Learns the number of columns from the first line, and drops that line if it is a header. */
 static bool read_first_line(DatasetReader *reader, Error *error) {
   const char *name = reader->source.name, *tail = reader->tail, *label = reader->config.label;
   reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
-  if (idx_is(tail, reader->tail_length)) return open_pictures(reader, error);
+  if (reader->tail_length >= 4 && memcmp(tail, "\0\0\10", 3) == 0)
+    return error_set(error, "%s is an IDX file: docs/recipes.md makes CSV of it", name);
   if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
   if (reader->tail_length == 0) return error_set(error, "%s is empty", name);
 
@@ -362,9 +335,7 @@ static bool start(DatasetReader *reader, Error *error) {
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
   /* One more row may be begun and fail. */
-  const bool pictures = reader->idx.rows > 0;
-  reader->chunk_rows =
-      CHUNK_BYTES / (pictures ? reader->idx.inputs : least_bytes(&reader->columns)) + 1;
+  reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* Without a bound of rows half of the memory is the bound, and the other half is for where the
      rows go: a small archive may hold rows without end. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
@@ -387,7 +358,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   reader->columns.names = config->names;
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
-  reader->source.file = reader->idx.labels.file = -1;
+  reader->source.file = -1;
   reader->summary = (DataSummary){.classes = config->classes, .least = UINT8_MAX};
   pthread_mutex_init(&reader->mutex, NULL);
   pthread_cond_init(&reader->turn, NULL);
@@ -421,7 +392,6 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
-  source_close(&reader->idx.labels);
   free(reader);
 }
 
@@ -437,7 +407,6 @@ const Source *dataset_source(const DatasetReader *reader) {
 
 /* Returns the bound before any split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
-  if (knows_length(reader) && reader->idx.rows > 0) return reader->idx.rows;
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
   bool all, full = false; /* no worker can go on before somebody reads */

@@ -1,4 +1,4 @@
-/* CSV to bytes: one row a line, a label and pixels 0 to 255; or IDX to bytes: see idx.h.
+/* CSV to bytes: one row a line, a label and pixels 0 to 255.
 
    A reader streams one source (source.h: a file, a pipe or standard input, packed by gzip or not)
    from front to back. Its threads take turns reading the next chunk of whole lines and parse their

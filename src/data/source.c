@@ -99,23 +99,18 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Begins the next member, if any, or takes zeros to the end: tapes and dd fill a last block. */
+/* Skips zeros, which tapes and dd leave behind an archive, and begins the next member, if any. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
-  bool padded = false, more;
-  while ((more = stream->avail_in > 0 || read_input(source)) && *stream->next_in == 0) {
-    padded = true;
+  while (stream->avail_in > 0 || read_input(source)) {
+    if (*stream->next_in) {
+      inflateReset(stream);
+      return;
+    }
     stream->next_in++;
     stream->avail_in--;
   }
-  if (!more) {
-    source->ended = true;
-  } else if (padded) {
-    error_set(&source->error, "%s is a damaged gzip archive: more follows the zeros behind it",
-              source->name);
-  } else {
-    inflateReset(stream);
-  }
+  source->ended = true;
 }
 
 static size_t unpack(Source *source, char *bytes, size_t size) {

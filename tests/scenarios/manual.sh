@@ -14,7 +14,7 @@ else
 fi
 
 mkdir -p files/sub share/{bash-completion/completions,mlp-train/configs}
-touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',m.best,x.csv.gz,y-idx3-ubyte,sub/g.csv} share/mlp-train/configs/p.conf
+touch files/{a.csv,b.safetensors,c.conf,d.png,'e f.JPG',m.best,x.csv.gz,sub/g.csv} share/mlp-train/configs/p.conf
 installed=$PWD/share/bash-completion/completions/mlp-train
 cp "$TOP/src/cli/mlp.bash" "$installed"
 cat >complete <<'END'
@@ -59,8 +59,8 @@ complete_ '' | grep -q -e '--hidden'
 
 case_ 'files are completed'
 completes <<'END'
---train ''|a.csv sub x.csv.gz y-idx3-ubyte
---test ''|a.csv none sub x.csv.gz y-idx3-ubyte
+--train ''|a.csv sub x.csv.gz
+--test ''|a.csv none sub x.csv.gz
 --test sub/|sub/g.csv
 --resume ''|b.safetensors m.best sub
 --config ''|c.conf p.conf sub
