@@ -109,26 +109,6 @@ TEST(test_colours_do_not_matter) {
     }
 }
 
-/* Codes of 8 bits, cleared before they would have to be longer: a GIF without compression. Grey
-   in 128 levels, the last bit is lost. */
-static void write_gif(const Grey *g, int unused) {
-  (void)unused;
-  FILE *file = folder_create(picture);
-  const int w = g->width, h = g->height;
-  fprintf(file, "GIF89a%c%c%c%c\xf6%c%c", w, w >> 8, h, h >> 8, 0, 0);
-  for (int i = 0; i < 128; i++)
-    for (int k = 0; k < 3; k++) fputc(i * 255 / 127, file);
-  fprintf(file, ",%c%c%c%c%c%c%c%c%c\7", 0, 0, 0, 0, w, w >> 8, h, h >> 8, 0);
-  for (int i = 0; i < w * h; i += 100) {
-    const int count = w * h - i < 100 ? w * h - i : 100;
-    fputc(count + 1, file);
-    fputc(0x80, file); /* clear */
-    for (int k = 0; k < count; k++) fputc(g->level[i + k] / 2, file);
-  }
-  fwrite("\1\x81\0;", 1, 4, file); /* end of the codes, of the blocks, of the file */
-  close_file(file);
-}
-
 /* Every level becomes a block of 8 x 8, of which a JPEG keeps the mean. orientation: noted as
    cameras do; 0: none. */
 static void write_jpeg(const Grey *g, int orientation) {
@@ -169,19 +149,16 @@ static void write_transparent_png(const Grey *g, int unused) {
   assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
 }
 
-static void write_bmp(const Grey *g, int channels) {
-  assert_true(stbi_write_bmp(picture, g->width, g->height, channels, g->level));
-}
-
 /* Every format is read as a PNG of the same digit is. */
 TEST(test_formats) {
   static const struct {
     void (*write)(const Grey *, int);
     int with, scale;
     double most; /* mean difference, which is below it or 0 */
-  } formats[] = {{write_pnm, 1, 3, 0}, {write_pnm, 3, 3, 0},
-                 {write_bmp, 1, 3, 0}, {write_transparent_png, 0, 3, 0},
-                 {write_gif, 0, 3, 1}, {write_jpeg, 0, 1, 1}};
+  } formats[] = {{write_pnm, 1, 3, 0},
+                 {write_pnm, 3, 3, 0},
+                 {write_transparent_png, 0, 3, 0},
+                 {write_jpeg, 0, 1, 1}};
   for (uint64_t row = 0; row < 10; row++) {
     Grey png = digit(row, 3, true);
     through_png(&png, expected);
@@ -247,8 +224,8 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Formats that are named; too large by what the header says, before
-   anything is allocated for it; without pixels: we say it, or stb does (versions after 2.27). */
+/* Formats that are named; pictures that are too large by their header, before anything is
+   allocated; pictures without pixels, which we or stb (versions after 2.27) refuse. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
 #define IS(name) "is a file of " name ", which is not read here"
@@ -259,33 +236,26 @@ TEST(test_heads_that_are_refused) {
     const char *message;
   } cases[] = {
       {BYTES("RIFF\1\2\3\4WEBPVP8 "), IS("WebP")},
-      {BYTES("\0\0\0\30ftypheic\0\0\0\0"), IS("HEIC")},
-      {BYTES("\0\0\0\30ftypmif1\0\0\0\0"), IS("HEIC")},
-      {BYTES("\0\0\0\30ftypavif\0\0\0\0"), IS("AVIF")},
+      {BYTES("\0\0\0\30ftypheic\0\0\0\0"), IS("HEIC or AVIF")},
       {BYTES("II*\0\10\0\0\0"), IS("TIFF")},
       {BYTES("MM\0*\0\0\0\10"), IS("TIFF")},
-      {BYTES("8BPS\0\1\0\0\0\0\0\0"), IS("Photoshop")},
-      {BYTES("#?RADIANCE\n\n"), IS("Radiance HDR")},
-      {BYTES("\xff\x0a\1\2"), IS("JPEG XL")},
+      {BYTES("GIF89a\1\0\1\0"), IS("GIF")},
+      {BYTES("BM\1\2\3\4\0\0\0\0"), IS("BMP")},
       {BYTES("%PDF-1.7\n"), IS("PDF")},
       {BYTES("P5\n16385 1\n255\n"), too_large},
       {BYTES("P5\n1 16385\n255\n"), too_large},
       {BYTES("P5\n8001 8000\n255\n"), too_large},
-      {BYTES("P5\n2000000 2000000\n255\n"), too_large},
       /* a PNG up to where its pixels begin */
       {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
        "16384 x 16385"},
       {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* just not too large */
       {BYTES("P5\n4 0\n255\n    "), ""},
-      {BYTES("P5\n0 4\n255\n    "), ""},
       {BYTES("P6\n4 -1\n255\n    "), ""},
       {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* 0, by overflow */
   };
   foreach (row, cases) {
     folder_write_bytes(picture, row->bytes, row->length);
     assert_refused(picture, row->message);
-    folder_write_bytes(picture, row->bytes, 2); /* too short to be known */
-    if (row->length > 8 && *row->bytes != 'P') assert_refused(picture, "cannot be read as");
   }
 }
 

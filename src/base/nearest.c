@@ -1,6 +1,5 @@
 #include "base/nearest.h"
 
-#include <dirent.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -47,20 +46,4 @@ bool nearest_append(const Nearest *nearest, const char *before, Error *error) {
   if (!nearest->found || !error) return false;
   text_append(error->text, sizeof error->text, ": did you mean '%s%s'?", before, nearest->word);
   return false;
-}
-
-bool nearest_append_file(const char *path, Error *error) {
-  const char *slash = strrchr(path, '/');
-  char folder[4096];
-  const int length = slash ? (int)(slash - path) + 1 : 0;
-  if (length > (int)sizeof folder - 2) return false;
-  snprintf(folder, sizeof folder, "%.*s", length, path);
-  DIR *files = opendir(length ? folder : ".");
-  if (!files) return false;
-  Nearest nearest = nearest_to(path + length);
-  for (const struct dirent *file; (file = readdir(files));)
-    if (file->d_name[0] != '.') nearest_try(&nearest, file->d_name);
-  closedir(files);
-  nearest_append(&nearest, folder, error);
-  return nearest.found;
 }

@@ -25,7 +25,3 @@ void nearest_try(Nearest *nearest, const char *known);
 /* Appends ": did you mean 'BEFOREword'?" to the message, or nothing if no word is near. Returns
    false, as error_set does. */
 bool nearest_append(const Nearest *nearest, const char *before, Error *error);
-
-/* Appends the file of the same folder whose name is nearest to that of `path`, which does not
-   exist. Returns false if none is near. */
-bool nearest_append_file(const char *path, Error *error);

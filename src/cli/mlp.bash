@@ -54,7 +54,7 @@ _mlp() {
     return
   done < <(MLP_HELP=words "${COMP_WORDS[0]/#\~/${HOME-}}" --help 2>/dev/null)
   if [[ $cur != -* && " ${COMP_WORDS[*]:1:COMP_CWORD-1} " == *' --classify '* ]]; then
-    _mlp_files 'png PNG jpg JPG jpeg JPEG bmp BMP gif GIF pgm PGM ppm PPM'
+    _mlp_files 'png PNG jpg JPG jpeg JPEG pgm PGM ppm PPM'
   else
     _mlp_words "$names"
   fi

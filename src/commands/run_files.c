@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
 #include "commands/commands.h"
 
 bool run_files_derived(const Options *o, int index, char *path) {
@@ -154,9 +153,7 @@ static bool rows_are_there(const Options *o, Error *error) {
 static bool file_exists(const char *path, Error *error) {
   if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
   if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
-  error_set(error, "%s does not exist", path);
-  return !nearest_append_file(path, error) &&
-         error_set(error,
+  return error_set(error,
                    "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
                    "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
                    path);

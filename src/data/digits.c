@@ -285,8 +285,3 @@ int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels
   draw_path(&dice, skeletons[label][dice_below(&dice, ways)], pixels);
   return label;
 }
-
-void digits_draw_path(const char *path, uint64_t number, uint8_t pixels[DIGITS_PIXELS]) {
-  Dice dice = {number, 0, 0};
-  draw_path(&dice, path, pixels);
-}

@@ -19,7 +19,3 @@ typedef enum { DIGITS_TRAIN, DIGITS_TEST } DigitsSeries;
 /* Draws digit `row` of a series: pixels (28, 28), 0 paper to 255 ink. Returns its label, 0 to 9,
    each as likely as any. A function of the arguments alone. */
 int digits_draw(uint64_t seed, DigitsSeries series, uint64_t row, uint8_t pixels[DIGITS_PIXELS]);
-
-/* Draws anything else as digits are drawn: a path of up to 14 points as in SVG, about 0 to 100 both
-   ways. M x y: the pen comes down; S x y: the stroke curves through here; C x y: a corner. */
-void digits_draw_path(const char *path, uint64_t number, uint8_t pixels[DIGITS_PIXELS]);

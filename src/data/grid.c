@@ -73,58 +73,42 @@ void grid_centre(const double *digit, int width, int height, int side, uint8_t *
 
 /* ---- regions ------------------------------------------------------------------------------ */
 
-/* Returns the label that stands for all labels joined with it, and halves the way there. */
-static int32_t root_of(int32_t *parent, int32_t label) {
-  while (parent[label] != label) label = parent[label] = parent[parent[label]];
-  return label;
-}
-
-static int32_t join(int32_t *parent, int32_t a, int32_t b) {
-  a = root_of(parent, a), b = root_of(parent, b);
-  if (a < b) return parent[b] = a;
-  return parent[a] = b;
-}
-
-/* Gives a pixel the label of its neighbours above and left, joined, or a new one, *next. */
-static void label_pixel(int32_t *labels, int width, int pixel, int32_t *parent, int32_t *next) {
-  static const int neighbours[][2] = {{-1, -1}, {0, -1}, {1, -1}, {-1, 0}};
-  int32_t *label = &labels[pixel];
-  for (int i = 0; i < 4; i++) {
-    const int nx = pixel % width + neighbours[i][0], ny = pixel / width + neighbours[i][1];
-    if (nx < 0 || nx >= width || ny < 0) continue;
-    const int32_t other = labels[ny * width + nx];
-    if (other) *label = *label ? join(parent, *label, other) : other;
+/* Gives the label to the pixel and to all that are connected with it. stack: (width x height). */
+static void fill(const uint8_t *grid, int width, int height, int pixel, int32_t *labels,
+                 int32_t label, int *stack) {
+  int waiting = 0;
+  labels[stack[waiting++] = pixel] = label;
+  while (waiting > 0) {
+    const int at = stack[--waiting], x = at % width, y = at / width;
+    for (int ny = max_int(0, y - 1); ny <= min_int(height - 1, y + 1); ny++)
+      for (int nx = max_int(0, x - 1); nx <= min_int(width - 1, x + 1); nx++) {
+        const int neighbour = ny * width + nx;
+        if (!grid[neighbour] || labels[neighbour]) continue;
+        labels[stack[waiting++] = neighbour] = label;
+      }
   }
-  if (*label) return;
-  *label = (*next)++;
-  parent[*label] = *label;
 }
 
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count) {
   const int pixels = width * height;
-  /* At most one pixel of a square of 2 x 2 begins a region. */
-  const int most = (width + 1) / 2 * ((height + 1) / 2) + 1;
-  int32_t *parent = make_array(parent, most), next = 1;
-  if (!parent) return NULL;
+  int *stack = make_array(stack, pixels);
+  if (!stack) return NULL;
+  *count = 0;
   memset(labels, 0, (size_t)pixels * sizeof *labels);
   for (int i = 0; i < pixels; i++)
-    if (grid[i]) label_pixel(labels, width, i, parent, &next);
-  /* Roots come before what is joined to them: they become numbers, others take their root's. */
-  *count = 0;
-  for (int32_t label = 1; label < next; label++)
-    parent[label] = parent[label] == label ? -++*count : parent[parent[label]];
+    if (grid[i] && !labels[i]) fill(grid, width, height, i, labels, ++*count, stack);
+  free(stack);
   Region *regions = make_array(regions, *count + 1);
   for (int i = 0; regions && i < *count; i++)
     regions[i] = (Region){.box = {width, height, 0, 0}, .part_of = i};
   for (int i = 0; regions && i < pixels; i++) {
     if (!labels[i]) continue;
     const int x = i % width, y = i / width;
-    Region *r = &regions[(labels[i] = -parent[labels[i]]) - 1];
+    Region *r = &regions[labels[i] - 1];
     r->box = box_around(r->box, (Box){x, y, x + 1, y + 1});
     r->pixels++;
     r->left += x == 0, r->right += x == width - 1;
     r->top += y == 0, r->bottom += y == height - 1;
   }
-  free(parent);
   return regions;
 }

@@ -50,7 +50,6 @@ typedef struct {
 } Region;
 
 /* Finds the connected regions of the pixels that are not 0, in the order of their first pixels;
-   neighbours touch at sides or corners (Rosenfeld and Pfaltz, "Sequential operations in digital
-   picture processing", 1966). labels: (height, width): 1 + the index of the region, 0 elsewhere.
-   Returns the regions, (*count), to be freed; NULL without memory. */
+   neighbours touch at sides or corners. labels: (height, width): 1 + the index of the region, 0
+   elsewhere. Returns the regions, (*count), to be freed; NULL without memory. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -41,9 +41,8 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_FREE(array) free_array(array)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
-#define STBI_ONLY_BMP
-#define STBI_ONLY_GIF
 #define STBI_ONLY_PNM
+#define STBI_NO_GIF /* version 2.27 declares its reader all the same */
 #define STBI_NO_STDIO
 #ifndef __clang_analyzer__ /* which would judge stb's code, too */
 #define STB_IMAGE_IMPLEMENTATION
@@ -162,19 +161,13 @@ static size_t memory_for(const Grey *grey, int length) {
 
 /* ---- formats that are not read ------------------------------------------------------------- */
 
-/* Formats that are recognised and refused, also some that stb could read: its HDR reader can loop
-   for ever (CVE-2021-42715), its PIC reader goes on without memory (CVE-2023-43898), TGA has no
-   signature, so that anything would be taken for one, and a PSD is an editor's file. */
+/* Formats of pictures that are named when they are refused. */
 static const struct {
   int at; /* of the signature in the file */
   const char *signature, *name;
-} foreign[] = {
-    {8, "WEBP", "WebP"},        {4, "ftypavif", "AVIF"},    {4, "ftyphei", "HEIC"},
-    {4, "ftyphev", "HEIC"},     {4, "ftypmif1", "HEIC"},    {4, "ftypmsf1", "HEIC"},
-    {0, "\xff\x0a", "JPEG XL"}, {4, "JXL \r\n", "JPEG XL"}, {0, "II*", "TIFF"},
-    {0, "MM", "TIFF"},          {0, "8BPS", "Photoshop"},   {0, "#?R", "Radiance HDR"},
-    {0, "%PDF-", "PDF"},
-};
+} foreign[] = {{8, "WEBP", "WebP"}, {4, "ftyp", "HEIC or AVIF"}, {0, "II*", "TIFF"},
+               {0, "MM", "TIFF"},   {0, "GIF8", "GIF"},          {0, "BM", "BMP"},
+               {0, "%PDF-", "PDF"}};
 
 /* Refuses a file of one of them, or with a table that stb takes amiss. */
 static bool check_bytes(const char *path, const uint8_t *bytes, int length, Error *error) {
@@ -269,8 +262,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   else if (errno == ENOMEM) /* stb may have tried another format since */
     error_set(error, "no memory to read %s", path);
   else
-    error_set(error, "%s cannot be read as a PNG, JPEG, BMP, GIF or PGM: %s", path,
-              stbi_failure_reason());
+    error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s", path, stbi_failure_reason());
   return NULL;
 }
 

@@ -21,7 +21,7 @@ typedef struct {
   int file_width, file_height; /* of the file's pixels, upright */
 } Image;
 
-/* Reads a PNG, JPEG, BMP, GIF (its first picture) or binary PGM or PPM (of levels to 255), in
+/* Reads a PNG, JPEG or binary PGM or PPM (of levels to 255), in
    colour or grey. What is transparent is white, and a JPEG is turned as its Exif orientation says.
    The caller frees what image_free takes. Fails at a file that cannot be read, is not such a
    picture or larger than the limits above; formats that are known and not read are named. */

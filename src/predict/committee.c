@@ -6,7 +6,6 @@
 typedef struct {
   Engine engine; /* first: an Engine * of ours is a Committee * */
   int count;
-  int speaker;      /* the member whose parameters are read */
   float *logits;    /* (staging_rows, classes) of a member */
   double *sums;     /* (staging_rows, classes) of all members' probabilities */
   Engine *member[]; /* (count) */
@@ -38,21 +37,15 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
   return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
 }
 
-/* Adds the probabilities of member m to c->sums; what is not finite stays so. */
-static void add_probabilities(Committee *c, int m, uint64_t rows) {
+/* Adds the probabilities of c->logits to c->sums; what is not finite stays so. */
+static void add_probabilities(Committee *c, uint64_t rows) {
   const int classes = classes_of(c);
   double probabilities[NETWORK_MAX_CLASSES];
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = c->logits + r * (uint64_t)classes;
     double *sums = c->sums + r * (uint64_t)classes;
     softmax(logits, classes, probabilities);
-    for (int k = 0; k < classes; k++) {
-      if (!isfinite(logits[k])) {
-        c->speaker = m;
-        c->engine.config.network = c->member[m]->config.network; /* of what is read */
-      }
-      sums[k] += isfinite(logits[k]) ? probabilities[k] : NAN;
-    }
+    for (int k = 0; k < classes; k++) sums[k] += isfinite(logits[k]) ? probabilities[k] : NAN;
   }
 }
 
@@ -63,7 +56,7 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
   memset(c->sums, 0, values * sizeof *c->sums);
   for (int m = 0; m < c->count; m++) {
     if (!c->member[m]->call->predict(c->member[m], first_row, rows, c->logits, error)) return false;
-    add_probabilities(c, m, rows);
+    add_probabilities(c, rows);
   }
   /* float64 holds probabilities down to 1e-308; below that one is as good as 0 */
   for (size_t i = 0; i < values; i++)
@@ -71,12 +64,6 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
                            : isnan(c->sums[i]) ? NAN
                                                : 1e-308);
   return true;
-}
-
-static bool committee_read(Engine *engine, float *arrays, size_t count, Error *error) {
-  const Committee *c = (Committee *)engine;
-  Engine *speaker = c->member[c->speaker];
-  return speaker->call->read(speaker, arrays, count, error);
 }
 
 static void committee_close(Engine *engine) {
@@ -91,7 +78,6 @@ Engine *committee_open(Engine *const *members, int count, Error *error) {
   static const EngineOperations operations = {.staging = committee_staging,
                                               .upload = committee_upload,
                                               .predict = committee_predict,
-                                              .read = committee_read,
                                               .close = committee_close};
   Committee *c = calloc(1, sizeof *c + (size_t)count * sizeof *c->member);
   if (c) {

@@ -130,7 +130,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
       !engine->call->predict(engine, 0, 1, logits, error) ||
-      !predict_check_logits(engine, logits, pixels, path, 0, error))
+      !predict_check_logits(logits, a->classes, path, 0, error))
     return false;
   softmax(logits, a->classes, probabilities);
   const int best = argmax(logits, a->classes);

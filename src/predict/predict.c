@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "activation.h"
 #include "base/interrupt.h"
 #include "base/output.h"
 #include "engine/loader.h"
@@ -17,54 +16,14 @@ DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *err
 
 /* ---- logits that overflow ----------------------------------------------------------------- */
 
-static bool all_finite(const float *values, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(values[i])) return false;
+bool predict_check_logits(const float *logits, int classes, const char *name, uint64_t number,
+                          Error *error) {
+  for (int c = 0; c < classes; c++)
+    if (!isfinite(logits[c]))
+      return error_set(error,
+                       "%s: the network's output is not a finite number: the weights are too large",
+                       name ? name : text_format("row %" PRIu64, number).text);
   return true;
-}
-
-/* y (out) = x W^T + b, activated unless the layer is the last one, in float32 as in engines. */
-static void forward_layer(const Network *n, int l, const float *parameters, const float *x,
-                          float *y) {
-  const size_t in = (size_t)n->size[l], out = (size_t)n->size[l + 1];
-  for (size_t o = 0; o < out; o++) {
-    const float *w = parameters + n->weight[l] + o * in;
-    float sum = parameters[n->bias[l] + o];
-    for (size_t i = 0; i < in; i++) sum += w[i] * x[i];
-    y[o] = l < n->layers - 1 ? activate(sum) : sum;
-  }
-}
-
-/* The first layer, from 0, whose output for these pixels is not finite; the last one if the sums of
-   an engine overflow only in its own order. */
-static int layer_that_overflows(const EngineConfig *config, const float *parameters,
-                                const uint8_t *pixels, float *x, float *y) {
-  const Network *n = &config->network;
-  const PixelFactor by = training_pixel_factor(&config->training);
-  for (int i = 0; i < n->size[0]; i++) x[i] = (float)pixels[i] * by.factor - by.offset;
-  for (int l = 0; l < n->layers; l++) {
-    forward_layer(n, l, parameters, x, y);
-    if (!all_finite(y, (size_t)n->size[l + 1])) return l;
-    memcpy(x, y, (size_t)n->size[l + 1] * sizeof *x);
-  }
-  return n->layers - 1;
-}
-
-bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
-                          const char *name, uint64_t number, Error *error) {
-  const Network *n = &engine->config.network;
-  if (all_finite(logits, (size_t)network_classes(n))) return true;
-  const size_t widest = NETWORK_MAX_HIDDEN; /* of all layers, inputs and classes as well */
-  float *parameters = make_array(parameters, n->floats + 2 * widest);
-  if (!parameters) return error_set(error, "out of memory looking for the layer that overflows");
-  float *x = parameters + n->floats, *y = x + widest;
-  if (engine->call->read(engine, parameters, 1, error))
-    error_set(error,
-              "%s: the output of layers.%d is not a finite number: the weights are too large",
-              name ? name : text_format("row %" PRIu64, number).text,
-              layer_that_overflows(&engine->config, parameters, pixels, x, y));
-  free(parameters);
-  return false;
 }
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
@@ -93,7 +52,7 @@ static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index,
   for (uint64_t r = 0; r < rows; r++) {
     const float *logits = pass->logits + r * classes;
     const uint8_t *pixels = staging.pixels + r * staging.stride;
-    if (!predict_check_logits(engine, logits, pixels, NULL, ++pass->rows, error) ||
+    if (!predict_check_logits(logits, (int)classes, NULL, ++pass->rows, error) ||
         !pass->use(pass->context, pass->rows, pixels, staging.labels[r], logits, error))
       return false;
   }

@@ -37,16 +37,15 @@ typedef struct {
 bool predict_to_file(Engine *engine, DatasetReader *reader, const PredictFormat *format,
                      Error *error);
 
-/* Refuses logits (classes) that are not finite: the error names the layer, and the row by its
-   number, from 1, or its picture's `name` if that is not NULL. pixels: (inputs). */
-bool predict_check_logits(Engine *engine, const float *logits, const uint8_t *pixels,
-                          const char *name, uint64_t number, Error *error);
+/* Refuses logits (classes) that are not finite: the error names the row by its number, from 1, or
+   its picture's `name` if that is not NULL. */
+bool predict_check_logits(const float *logits, int classes, const char *name, uint64_t number,
+                          Error *error);
 
 /* Opens an engine of several trained networks that predict together: their probabilities are
    averaged (a committee, or ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). It has
    `count` members, from 1, which have the same inputs, classes, batch and staging rows. Its logits
-   are the logarithms of the mean probabilities. Where a member's logits are not finite, so are
-   they, and then `read` gives that member's parameters, else those of the first one. config is the
-   first member's. It has only the calls staging, upload, predict, read and close; the others are
+   are the logarithms of the mean probabilities, and not finite where a member's are not. config is
+   the first member's. It has only the calls staging, upload, predict and close; the others are
    NULL. Owns the members from now on, also where it fails: NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);

@@ -166,7 +166,7 @@ case_ 'sums that overflow are told'
 cp saved.st forged.st
 four() { printf '%s' "$1" "$1" "$1" "$1"; }
 put 8 "$(four '\0\0\200\100')$(four '\346\261\141\177')$(four '\346\261\141\177')" # biases of 4, weights of 3e38
-fails 1 'row 1: the output of layers.1 is not a finite number: the weights are too large' \
+fails 1 "row 1: the network's output is not a finite number: the weights are too large" \
   --device cpu --load forged.st --predict test.csv
 
 case_ 'metadata that say mlp-train are believed only as a whole'
