@@ -175,7 +175,7 @@ LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c s
                      $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
                    $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
                      $(wildcard kernels/lab/*.cu))) $(EMULATOR)
-LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab $(BUILD)/test_lab_rungs))
+LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)
 # Without a GPU the tests of kernels have theirs there, too.
@@ -410,7 +410,6 @@ $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR) $(LAB_TESTS): private CUDA_LIBRARIES :
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
 $(BUILD)/src/engine/cuda/engine_cuda_ranks.o: C_FLAGS += $(NCCL_FLAGS)
-$(BUILD)/kernels/lab/reduce.o: NVCC_FLAGS += $(filter -DNCCL_FOLDER%,$(NCCL_FLAGS))
 
 $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUILD)/flags
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \

@@ -3,8 +3,7 @@
 #
 #   FOLDER/lab/TOPIC.md            the tables of the record that a mark in the page names, between that
 #                                  mark, "<!-- record lab-h100: ", and the next
-#   FOLDER/results/NAME.png        every picture of a record that is there already, drawn anew; of the
-#                                  lab NAME is lab-GPU-TOPIC or lab-GPU-TOPIC-PROBLEM
+#   FOLDER/results/NAME.png        every picture of a record that is there already, drawn anew
 #   build/docs/NAME.md             the tables of every other record
 #
 #   PROGRAMS  the folder of mlp-bench and mlp-lab  [.]
@@ -19,12 +18,6 @@ for page in "$folder"/lab/[!R]*.md; do
   "$programs/mlp-lab" "$(basename "$page" .md)" --from "$folder/results/$record.json" --markdown |
     sed -n '/^## /,$p' | sed 's/^## /### /' >"$tables"
   sed -i -e '/^<!-- record /,/^<!-- end of record -->$/{/^<!--/!d}' -e "/^<!-- record /r $tables" "$page"
-done
-
-for png in "$folder"/results/lab-*.png; do
-  IFS=- read -r _ gpu topic problem <<<"$(basename "$png" .png)"
-  "$programs/mlp-lab" "$topic" ${problem:+--problem "$problem"} --from "$folder/results/lab-$gpu.json" \
-    --plot "$png" >"$tables"
 done
 
 mkdir -p build/docs

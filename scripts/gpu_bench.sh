@@ -4,7 +4,7 @@
 # for example h100, into docs/results:
 #
 #   fusion-h100.json, .png                     every measurement, one a line; the epochs at batch 64
-#   lab-h100.json, lab-h100-TOPIC.png          the ladders; one picture per topic
+#   lab-h100.json                              the ladders
 #
 #   SHAPES, NETWORKS  the networks that are timed at every batch; how many of the first two at once
 #             [300,100:128:512,512:1000,500:2500,2000,1500,1000,500], [16,64,256]
@@ -43,7 +43,4 @@ echo "gpu_bench: wrote $to.json and $to.png"
 
 to=$results/lab-$name
 ./mlp-lab all --sources "$sources" --json "$to.json" >"$work/lab.txt"
-for topic in $(./mlp-lab list | cut -d ' ' -f 1); do
-  ./mlp-lab "$topic" --from "$to.json" --plot "$to-$topic.png" >"$work/topic.txt"
-done
-echo "gpu_bench: wrote $to.json and $to-TOPIC.png"
+echo "gpu_bench: wrote $to.json"

@@ -84,7 +84,7 @@ sanitized='
   test_engine_interface memcheck initcheck synccheck racecheck=test_read_and_write_of_cuda
   test_augment_engine memcheck racecheck
   test_members memcheck
-  test_lab_rungs memcheck racecheck'
+  test_lab memcheck racecheck'
 
 # sanitize PROGRAM TOOL[=TEST]: there is no error, no hazard and no failed test. The programs check every
 # status themselves; calls of libraries that fail are not our errors.

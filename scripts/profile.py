@@ -6,7 +6,7 @@
 Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the memory moved, the time,
 and what warps waited for, in a process for each rung; two rungs are put side by side. NVCC is the CUDA
 Toolkit's compiler: ncu is looked for in PATH and beside it. ncu's reports, for ncu-ui, go to build/profiles.
-One line per kernel; for a sweep, one per point. The times are at the fixed clock of ncu, not at full speed.
+One line per kernel. The times are at the fixed clock of ncu, not at full speed.
 docs/lab/README.md explains the waits.
 """
 import csv
@@ -73,15 +73,14 @@ def main():
     os.makedirs("build/profiles", exist_ok=True)
     metric = "".join(re.findall(r"^metric (\S+):", listing, re.M))
     print(listing.splitlines()[0].removeprefix("topic "), f"counter: {metric}", sep="\n")
-    print(f"{'rung':20} {'point':6} {'kernel':24} {'counter':>16} {'memory, MB':>12} {'time, ms':>10}  "
+    print(f"{'rung':20} {'kernel':24} {'counter':>16} {'memory, MB':>12} {'time, ms':>10}  "
           "longest waits, cycles per instruction")
     longest = {}
     for rung in rungs or re.findall(r"^(?:rung|library|part) (\S+):", listing, re.M):
         found = profile(ncu, lab, topic, rung, metric)
-        points = "".join(re.findall(rf"^points {re.escape(rung)}: (.*)$", listing, re.M)).split()
-        for i, (name, counted, waits) in enumerate(found):
+        for name, counted, waits in found:
             worst = sorted(waits, key=waits.get, reverse=True)[:3]
-            print(f"{rung:20} {points[i] if len(points) == len(found) else '':6} {name:24.24} {counted[metric]:16g} "
+            print(f"{rung:20} {name:24.24} {counted[metric]:16g} "
                   f"{counted['memory, MB']:12.2f} {counted['time, ms']:10.4f}",
                   "".join(f"  {wait} {waits[wait]:.1f}" for wait in worst))
             if counted["time, ms"] >= longest.get(rung, {}).get("time, ms", 0):

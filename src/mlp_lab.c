@@ -19,10 +19,10 @@ static const bool is_emulator = false;
 
 /* The options, and the state of a run. */
 typedef struct {
-  enum { RUN, LIST, DEVICE } task;
-  const char *topic;    /* NULL: all */
-  const LabTopic *live; /* the same, unless it is one of a record */
-  const char *problem, *size, *rung, *json, *plot, *from, *sources;
+  bool lists;
+  const char *topic;    /* NULL means all */
+  const LabTopic *live; /* the topic, unless it is one of a record */
+  const char *problem, *size, *rung, *json, *from, *sources;
   bool check, profile, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
@@ -48,7 +48,6 @@ static const OptionRow rows[] = {
         .choices = (const char *const[]){"gpu", "emulator", NULL}),
     WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
-    WORD("plot", "FILE.png", plot, FILE_OUTPUT, "draw the ladder of the topic"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
     OPTION_HELP,
@@ -59,13 +58,11 @@ static const OptionTable table = {
     "Usage: mlp-lab TOPIC [OPTION]...\n"
     "       mlp-lab all [OPTION]...\n"
     "       mlp-lab list [TOPIC]\n"
-    "       mlp-lab device\n"
     "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
     "against a reference, times it, and compares it with the limits of this GPU and\n"
     "with a library.\n"
     "\n"
-    "  list                     list the topics, or the problems and rungs of a TOPIC\n"
-    "  device                   describe this GPU and measure what it can do at most\n",
+    "  list                     list the topics, or the problems and rungs of a TOPIC\n",
     "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
     rows, LENGTH(rows)};
@@ -82,37 +79,28 @@ static const json_t *find_table(const Lab *lab, const char *rung, const char *pr
   return NULL;
 }
 
-/* The words beside the options: a task or a topic. */
+/* The words beside the options: a topic, all, or list and a topic. */
 static bool parse_words(int count, char **words, Lab *lab, Error *error) {
-  if (count == 0) return error_set(error, "name a topic, or 'all', 'list' or 'device'");
-  const bool lists = strcmp(words[0], "list") == 0;
-  lab->task = lists ? LIST : strcmp(words[0], "device") == 0 ? DEVICE : RUN;
-  if (lists)
-    lab->topic = count > 1 ? words[1] : NULL;
-  else if (lab->task == RUN && strcmp(words[0], "all") != 0)
-    lab->topic = words[0];
-  if (count > 1 + lists) return error_set(error, "unexpected argument '%s'", words[1 + lists]);
+  if (count == 0) return error_set(error, "name a topic, or 'all' or 'list'");
+  lab->lists = strcmp(words[0], "list") == 0;
+  if (lab->lists ? count > 1 : strcmp(words[0], "all") != 0) lab->topic = words[lab->lists];
+  if (count > 1 + lab->lists)
+    return error_set(error, "unexpected argument '%s'", words[1 + lab->lists]);
   if (!lab->topic || (!*lab_topics && !lab->from)) return true;
   lab->live = lab->from ? NULL : lab_find(lab->topic);
   return lab_topic_line(&lab->known, lab->topic) ||
-         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics", lab->topic);
+         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics%s", lab->topic,
+                   is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
 }
 
 /* Checks what only makes sense with the topic known. */
 static bool parse_rest(Lab *lab, Error *error) {
-  const char *one = lab->problem ? "--problem"
-                    : lab->size  ? "--size"
-                    : lab->rung  ? "--rung"
-                    : lab->plot  ? "--plot"
-                                 : NULL;
-  if (lab->on == ON_EMULATED && lab->task == RUN) lab->check = true;
+  const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
+  if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   const bool no_times = lab->check || lab->profile;
-  if (lab->task != RUN && (one || lab->json || lab->markdown || no_times))
-    return error_set(error, "'%s' does not take options", lab->task == LIST ? "list" : "device");
+  if (lab->lists && (one || lab->json || lab->markdown || no_times))
+    return error_set(error, "'list' does not take options");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
-  if (lab->plot && no_times)
-    return error_set(error, "--plot cannot be combined with --check, --profile or --on emulator: "
-                            "they measure no times");
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
     return error_set(error, "%s has no %s '%s'%s%s: 'mlp-lab list %s' lists what it has",
@@ -121,8 +109,8 @@ static bool parse_rest(Lab *lab, Error *error) {
                      lab->rung && lab->problem ? " in the problem " : "",
                      lab->rung && lab->problem ? lab->problem : "", lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
-    return error_set(error, "--from shows what was recorded: it goes with --problem, --markdown "
-                            "and --plot alone");
+    return error_set(error, "--from shows what was recorded: it goes with --problem and "
+                            "--markdown alone");
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
@@ -152,16 +140,6 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 
 /* ---- list ----------------------------------------------------------------------------------- */
 
-/* Prints the points of a rung that is swept, in the first problem that has it. */
-static void list_points(const Lab *lab, const char *rung) {
-  const json_t *row;
-  size_t i;
-  printf("points %s:", rung);
-  json_array_foreach (json_object_get(find_table(lab, rung, NULL), "rows"), i, row)
-    if (text_is(row, "rung", rung)) printf(" %.0f", number_of(row, "point"));
-  putchar('\n');
-}
-
 /* A word first on every line: scripts/profile.py reads this. */
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
@@ -174,10 +152,8 @@ static void list_topic(const Lab *lab) {
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
+  json_array_foreach (json_object_get(topic, "rungs"), i, rung)
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
-    if (number_of(rung, "sweep") > 0) list_points(lab, text_of(rung, "rung"));
-  }
 }
 
 static bool list(const Lab *lab, Error *error) {
@@ -197,24 +173,28 @@ static bool list(const Lab *lab, Error *error) {
 /* ---- running -------------------------------------------------------------------------------- */
 
 /* Measures a problem: at the ladder's size, and at the others unless one size or rung was asked
-   for, or no times. */
+   for, or no times. A smaller GPU may miss the largest sizes. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
-  const LabHow how = {.mode = lab->check     ? LAB_CHECKS
-                              : lab->profile ? LAB_PROFILE
-                                             : LAB_TIMES,
-                      .rung = lab->rung,
-                      .guarded = true,
-                      .seed = 1};
+  LabHow how = {.mode = lab->check     ? LAB_CHECKS
+                        : lab->profile ? LAB_PROFILE
+                                       : LAB_TIMES,
+                .rung = lab->rung,
+                .guarded = true,
+                .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 1;
   for (int i = 0; i < sizes && topic->sizes[i].dim[0]; i++) {
     const LabSize size = lab->size     ? lab->parsed
                          : is_emulator ? lab_small_size(topic)
                                        : topic->sizes[i];
-    LabTable measured = lab_table(topic, problem, size, i > 0);
-    if (!lab_measure(&measured, &how, error)) return false;
-    lab_add_table(&lab->measured, &measured);
+    json_t *ladder = lab_table(topic, problem, size);
+    how.last = i > 0;
+    if (!lab_measure(ladder, topic, problem, size, &how, error)) {
+      json_decref(ladder);
+      return false;
+    }
+    if (!lab_table_good(ladder) || (i == 0 && *text_of(ladder, "reason"))) lab->wrong = true;
+    lab_add_table(&lab->measured, ladder);
     if (!record_good(&lab->measured, error)) return false;
-    if (!lab_table_good(&measured)) lab->wrong = true;
   }
   return true;
 }
@@ -231,7 +211,7 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
     lab_print(record, topic, problems[p], stdout, lab->markdown);
     if (!standard_output_flush(error)) return false;
   }
-  return !lab->plot || lab_plot(record, topic, lab->problem, lab->plot, error);
+  return true;
 }
 
 static bool run(Lab *lab, Error *error) {
@@ -264,11 +244,7 @@ int main(int count, char **given) {
   Error error, unwritten;
   bool good = false;
   OptionsResult result = parse(count, given, &lab, &error);
-  if (result == OPTIONS_RUN)
-    good = lab.task == LIST  ? list(&lab, &error)
-           : lab.task == RUN ? run(&lab, &error)
-           : lab_device      ? lab_start(&error) && lab_device(&error)
-                             : error_set(&error, "this program was built without CUDA");
+  if (result == OPTIONS_RUN) good = lab.lists ? list(&lab, &error) : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {

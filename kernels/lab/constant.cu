@@ -150,8 +150,6 @@ const LabTopic lab_constant = {
     .refuse = lab_refuse_grid<BLOCK>,
     .count = [](int, LabSize size, int array) { return array == 1 ? STORED : size.dim[0]; },
     .predicted_name = "requests per read",
-    .measured_name = "x one address",
-    .measured = lab_times_first,
     .point_name = "addresses per warp",
     .metric = "idc__requests.sum",
     .metric_name = "constant cache requests"};

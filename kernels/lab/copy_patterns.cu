@@ -104,24 +104,6 @@ template <int LOADS> double kilobytes_in_flight(const LabCall *call) {
   return (double)call->point * LOADS * 4 / 1024;
 }
 
-/* Kernels of FEW blocks, each for a part of the array, the next one on the next stream. The point
-   is the number of streams, and of kernels that run at the same time. */
-constexpr int FEW = 4, PARTS = 64, FEW_LOADS = 8;
-
-cudaError_t launch_small_kernels(const LabCall *call) {
-  const int64_t count = call->size.dim[0], each = ceil_div(count, PARTS);
-  for (int s = 0; s < call->point; s++) TRY(lab_after(call, call->streams[s], call->stream));
-  for (int64_t part = 0; part * each < count; part++) {
-    LabCall there = *call;
-    there.stream = call->streams[part % call->point];
-    TRY(lab_launch(&there, in_flight<FEW_LOADS>, FEW, 1024, 0,
-                   (const float *)call->d_in[0] + part * each, (float *)call->d_out + part * each,
-                   std::min(each, count - part * each), 0));
-  }
-  for (int s = 0; s < call->point; s++) TRY(lab_after(call, call->stream, call->streams[s]));
-  return cudaSuccess;
-}
-
 cudaError_t launch_memcpy(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
                          cudaMemcpyDeviceToDevice, call->stream);
@@ -137,7 +119,6 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};
-const int64_t STREAMS[] = {1, 2, 4, LAB_STREAMS};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
@@ -145,30 +126,20 @@ const LabRung rungs[] = {
      "Off a sector's edge a request touches five sectors instead of four, and the "
      "caches give the fifth back",
      launch_shifted<1>, shifted_sectors<1>, LAB_ROWS(point, OFFSETS_4)},
-    {"offset-8", "Words of 8 bytes: nine sectors instead of eight", launch_shifted<2>,
-     shifted_sectors<2>, LAB_ROWS(point, OFFSETS)},
     {"offset-16",
-     "Words of 16 bytes: seventeen instead of sixteen, not worth a thought as long as "
+     "Words of 16 bytes: seventeen sectors instead of sixteen, not worth a thought as long as "
      "words are aligned to their size",
      launch_shifted<4>, shifted_sectors<4>, LAB_ROWS(point, OFFSETS)},
     {"stride-4", "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
      launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES)},
-    {"stride-8", "Words of 8 bytes use a quarter of what is moved", launch_strided<2>,
-     strided_sectors<2>, LAB_ROWS(point, STRIDES)},
     {"stride-16", "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
     {"loads-1", "With one load per thread, all the threads that fit are needed",
      launch_in_flight<1>, kilobytes_in_flight<1>, LAB_ROWS(point, THREADS), .uncounted = true},
-    {"loads-2", "Two loads per thread do what twice the threads did", launch_in_flight<2>,
-     kilobytes_in_flight<2>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"loads-4", "Four do what four times the threads did", launch_in_flight<4>,
      kilobytes_in_flight<4>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"loads-8", "With eight a few warps are enough: bytes in flight are what counts",
      launch_in_flight<8>, kilobytes_in_flight<8>, LAB_ROWS(point, THREADS), .uncounted = true},
-    {"small-kernels",
-     "Kernels of four blocks leave the other multiprocessors idle, until streams of their own let "
-     "eight of them run at once",
-     launch_small_kernels, LAB_ROWS(point, STREAMS)},
     {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY}};
 
 } // namespace
@@ -183,6 +154,6 @@ const LabTopic lab_copy_patterns = {
     .tested = lab_size(100000),
     .predicted_name = "sectors per request; for loads, KB in flight per multiprocessor",
     .counted = LAB_COUNTS_SECTORS,
-    .point_name = "offset, bytes; stride, words; threads per multiprocessor; streams",
+    .point_name = "offset, bytes; stride, words; threads per multiprocessor",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
     .metric_name = "sectors per load"};

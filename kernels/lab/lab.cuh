@@ -1,8 +1,6 @@
 /* The device's side of every topic of the lab, on top of lab.h. */
 #pragma once
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -66,12 +64,6 @@ static inline LabCall lab_helper(const LabCall *call) {
   LabCall helper = *call;
   helper.record = nullptr;
   return helper;
-}
-
-/* Makes `later` wait for what is queued on `earlier` by now, whatever the event records next. */
-static inline cudaError_t lab_after(const LabCall *call, cudaStream_t later, cudaStream_t earlier) {
-  TRY(cudaEventRecord(call->event, earlier));
-  return cudaStreamWaitEvent(later, call->event, 0);
 }
 
 /* Returns how many blocks of `each` cover `count`. */
@@ -199,23 +191,9 @@ template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
-/* Sets pointers to functions, each after its name, of a library that dlopen has opened. False: it
-   lacks one of them. */
-template <class Function, class... More>
-bool lab_load(void *library, const char *name, Function &function, More &...more) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if constexpr (sizeof...(more) > 0) return function && lab_load(library, more...);
-  return function;
-}
-
 /* LabRung.predicted: VALUE / PER, whatever the size. */
 template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
-}
-
-/* LabTopic.measured: the time, in units of the first row's. */
-static inline double lab_times_first(const double *seconds, int, int row) {
-  return seconds[row] / seconds[0];
 }
 
 /* LabRung.refuse of libraries that count in 32 bits. */

@@ -23,7 +23,7 @@ typedef struct CUevent_st *cudaEvent_t;
 extern "C" {
 #endif
 
-enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 8, LAB_SIZES = 8 };
+enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 8 };
 
 /* The sizes of a problem, outermost first, each at least 1. A dimension that a topic lacks is 1. */
 typedef struct {
@@ -92,7 +92,7 @@ typedef struct {
      rung is pageable, and d_work is all the device memory there is. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
-  /* Work on these must wait for `stream`'s start (lab_after), and `stream` for its end. */
+  /* Work on these must wait for `stream`'s start, and `stream` for its end. */
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
   cudaEvent_t event;                 /* without timing */
 } LabCall;
@@ -166,16 +166,9 @@ typedef struct {
   /* Returns the elements of input `array`, or of the output (-1). NULL means one for each point of
      the size. */
   int64_t (*count)(int problem, LabSize size, int array);
-  bool on_host; /* copies between host and device are the topic */
-  bool warm;    /* the cache may hold the arrays during timing */
-  bool alike;   /* the problems show the same: a picture has the first one alone */
-  /* The column that the lesson is about. predicted_name is its heading for rung->predicted, and
-     NULL without such a column. measured_name is the heading for `measured`, a function of the
-     seconds of all rows of one problem and size (NAN if a row was not timed). A row is a rung at a
-     point. */
-  const char *predicted_name, *measured_name;
+  bool on_host;               /* copies between host and device are the topic */
+  const char *predicted_name; /* what rung->predicted is; NULL means no rung has it */
   LabCount counted;
-  double (*measured)(const double *seconds, int rows, int row);
   /* The meaning of a sweep's points, as "offset, bytes". Sweeps that end at different points are
      named in their order, as "offset, bytes; stride, words". */
   const char *point_name;
@@ -186,11 +179,6 @@ typedef struct {
 
 /* Every topic in the order of the course, then NULL. A build without kernels has none. */
 extern const LabTopic *const lab_topics[];
-
-/* The emulator has these two topics' titles alone. */
-#define LAB_MATH_TITLE                                                                             \
-  "Exponential, logarithm, sine, root and quotient: error and speed side by side"
-#define LAB_TRANSFERS_TITLE "Copy in, compute, copy out: one after the other, or all at once"
 
 extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,
     lab_pairwise, lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;

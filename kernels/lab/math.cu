@@ -143,13 +143,13 @@ const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log")
 } // namespace
 
 const LabTopic lab_math = {"math",
-                           LAB_MATH_TITLE,
+                           "Exponential, logarithm, sine, root and quotient: error and speed side "
+                           "by side",
                            "elements",
                            LAB_GFLOP_PER_S,
                            LAB_LADDER,
                            .sizes = {lab_size(1 << 22)},
                            .tested = lab_size(5000),
-                           .warm = true,
                            .predicted_name = "cycles per warp",
                            .shows_ulp = true,
                            .metric = "smsp__inst_executed.sum",

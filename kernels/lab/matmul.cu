@@ -336,7 +336,7 @@ const LabRung rungs[] = {
             launch_hopper<SPECIALISED>, lab_value<80, 8192>}),
     hopper(BF16, {"clusters",
                   "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
-                  "less; with few tiles they share one tile's k",
+                  "less",
                   launch_hopper<CLUSTERS>, lab_value<80, 8192>}),
     hopper(TF32,
            {"one-term",
@@ -356,12 +356,7 @@ const LabRung rungs[] = {
      .capability = 80},
     {"cublas-tf32", "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
      launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>, .kind = LAB_LIBRARY, .problems = TF32,
-     .capability = 80},
-    hopper(BF16, {"no-wait", "Multiplies a slab before the mbarrier says that it has come",
-                  launch_hopper<NO_WAIT>, .kind = LAB_MISTAKE}),
-    hopper(BF16,
-           {"no-swizzle", "Reads the words of a patch where they would lie without the swizzle",
-            launch_hopper<NO_SWIZZLE>, .kind = LAB_MISTAKE})};
+     .capability = 80}};
 
 template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char *name) {
   constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;

@@ -73,11 +73,6 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
 
 /* ---- shapes, and the arithmetic of wgmma ----------------------------------------------------- */
 
-/* The ways in which blocks help each other. ALONE: not at all. SHARE_B: two blocks, one below the
-   other, copy half of B's patches each, to both. SPLIT_K: two blocks have the same tile and half of
-   k each. */
-enum Sharing { ALONE, SHARE_B, SPLIT_K };
-
 /* Terms per number, their type, columns of a tile, k of a slab. */
 template <Number TYPE_, int TERMS_, int BN_, int DEPTH_> struct Slabs {
   static constexpr Number TYPE = TYPE_;
@@ -85,17 +80,16 @@ template <Number TYPE_, int TERMS_, int BN_, int DEPTH_> struct Slabs {
   static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
 };
 
-/* The tuned sizes, and the sharing above. There are as many stages as shared memory has room. */
-template <Number TYPE_, int TERMS_, int BN_, int DEPTH_, Sharing SHARING_>
-struct Shape : Slabs<TYPE_, TERMS_, BN_, DEPTH_> {
-  static constexpr Sharing SHARING = SHARING_;
-  static constexpr int BLOCKS = SHARING == ALONE ? 1 : 2; /* of a cluster */
-  static constexpr int A_PATCHES = 2 * TERMS_, B_PATCHES = BN_ / PATCH * TERMS_;
+/* The tuned sizes. A cluster has BLOCKS blocks, 1 or 2. Two blocks, one below the other, copy half
+   of B's patches each, to both. There are as many stages as shared memory has room. */
+template <Number TYPE_, int TERMS_, int DEPTH_, int BLOCKS_>
+struct Shape : Slabs<TYPE_, TERMS_, 256, DEPTH_> {
+  static constexpr int BLOCKS = BLOCKS_;
+  static constexpr int A_PATCHES = 2 * TERMS_, B_PATCHES = Shape::BN / PATCH * TERMS_;
   static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * Shape::BYTES;
-  static constexpr int EXCHANGED = SHARING == SPLIT_K ? PATCH * BN_ / 4 : 1; /* float4 */
-  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256;                  /* 256: barriers */
-  static constexpr int STAGES = (ROOM - EXCHANGED * 16) / STAGE_BYTES;
-  static constexpr int UNIT_ROWS = SHARING == SHARE_B ? 2 * BM : BM; /* of a cluster */
+  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
+  static constexpr int STAGES = ROOM / STAGE_BYTES;
+  static constexpr int UNIT_ROWS = BLOCKS * BM; /* of a cluster */
   static_assert(STAGES >= 2, "one is filled while one is multiplied");
 };
 
@@ -137,12 +131,12 @@ struct Stages {
 };
 
 /* Multiplies with mma.sync. In a patch, 16 bytes lie where the swizzle has put them: word w of row
-   r at w ^ r % 8. SWIZZLED false: a mistake, the copy engine's work is ignored. */
-template <bool SWIZZLED> struct FromRegisters {
+   r at w ^ r % 8. */
+struct FromRegisters {
   WarpTile tile = {};
 
   static __device__ const __nv_bfloat16 *at(const unsigned char *patch, int row, int column) {
-    const int word = SWIZZLED ? column / 8 ^ row % 8 : column / 8;
+    const int word = column / 8 ^ row % 8;
     return reinterpret_cast<const __nv_bfloat16 *>(patch + row * 128 + word * 16);
   }
   __device__ void multiply(const Stages &stages, int s) {
@@ -182,10 +176,8 @@ struct FromShared {
 
    wgmma (FromShared). What changed: tensor cores read 64 x 16 of A and 16 x 128 of B from the
    patches: 48 wavefronts for 4096 multiply-adds of a warp, where ldmatrix takes 96. Only wgmma
-   reaches their full rate; mma.sync has about two thirds of it.
-
-   WAITS false: a mistake, it waits for each slab after multiplying. */
-template <class Multiplier, bool WAITS>
+   reaches their full rate; mma.sync has about two thirds of it. */
+template <class Multiplier>
 __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__ Job p) {
   Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
   const Corner corner = lab_corner<BM, BN>(p.n);
@@ -200,9 +192,8 @@ __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__
 #pragma unroll 1
   for (int slab = 0; slab < slabs; slab++) {
     const int s = slab % TMA_STAGES;
-    if (WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
+    barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
     sums.multiply(stages, s);
-    if (!WAITS) barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
     __syncthreads(); /* all have read the slab */
     if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
   }
@@ -217,13 +208,12 @@ constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
    position % STAGES. */
 template <class S> struct Ring {
   unsigned char a[S::STAGES][S::A_PATCHES][S::BYTES], b[S::STAGES][S::B_PATCHES][S::BYTES];
-  float4 exchange[S::EXCHANGED]; /* SPLIT_K: the other block's half of the tile */
   uint64_t filled[S::STAGES], free[S::STAGES];
 
   __device__ void init() {
     for (int s = 0; s < S::STAGES; s++) {
       barrier_init(&filled[s], 1);
-      barrier_init(&free[s], S::SHARING == SHARE_B ? 2 * CONSUMER_WARPS : CONSUMER_WARPS);
+      barrier_init(&free[s], S::BLOCKS * CONSUMER_WARPS);
     }
     barriers_are_ready();
   }
@@ -231,7 +221,7 @@ template <class S> struct Ring {
   __device__ void release(unsigned position) {
     uint64_t *barrier = &free[position % S::STAGES];
     if (threadIdx.x % 32 != 0) return;
-    if (S::SHARING == SHARE_B) {
+    if (S::BLOCKS == 2) {
       barrier_arrive_in(barrier, 0);
       barrier_arrive_in(barrier, 1);
     } else {
@@ -244,11 +234,6 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* A block's part of a unit of work. */
-struct Part {
-  int row, column, first, slabs;
-};
-
 /* Units are numbered in bands of 8 rows of units, down each column of the band: units that run at
    the same time form a square, whose slabs are read from memory once and then from the L2 cache. */
 constexpr int BAND = 8;
@@ -258,39 +243,34 @@ template <class S> struct Block {
   const Job &p;
   Ring<S> &ring;
 
-  __device__ Part part_of(int unit) const {
-    const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
-    const int high = min(BAND, p.down - band), slabs = ceil_div(p.k, S::DEPTH);
-    Part part = {(band + in_band % high) * S::UNIT_ROWS, in_band / high * S::BN, 0, slabs};
-    if (S::SHARING == SHARE_B) part.row += rank_in_pair() * BM;
-    if (S::SHARING == SPLIT_K) {
-      const int half = ceil_div(slabs, 2);
-      part.first = rank_in_pair() * half;
-      part.slabs = rank_in_pair() == 0 ? half : slabs - half;
-    }
-    return part;
+  __device__ int slabs() const {
+    return ceil_div(p.k, S::DEPTH);
   }
 
-  /* Calls work(part) for each of this block's units. */
-  template <class Work> __device__ void each_part(const Work &work) const {
-    for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across; unit += gridDim.x / S::BLOCKS)
-      work(part_of(unit));
+  /* Calls work(tile) for each of this block's tiles. */
+  template <class Work> __device__ void each_tile(const Work &work) const {
+    for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across;
+         unit += gridDim.x / S::BLOCKS) {
+      const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
+      const int high = min(BAND, p.down - band), row = (band + in_band % high) * S::UNIT_ROWS;
+      work(Corner{row + (S::BLOCKS == 2 ? rank_in_pair() * BM : 0), in_band / high * S::BN});
+    }
   }
 
   /* The producer is one thread. It copies ahead while stages are free, over the ends of tiles. */
   __device__ void produce() const {
     unsigned position = 0;
-    each_part([&](const Part &part) {
-      for (int slab = 0; slab < part.slabs; slab++, position++) {
-        const int s = position % S::STAGES, k = (part.first + slab) * S::DEPTH;
+    each_tile([&](const Corner &tile) {
+      for (int slab = 0; slab < slabs(); slab++, position++) {
+        const int s = position % S::STAGES, k = slab * S::DEPTH;
         barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
         barrier_expect(&ring.filled[s], S::STAGE_BYTES);
         for (int i = 0; i < S::A_PATCHES; i++)
-          copy_box(ring.a[s][i], &p.a, i / 2, part.row + i % 2 * PATCH, k, &ring.filled[s]);
+          copy_box(ring.a[s][i], &p.a, i / 2, tile.row + i % 2 * PATCH, k, &ring.filled[s]);
         for (int i = 0; i < S::B_PATCHES; i++) {
           constexpr int ACROSS = S::BN / PATCH;
-          const int column = part.column + i % ACROSS * PATCH;
-          if (S::SHARING != SHARE_B)
+          const int column = tile.column + i % ACROSS * PATCH;
+          if (S::BLOCKS == 1)
             copy_box(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
           else if (i % 2 == rank_in_pair())
             copy_box_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
@@ -299,12 +279,12 @@ template <class S> struct Block {
     });
   }
 
-  /* The sums of a part, `slabs` slabs from `position` on. The tensor cores have one slab in work
+  /* The sums of a tile, whose slabs start at `position`. The tensor cores have one slab in work
      while the next is handed to them. */
-  __device__ void multiply_part(float (&sum)[SUMS], unsigned position, int slabs, int group) const {
+  __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
-    for (int slab = 0; slab < slabs; slab++, position++) {
+    for (int slab = 0; slab < slabs(); slab++, position++) {
       const int s = position % S::STAGES;
       barrier_wait(&ring.filled[s], position / S::STAGES % 2);
       multiply_slab<S>(sum, ring, s, group);
@@ -312,54 +292,32 @@ template <class S> struct Block {
       if (slab > 0) ring.release(position - 1);
     }
     finish_multiplying(sum);
-    if (slabs > 0) ring.release(position - 1);
-  }
-
-  /* SPLIT_K: each block of the pair finishes one half of the tile, that of the warpgroup of its own
-     rank; the sums of its other warpgroup lie in shared memory for the other block. Both blocks add
-     the same two numbers, in either order. */
-  __device__ void add_halves(float (&sum)[SUMS], int group) const {
-    const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-    const int thread = threadIdx.x % GROUP, rank = rank_in_pair();
-    unrolled (i, SUMS / 4)
-      if (group != rank)
-        ring.exchange[i * GROUP + thread] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2],
-                                             sum[4 * i + 3]};
-    cluster.sync();
-    const float4 *from = cluster.map_shared_rank(ring.exchange, 1 - rank);
-    unrolled (i, SUMS / 4)
-      if (group == rank) {
-        const float4 v = from[i * GROUP + thread];
-        sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
-      }
+    ring.release(position - 1);
   }
 
   /* A consumer multiplies its 64 rows of every tile of this block. */
   __device__ void consume(int group) const {
     const float unscaled = p.d_scales ? 1 / (p.d_scales[0] * p.d_scales[1]) : 1.0f; /* exact */
     unsigned position = 0;
-    each_part([&](const Part &part) {
+    each_tile([&](const Corner &tile) {
       float sum[SUMS];
-      multiply_part(sum, position, part.slabs, group);
-      position += part.slabs;
-      if (S::SHARING == SPLIT_K) add_halves(sum, group);
+      multiply_tile(sum, position, group);
+      position += slabs();
       unrolled (i, SUMS) sum[i] *= unscaled;
-      if (S::SHARING != SPLIT_K || group == rank_in_pair())
-        store_sums(p, sum, part.row + group * PATCH, part.column);
+      store_sums(p, sum, tile.row + group * PATCH, tile.column);
     });
   }
 };
 
-/* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x BN after the
+/* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x 256 after the
    other.
 
-   Specialised (ALONE). What changed: one thread copies, two warpgroups multiply and store. No
+   Specialised (BLOCKS 1). What changed: one thread copies, two warpgroups multiply and store. No
    __syncthreads() is left: a consumer waits for one mbarrier, that the slab is there, and tells
    another one when it may be overwritten. Consumers take over the producer's registers
    (setmaxnreg): room for 64 x 256 sums in each, 80 wavefronts for 8192 multiply-adds of a warp.
 
-   Clusters. SHARE_B: blocks with the same columns copy half of B each, to both. With few tiles
-   (SPLIT_K) they share a tile's k, and exchange halves of their sums. */
+   Clusters (BLOCKS 2). What changed: blocks with the same columns copy half of B each, to both. */
 template <class S>
 __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
@@ -380,7 +338,6 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
       block.produce();
     }
     __syncwarp();
-    if (S::SHARING == SPLIT_K) cluster.sync(); /* that of add_halves() */
     if (S::BLOCKS == 2) cluster.sync();
   } else {
     take_registers<232>();
@@ -415,10 +372,10 @@ Operands bf16_operands(const LabCall *call) {
           nullptr};
 }
 
-template <class Multiplier, bool WAITS = true> cudaError_t launch_tma(const LabCall *call) {
+template <class Multiplier> cudaError_t launch_tma(const LabCall *call) {
   Job job;
   TRY(make_job(bf16_operands(call), PATCH, &job));
-  return lab_launch(call, tma_kernel<Multiplier, WAITS>, lab_tiles<BM, BN>(job.m, job.n), THREADS,
+  return lab_launch(call, tma_kernel<Multiplier>, lab_tiles<BM, BN>(job.m, job.n), THREADS,
                     sizeof(Stages) + ALIGNMENT, job);
 }
 
@@ -431,17 +388,8 @@ template <class S> cudaError_t launch_shape(const LabCall *call, const Operands 
                     SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
 }
 
-/* The shape for many tiles; that for few where each cluster has at most one of them. */
-template <class Many, class Few>
-cudaError_t launch_fitting(const LabCall *call, const Operands &of) {
-  const int64_t units =
-      (int64_t)ceil_div(of.a.rows, Few::UNIT_ROWS) * ceil_div(of.b.columns, Few::BN);
-  return units <= call->gpu->multiprocessors / Few::BLOCKS ? launch_shape<Few>(call, of)
-                                                           : launch_shape<Many>(call, of);
-}
-
-template <class Many, class Few = Many> cudaError_t launch_bf16(const LabCall *call) {
-  return launch_fitting<Many, Few>(call, bf16_operands(call));
+template <int BLOCKS> cudaError_t launch_bf16(const LabCall *call) {
+  return launch_shape<Shape<BF16, 1, 64, BLOCKS>>(call, bf16_operands(call));
 }
 
 /* C = A B in float32, by TERMS fp16 terms per number (layer/planes.cuh; docs/lab/matmul.md). Two
@@ -467,8 +415,7 @@ template <int TERMS, int DEPTH> cudaError_t launch_terms(const LabCall *call) {
                        {d_b, TERMS, p.k, p.n, pitch_b, plane_b},
                        p.c,
                        d_scales};
-  return launch_fitting<Shape<FP16, TERMS, 256, DEPTH, SHARE_B>,
-                        Shape<FP16, TERMS, 128, DEPTH, SPLIT_K>>(call, of);
+  return launch_shape<Shape<FP16, TERMS, DEPTH, 2>>(call, of);
 }
 
 } // namespace
@@ -479,14 +426,8 @@ const char *matmul_hopper_refuses(const LabCall *call) {
 }
 
 HopperLaunch *const matmul_hopper[] = {
-    launch_tma<FromRegisters<true>>,
-    launch_tma<FromShared>,
-    launch_bf16<Shape<BF16, 1, 256, 64, ALONE>>,
-    launch_bf16<Shape<BF16, 1, 256, 64, SHARE_B>, Shape<BF16, 1, 128, 64, SPLIT_K>>,
-    launch_terms<1, 64>,
-    launch_terms<2, 32>,
-    launch_tma<FromRegisters<true>, false>,
-    launch_tma<FromRegisters<false>>};
+    launch_tma<FromRegisters>, launch_tma<FromShared>, launch_bf16<1>, launch_bf16<2>,
+    launch_terms<1, 64>,       launch_terms<2, 32>};
 
 #else
 

@@ -69,9 +69,8 @@ struct WarpTile {
 cudaError_t launch_matmul_mma(const LabCall *call);
 cudaError_t launch_matmul_stages(const LabCall *call);
 
-/* matmul_hopper.cu. The last two are mistakes: NO_WAIT multiplies before the copies have arrived,
-   NO_SWIZZLE takes words from where they would lie without the swizzle. */
-enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, ONE_TERM, TWO_TERMS, NO_WAIT, NO_SWIZZLE };
+/* matmul_hopper.cu */
+enum HopperRung { TMA, WGMMA, SPECIALISED, CLUSTERS, ONE_TERM, TWO_TERMS };
 using HopperLaunch = cudaError_t(const LabCall *call);
 extern HopperLaunch *const matmul_hopper[];
 

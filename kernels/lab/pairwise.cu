@@ -18,17 +18,14 @@
 
 namespace {
 
-/* ---- 1, 2. one thread per pair ------------------------------------------------------------------
+/* ---- 1. one thread per pair ---------------------------------------------------------------------
    Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
    j. Two 4-byte loads per term: a[k] is the same for the warp, b[k] lies d floats from the
-   neighbour's, so a request touches 32 sectors and uses 4 bytes of each. The exponent is an
-   argument, so that the compiler does not see the 2 and multiply. */
+   neighbour's, so a request touches 32 sectors and uses 4 bytes of each. */
 constexpr int PAIR_BLOCK = 256;
 
-template <bool POWER>
 __global__ void __launch_bounds__(PAIR_BLOCK)
-    thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d,
-                  float exponent) {
+    thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d) {
   const int64_t k = lab_thread(PAIR_BLOCK);
   if (k >= pairs_of(n)) return;
   const Pair pair = pair_of(k, n);
@@ -36,18 +33,18 @@ __global__ void __launch_bounds__(PAIR_BLOCK)
   float sum = 0.0f;
   for (int e = 0; e < d; e++) {
     const float x = a[e] - b[e];
-    sum += POWER ? powf(x, exponent) : x * x;
+    sum += x * x;
   }
   d_out[k] = sum;
 }
 
-template <bool POWER> cudaError_t launch_pairs(const LabCall *call) {
+cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_map(call, thread_a_pair<POWER>, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK,
-                 call->size.dim[1], 2.0f);
+  return lab_map(call, thread_a_pair, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK,
+                 call->size.dim[1]);
 }
 
-/* ---- 3. subsets in shared memory, transposed ----------------------------------------------------
+/* ---- 2. subsets in shared memory, transposed ----------------------------------------------------
    Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: one tile; it takes SUBSET elements
    of its 2 x SUBSET vectors at a time. Lane: copies the element next to its neighbour's (one
    request of 128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the
@@ -167,7 +164,7 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
   }
 }
 
-/* ---- 4. tiles in registers ----------------------------------------------------------------------
+/* ---- 3. tiles in registers ----------------------------------------------------------------------
    A slab of SLAB elements of both 128 vectors is copied and transposed at a time, by lanes 8 along
    k and 4 along the vectors: a whole sector of each vector, and with the pitch of 4 more than 128
    words all 32 banks. All threads wait while a slab is fetched. */
@@ -194,7 +191,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Differences>(sum, nullptr, d_out, n, tile, mine);
 }
 
-/* ---- 5. transposed once, copied asynchronously --------------------------------------------------
+/* ---- 4. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
    slabs: 40 MB, about 20 us. After that 16-byte asynchronous copies bring a slab to shared memory
    with no test, no register and no transposition. Two buffers: while one is worked on, the other is
@@ -270,7 +267,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 
-/* ---- 6. norms and a product ---------------------------------------------------------------------
+/* ---- 5. norms and a product ---------------------------------------------------------------------
    |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
    before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
 constexpr int NORM_BLOCK = 256;
@@ -293,7 +290,7 @@ cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
                     helper->d_in[0], d_norms, helper->size.dim[0], helper->size.dim[1]);
 }
 
-/* d_work of rungs 5 and 6: the transposed vectors, then their norms, if Way has them. */
+/* d_work of rungs 4 and 5: the transposed vectors, then their norms, if Way has them. */
 template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   const Transposed t = transposed(call->size);
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
@@ -317,7 +314,7 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
 }
 
 /* ---- entropy, 1 and 2: a matrix, or none --------------------------------------------------------
-   All tiles of n x n, by the slabs of rung 5. Materialised: distances are written, and a warp per
+   All tiles of n x n, by the slabs of rung 4. Materialised: distances are written, and a warp per
    row reads them again. Fused: a row's sums go on from tile to tile as online softmax does (Milakov
    and Gimelshein 2018). Grid: (tiles of rows, splits): a block takes every (splits)th tile of its
    rows. */
@@ -492,12 +489,8 @@ const LabProblem problems[] = {
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
 const LabRung rungs[] = {
-    {"powf", "One thread per pair, squares by powf: some sixty instructions for one multiplication",
-     launch_pairs<true>, lab_value<2>, .problems = DISTANCES,
-     /* over the years the CUDA guide has stated 4 to 9 ulp; an ulp is up to 2 u, so 18 more */
-     .allowed = [](const LabRange *r) { allow(r, 20, r->expected); }},
-    {"multiply", "Squares by multiplication: now the two loads per term are what is waited for",
-     launch_pairs<false>, lab_value<2>, .problems = DISTANCES},
+    {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
+     lab_value<2>, .problems = DISTANCES},
     {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
      launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>, .problems = DISTANCES},
     {"registers", "8 x 8 pairs per thread: each loaded value is used 8 times without another load",

@@ -1,34 +1,26 @@
-/* The ladder of the sum: many values, one number. A minimum, a maximum and a dot product are the
-   same ladder with another operation, or with two arrays to read.
+/* The ladder of the sum: many values, one number. A dot product is the same ladder with two arrays
+   to read.
 
    A sum of n values reads 4 n bytes and adds n - 1 times: memory decides, and the floor is 4 n
    bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
    Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with five ways to add
    up a block, run level after level until one value is left; the last one reads everything in one
-   launch. Then two GPUs take half of the values each.
+   launch.
 
    The column counts wavefronts of shared memory, which docs/lab/reduce.md explains. */
-#include "base/nccl.h"
 #include "lab/cublas.cuh"
-
-#include <cmath>
-#include <utility>
 
 #include <cub/device/device_reduce.cuh>
 
 namespace {
 
-enum { INT32, FLOAT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
+enum { INT32, FLOAT32, DOT, PROBLEMS };
 
-/* An operation makes one value of two; y is NULL once the products of a dot product are made. */
-template <int PROBLEM> struct Operation {
+/* The values of a problem; y is NULL once the products of a dot product are made. */
+template <int PROBLEM> struct Values {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool IS_DOT = PROBLEM == DOT;
-  static constexpr T NOTHING = PROBLEM == MINIMUM ? INFINITY : PROBLEM == MAXIMUM ? -INFINITY : 0;
-  template <class W> __host__ __device__ W operator()(W a, W b) const {
-    return PROBLEM == MINIMUM ? (b < a ? b : a) : PROBLEM == MAXIMUM ? (a < b ? b : a) : a + b;
-  }
-  static __device__ T value(const T *x, const T *y, int64_t i) {
+  static __device__ T at(const T *x, const T *y, int64_t i) {
     return IS_DOT && y ? x[i] * y[i] : x[i];
   }
 };
@@ -40,12 +32,11 @@ template <int PROBLEM> struct Operation {
    than a whole lost warp. The values below are therefore integers of which every partial sum stays
    under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
 template <int PROBLEM> void reference(const LabRange *range) {
-  using O = Operation<PROBLEM>;
+  using T = typename Values<PROBLEM>::T;
   using Wide = std::conditional_t<PROBLEM == INT32, uint32_t, double>;
-  const auto *x = (const typename O::T *)range->h_in[0], *y = (const typename O::T *)range->h_in[1];
-  Wide all = O::NOTHING;
-  for (int64_t i = 0; i < range->size.dim[0]; i++)
-    all = O()(all, PROBLEM == DOT ? (Wide)x[i] * y[i] : x[i]);
+  const T *x = (const T *)range->h_in[0], *y = (const T *)range->h_in[1];
+  Wide all = 0;
+  for (int64_t i = 0; i < range->size.dim[0]; i++) all += PROBLEM == DOT ? (Wide)x[i] * y[i] : x[i];
   lab_exactly(range, [=](int64_t) { return PROBLEM == INT32 ? (int32_t)all : (double)all; });
 }
 
@@ -62,24 +53,24 @@ void fill_integers(LabSize, int array, void *h_values, int64_t count, uint64_t s
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. O says
-   what adding is. */
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. V says
+   what the values are. */
 
 constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* of a block */
-  template <class O, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
+  template <class V, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
     const int64_t i = lab_thread(THREADS);
-    return i < count ? O::value(x, y, i) : O::NOTHING;
+    return i < count ? V::at(x, y, i) : 0;
   }
-  template <class O, class T> static __device__ T add_up(T mine, T *v) {
+  template <class T> static __device__ T add_up(T mine, T *v) {
     const int t = threadIdx.x;
     v[t] = mine;
     for (int step = 1; step < THREADS; step *= 2) {
       __syncthreads();
-      Add::to(v, t, step, O());
+      Add::to(v, t, step);
     }
     return v[t];
   }
@@ -89,8 +80,8 @@ template <class Add> struct Tree {
    threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
    in 8 warps out of 8 until the distance is 32. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
-  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
-    if (t % (2 * step) == 0) v[t] = add(v[t], v[t + step]);
+  template <class T> static __device__ void to(T *v, int t, int step) {
+    if (t % (2 * step) == 0) v[t] += v[t + step];
   }
   /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
@@ -100,9 +91,9 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
    now reach 2, 4, 8, ... words apart, which are words of one bank. In the middle steps all
    wavefronts belong to one warp, for which the block waits at each barrier. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
-  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
+  template <class T> static __device__ void to(T *v, int t, int step) {
     const int at = 2 * step * t;
-    if (at < THREADS) v[at] = add(v[at], v[at + step]);
+    if (at < THREADS) v[at] += v[at + step];
   }
   /* 4 warps with 2-way conflicts (their two words in one 8-byte load), 2 with 4-way, then 1 with
      8-way, three times, and 4-way, 2-way, none. */
@@ -112,9 +103,9 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
    neighbouring words, a third of the wavefronts. */
 struct Sequential : Tree<Sequential> {
-  template <class T, class O> static __device__ void to(T *v, int t, int step, O add) {
+  template <class T> static __device__ void to(T *v, int t, int step) {
     const int half = THREADS / 2 / step;
-    if (t < half) v[t] = add(v[t], v[t + half]);
+    if (t < half) v[t] += v[t + half];
   }
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
@@ -123,22 +114,21 @@ struct Sequential : Tree<Sequential> {
    many bytes in flight from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
-  template <class O, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
+  template <class V, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
     const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x, j = i + THREADS;
-    return O()(i < count ? O::value(x, y, i) : O::NOTHING,
-               j < count ? O::value(x, y, j) : O::NOTHING);
+    return (i < count ? V::at(x, y, i) : 0) + (j < count ? V::at(x, y, j) : 0);
   }
 };
 
 /* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. Works
    for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
-  template <class O, class T> static __device__ T add_up(T mine, T *v) {
+  template <class T> static __device__ T add_up(T mine, T *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    T sum = lab_shuffle<32>(mine, O());
+    T sum = lab_shuffle<32>(mine, LabSum());
     if (lane == 0) v[warp] = sum;
     __syncthreads();
-    if (warp == 0) sum = lab_shuffle<32>(lane < warps ? v[lane] : O::NOTHING, O());
+    if (warp == 0) sum = lab_shuffle<32>(lane < warps ? v[lane] : 0, LabSum());
     return sum;
   }
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
@@ -146,10 +136,10 @@ struct WarpShuffle : AddOnLoad {
 
 /* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
    each of them. Reads 4 bytes per value, writes 4 per block. */
-template <class Rung, class O, class T = typename O::T>
+template <class Rung, class V, class T = typename V::T>
 __global__ void __launch_bounds__(THREADS) level(const T *x, const T *y, T *d_out, int64_t count) {
   __shared__ T v[THREADS];
-  const T sum = Rung::template add_up<O>(Rung::template fetch<O>(x, y, count), v);
+  const T sum = Rung::add_up(Rung::template fetch<V>(x, y, count), v);
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
@@ -161,15 +151,15 @@ template <class Rung> size_t work_of_levels(const LabCall *call) {
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    using O = Operation<problem>;
-    using T = typename O::T;
+    using V = Values<problem>;
+    using T = typename V::T;
     int64_t count = call->size.dim[0];
     const T *d_in = (const T *)call->d_in[0], *d_in2 = (const T *)call->d_in[1];
     T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
     do {
       const unsigned blocks = lab_blocks(count, Rung::VALUES);
       T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-      TRY(lab_launch(call, level<Rung, O>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
+      TRY(lab_launch(call, level<Rung, V>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
       d_next = d_after, d_after = d_sums;
       d_in = d_sums, d_in2 = nullptr, count = blocks;
     } while (count > 1);
@@ -200,16 +190,16 @@ constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 __device__ unsigned blocks_done;
 
 /* The values of word i. */
-template <class O, class T> __device__ LabWord<4, T> quad_at(const T *x, const T *y, int64_t i) {
+template <class V, class T> __device__ LabWord<4, T> quad_at(const T *x, const T *y, int64_t i) {
   const LabWord<4, T> a = ((const LabWord<4, T> *)x)[i];
-  if constexpr (!O::IS_DOT) return a;
+  if constexpr (!V::IS_DOT) return a;
   const LabWord<4, T> b = ((const LabWord<4, T> *)y)[i];
   return {a.value[0] * b.value[0], a.value[1] * b.value[1], a.value[2] * b.value[2],
           a.value[3] * b.value[3]};
 }
 
-template <class O, class T> __device__ T sum_of(LabWord<4, T> quad) {
-  return O()(O()(quad.value[0], quad.value[1]), O()(quad.value[2], quad.value[3]));
+template <class T> __device__ T sum_of(LabWord<4, T> quad) {
+  return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
@@ -217,28 +207,28 @@ template <class O, class T> __device__ T sum_of(LabWord<4, T> quad) {
    the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
    last finds all of them in the L2 cache and adds them in a fixed order: the same result every
    time, whichever block was last. Reads 4 bytes per value, once. */
-template <class O, class T = typename O::T>
+template <class V, class T = typename V::T>
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const T *x, const T *y, T *d_sums, T *d_out, int64_t count) {
   __shared__ T v[32];
   __shared__ bool is_last;
   const int64_t quads = count / 4, tiles = quads / TILE;
-  T sum = O::NOTHING;
+  T sum = 0;
 #pragma unroll 1 /* the loads of one tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t mine = tile * TILE + threadIdx.x;
     LabWord<4, T> quad[LOADS];
-    unrolled (n, LOADS) quad[n] = quad_at<O>(x, y, mine + n * ONE_PASS_THREADS);
-    unrolled (n, LOADS) sum = O()(sum, sum_of<O>(quad[n]));
+    unrolled (n, LOADS) quad[n] = quad_at<V>(x, y, mine + n * ONE_PASS_THREADS);
+    unrolled (n, LOADS) sum += sum_of(quad[n]);
   }
   const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
   for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
-    sum = O()(sum, sum_of<O>(quad_at<O>(x, y, i)));
-  if (me < count % 4) sum = O()(sum, O::value(x, y, 4 * quads + me));
+    sum += sum_of(quad_at<V>(x, y, i));
+  if (me < count % 4) sum += V::at(x, y, 4 * quads + me);
 
-  sum = WarpShuffle::add_up<O>(sum, v);
+  sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
     d_sums[blockIdx.x] = sum;
     __threadfence(); /* whoever sees the count must also see the sum */
@@ -247,10 +237,9 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   }
   __syncthreads();
   if (!is_last) return;
-  sum = O::NOTHING;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += ONE_PASS_THREADS)
-    sum = O()(sum, __ldcg(d_sums + b));
-  sum = WarpShuffle::add_up<O>(sum, v);
+  sum = 0;
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += ONE_PASS_THREADS) sum += __ldcg(d_sums + b);
+  sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) *d_out = sum;
 }
 
@@ -265,9 +254,8 @@ size_t work_of_one_pass(const LabCall *call) {
 
 cudaError_t launch_one_pass(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return lab_launch(call, one_pass<Operation<problem>>, one_pass_blocks(call), ONE_PASS_THREADS,
-                      0, call->d_in[0], call->d_in[1], call->d_work, call->d_out,
-                      call->size.dim[0]);
+    return lab_launch(call, one_pass<Values<problem>>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
+                      call->d_in[0], call->d_in[1], call->d_work, call->d_out, call->size.dim[0]);
   });
 }
 
@@ -279,10 +267,9 @@ double wavefronts_of_one_pass(const LabCall *call) {
 
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    using O = Operation<problem>;
-    using T = typename O::T;
-    return cub::DeviceReduce::Reduce(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
-                                     call->size.dim[0], O(), O::NOTHING, call->stream);
+    using T = typename Values<problem>::T;
+    return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
+                                  call->size.dim[0], call->stream);
   });
 }
 
@@ -294,113 +281,6 @@ cudaError_t launch_cublas_dot(const LabCall *call) {
   });
 }
 
-/* ---- two GPUs -----------------------------------------------------------------------------------
-   Each sums one half, and NCCL adds the two sums. The values lie on one GPU, so that half of them
-   take the link first: 2 n bytes at 450 GB/s each way of an H100's NVLink, where its memory gives
-   all 4 n at seven times that rate. */
-
-/* The second GPU and NCCL, which are opened at the first call, for the rest of the process.
-   Prototypes are as in nccl.h, version 2; communicators are pointers, enumerations int. */
-struct Second {
-  int gpu;
-  cudaStream_t stream;
-  cudaEvent_t event;
-  char *d_room;   /* its half of the inputs, its sum, the sums of its blocks */
-  size_t bytes;   /* of d_room */
-  void *comms[2]; /* of the first GPU, of the second */
-  int (*open_all)(void **comms, int count, const int *devices);
-  int (*start_group)(), (*end_group)();
-  int (*reduce)(const void *d_in, void *d_out, size_t count, int type, int operation, int root,
-                void *comm, cudaStream_t stream);
-} second;
-
-/* Returns a GPU that reads this one's memory, -1 if there is none. */
-int find_second() {
-  int here, count, reads;
-  if (cudaGetDevice(&here) == cudaSuccess && cudaGetDeviceCount(&count) == cudaSuccess)
-    for (int gpu = 0; gpu < count; gpu++)
-      if (gpu != here && cudaDeviceCanAccessPeer(&reads, gpu, here) == cudaSuccess && reads)
-        return gpu;
-  cudaGetLastError(); /* told now: the next launch must not report it again */
-  return -1;
-}
-
-const char *refuse_two_gpus(const LabCall *) {
-  if (find_second() < 0) return "it needs two GPUs, one of which reads the other's memory";
-  return nccl_open() ? nullptr : "it needs NCCL, and there is no libnccl.so.2";
-}
-
-cudaError_t open_second(int first) {
-  Second &s = second;
-  const int gpus[] = {first, s.gpu = find_second()};
-  TRY(cudaSetDevice(s.gpu));
-  TRY(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking));
-  TRY(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
-  TRY(cudaDeviceEnablePeerAccess(first, 0));
-  const bool good = lab_load(nccl_open(), "ncclGroupStart", s.start_group, "ncclGroupEnd",
-                             s.end_group, "ncclCommInitAll", s.open_all, "ncclReduce", s.reduce);
-  return good && s.open_all(s.comms, 2, gpus) == 0 ? cudaSuccess : cudaErrorNotSupported;
-}
-
-/* Queues the sum of both results as one group: the two kernels of NCCL wait for each other. */
-cudaError_t add_two(const LabCall *mine, const LabCall *half) {
-  enum { UINT32 = 3, FLOAT = 7, SUM = 0, LARGEST = 2, SMALLEST = 3 };
-  static const int operations[PROBLEMS] = {SUM, SUM, SUM, SMALLEST, LARGEST};
-  const auto reduce = [=](const LabCall *call, void *comm) {
-    return second.reduce(call->d_out, call->d_out, 1, call->problem == INT32 ? UINT32 : FLOAT,
-                         operations[call->problem], 0, comm, call->stream);
-  };
-  int failed = second.start_group();
-  failed |= reduce(mine, second.comms[0]);
-  failed |= reduce(half, second.comms[1]);
-  return (failed | second.end_group()) == 0 ? cudaSuccess : cudaErrorUnknown;
-}
-
-/* one-pass on both halves at once. The second GPU's stream starts after all that call->stream has
-   queued, which ends after it. Without `copies` the half is that of the last copy; new room gets
-   one. */
-cudaError_t run_on_two(const LabCall *call, bool copies, int first) {
-  static const cudaError_t opened = open_second(first);
-  TRY(opened);
-  LabCall mine = *call, half = lab_helper(call);
-  half.size.dim[0] /= 2;
-  mine.size.dim[0] -= half.size.dim[0];
-  half.stream = second.stream;
-  half.event = second.event;
-  const size_t bytes = 4 * (size_t)half.size.dim[0], each = round_up(bytes, sizeof(float4)),
-               all = 2 * each + 4 + work_of_one_pass(call);
-  TRY(cudaSetDevice(second.gpu));
-  if (all > second.bytes) {
-    second.bytes = 0;
-    TRY(cudaFree(std::exchange(second.d_room, nullptr)));
-    TRY(cudaMalloc((void **)&second.d_room, all));
-    second.bytes = all;
-    copies = true;
-  }
-  half.d_out = second.d_room + 2 * each;
-  half.d_work = second.d_room + 2 * each + 4;
-  TRY(lab_after(call, half.stream, call->stream));
-  for (int i = 0; i < 2 && call->d_in[i]; i++) {
-    void *d_half = second.d_room + i * each;
-    const char *d_from = (const char *)call->d_in[i] + 4 * mine.size.dim[0];
-    half.d_in[i] = d_half;
-    if (copies && bytes)
-      TRY(cudaMemcpyAsync(d_half, d_from, bytes, cudaMemcpyDefault, half.stream));
-  }
-  TRY(launch_one_pass(&half));
-  TRY(cudaSetDevice(first));
-  TRY(launch_one_pass(&mine));
-  TRY(add_two(&mine, &half));
-  return lab_after(&half, call->stream, half.stream);
-}
-
-template <bool COPIES> cudaError_t launch_two_gpus(const LabCall *call) {
-  int first;
-  TRY(cudaGetDevice(&first));
-  const cudaError_t status = run_on_two(call, COPIES, first), back = cudaSetDevice(first);
-  return status == cudaSuccess ? back : status;
-}
-
 template <int PROBLEM> constexpr LabProblem problem(const char *name) {
   constexpr LabType TYPE = PROBLEM == INT32 ? LAB_INT32 : LAB_FLOAT32;
   return {name,
@@ -408,12 +288,11 @@ template <int PROBLEM> constexpr LabProblem problem(const char *name) {
           TYPE,
           [](LabSize size) { return (double)size.dim[0] - 1.0; },
           reference<PROBLEM>,
-          PROBLEM == FLOAT32 || PROBLEM == DOT ? fill_integers : nullptr};
+          PROBLEM == INT32 ? nullptr : fill_integers};
 }
 
 const LabProblem problems[PROBLEMS] = {problem<INT32>("int32"), problem<FLOAT32>("float32"),
-                                       problem<DOT>("dot"), problem<MINIMUM>("minimum"),
-                                       problem<MAXIMUM>("maximum")};
+                                       problem<DOT>("dot")};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
@@ -438,33 +317,22 @@ const LabRung rungs[] = {
      "As many blocks as fit stride through all of the input with 16-byte loads, and the "
      "last one adds their sums",
      launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
-    {"cub", "cub::DeviceReduce::Reduce", lab_cub<run_cub>, .kind = LAB_LIBRARY,
+    {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .problems = ~(1u << DOT), .work = lab_cub_work<run_cub>},
     {"cublas-dot", "cublasSdot", launch_cublas_dot, .kind = LAB_LIBRARY, .problems = 1 << DOT,
-     .refuse = lab_refuse_32_bits},
-    {"two-gpus",
-     "Half of the values move to a second GPU, each GPU runs one-pass, ncclReduce adds the two "
-     "results: the way takes longer than reading them all",
-     launch_two_gpus<true>, .kind = LAB_LIBRARY, .refuse = refuse_two_gpus,
-     .work = work_of_one_pass},
-    {"two-gpus-resident",
-     "The same without the copy, as if the second half lay there already: two GPUs pay where the "
-     "data are",
-     launch_two_gpus<false>, .kind = LAB_PART, .refuse = refuse_two_gpus,
-     .work = work_of_one_pass}};
+     .refuse = lab_refuse_32_bits}};
 
 } // namespace
 
 const LabTopic lab_reduce = {
     "reduce",
-    "One number from many: a sum, a dot product, a minimum or a maximum",
+    "One number from many: a sum, or a dot product",
     "values",
     LAB_GB_PER_S,
     LAB_LADDER,
     .sizes = {lab_size(1 << 28), lab_size(1 << 20), lab_size(1 << 24)},
     .tested = lab_size(1000000),
     .count = [](int, LabSize size, int array) { return array < 0 ? 1 : size.dim[0]; },
-    .alike = true,
     .predicted_name = "shared wavefronts / 32 values",
     .counted = LAB_COUNTS_TURNS,
     .metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",

@@ -24,24 +24,18 @@ constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
    - an addition each, as many as lie on the longest way through the sum: a thread adds the width /
      threads values, or the 33 that it holds, then ten exchanges follow.
    The last term is for results below the smallest normal float, which have fewer digits. */
-void allow(const LabRange *r, int threads, double of_d, double subnormal) {
+void allow(const LabRange *r, int threads) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / threads + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
     const double p = r->expected[i], digits = p > 0.0 ? -log(p) : 0.0;
-    const double errors = 14.0 + 17.0 + of_d * (digits + log(width)) + additions;
-    r->allowed[i] = p * errors * UNIT + subnormal;
+    const double errors = 14.0 + 17.0 + digits + log(width) + additions;
+    r->allowed[i] = p * errors * UNIT + 6 * 0x1p-149;
   }
 }
 
 /* One thread adds the whole row. */
 void allow_one_thread(const LabRange *r) {
-  allow(r, 1, 1.0, 6 * 0x1p-149);
-}
-
-/* cuDNN does not document its arithmetic: it may use __expf, 2 + 1.173 |d| ulp, flush subnormal
-   numbers, and add a row by one warp. */
-void allow_library(const LabRange *r) {
-  allow(r, 32, 1.0 + 2 * 1.173, 2 * 0x1p-126);
+  allow(r, 1);
 }
 
 void reference(const LabRange *r) {
@@ -56,7 +50,7 @@ void reference(const LabRange *r) {
       if (i >= r->first && i < end) r->expected[i - r->first] = exp(z[c] - largest) / sum;
     }
   }
-  allow(r, THREADS, 1.0, 6 * 0x1p-149);
+  allow(r, THREADS);
 }
 
 /* Three of every eight rows are hard: huge values, ties and -INFINITY; all equal and far below 0; a
@@ -316,55 +310,6 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* ---- the library: cuDNN ----------------------------------------------------------------------
-   It is looked for when the program runs, so that building does not need it. */
-
-/* Prototypes as in cudnn.h, version 9; handles are pointers, enumerations int. */
-struct Cudnn {
-  void *handle, *tensor;
-  int (*set_stream)(void *handle, cudaStream_t stream);
-  int (*set_tensor)(void *tensor, int format, int type, int n, int c, int h, int w);
-  int (*forward)(void *handle, int algorithm, int mode, const void *alpha, void *in_tensor,
-                 const void *in, const void *beta, void *out_tensor, void *out);
-  bool works;
-};
-
-/* Opened at the first call, for the rest of the process. */
-const Cudnn &cudnn() {
-  static const Cudnn opened = [] {
-    Cudnn c = {};
-    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return c;
-    int (*create)(void **);
-    int (*create_tensor)(void **);
-    c.works = lab_load(library, "cudnnCreate", create, "cudnnCreateTensorDescriptor", create_tensor,
-                       "cudnnSetStream", c.set_stream, "cudnnSetTensor4dDescriptor", c.set_tensor,
-                       "cudnnSoftmaxForward", c.forward) &&
-              create(&c.handle) == 0 && create_tensor(&c.tensor) == 0;
-    return c;
-  }();
-  return opened;
-}
-
-cudaError_t launch_cudnn(const LabCall *call) {
-  enum { NCHW = 0, FLOAT = 0, ACCURATE = 1, INSTANCE = 0 };
-  const Cudnn &c = cudnn();
-  const float one = 1.0f, zero = 0.0f;
-  const bool queued = c.set_stream(c.handle, call->stream) == 0 &&
-                      c.set_tensor(c.tensor, NCHW, FLOAT, (int)call->size.dim[0],
-                                   (int)call->size.dim[1], 1, 1) == 0 &&
-                      c.forward(c.handle, ACCURATE, INSTANCE, &one, c.tensor, call->d_in[0], &zero,
-                                c.tensor, call->d_out) == 0;
-  const cudaError_t status = cudaGetLastError();
-  return queued || status != cudaSuccess ? status : cudaErrorNotSupported;
-}
-
-const char *refuse_cudnn(const LabCall *call) {
-  if (call->size.dim[0] * call->size.dim[1] > INT32_MAX)
-    return "cuDNN's tensors have fewer than 2^31 values";
-  return cudnn().works ? nullptr : "cuDNN (libcudnn.so.9) is not there or does not start";
-}
-
 /* Predicted: sectors of 32 bytes asked for, relative to the least, which is each sector once to
    read and once to write. Three passes and one to write ask for twice the least; PER lanes share a
    row, so that eight neighbouring ones touch up to eight sectors where one would do. */
@@ -392,9 +337,7 @@ const LabRung rungs[] = {
      launch_registers<Twice>, lab_value<1>},
     {"online",
      "Largest value and sum travel as a pair that can be rescaled: one reduction, one barrier",
-     launch_registers<Once>, lab_value<1>},
-    {"cudnn", "cudnnSoftmaxForward, accurate", launch_cudnn, .kind = LAB_LIBRARY,
-     .refuse = refuse_cudnn, .allowed = allow_library}};
+     launch_registers<Once>, lab_value<1>}};
 
 const LabProblem problems[] = {
     {LAB_FLOATS,

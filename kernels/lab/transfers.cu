@@ -120,8 +120,10 @@ struct Queue {
     if (status == cudaSuccess) status = s;
   }
 
+  /* Makes `later` wait for what is queued on `earlier` by now, whatever the event records next. */
   void after(cudaStream_t later, cudaStream_t earlier) {
-    note(lab_after(call, later, earlier));
+    note(cudaEventRecord(call->event, earlier));
+    note(cudaStreamWaitEvent(later, call->event, 0));
   }
 
   void add(Stage stage, int chunk, cudaStream_t on) {
@@ -140,6 +142,10 @@ struct Queue {
       note(lab_launch(&there, call->problem == TWICE ? twice_kernel : compute_kernel,
                       lab_blocks(count, THREADS), THREADS, 0, d_x + first, d_y + first, count));
     }
+  }
+
+  void add_all(int chunk, cudaStream_t on) {
+    for (int stage = 0; stage < STAGES; stage++) add((Stage)stage, chunk, on);
   }
 };
 
@@ -165,23 +171,13 @@ cudaError_t launch_both_ways(const LabCall *call) {
 /* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a
    chunk of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */
 constexpr int CHUNKS = 32;
-constexpr int ALL = 1 << 30; /* a round of all chunks */
-
-/* The order in which the host queues the stages of chunks: `round` chunks at a time, by stage. */
-template <class Visit> void in_order(int chunks, int round, Visit visit) {
-  for (int first = 0; first < chunks; first += std::min(round, chunks))
-    for (int stage = 0; stage < STAGES; stage++)
-      for (int chunk = first; chunk < chunks && chunk - first < round; chunk++)
-        visit((Stage)stage, chunk);
-}
 
 /* Chunk i on stream i mod STREAMS. A stream does one thing after the other, so a chunk's stages
    need no event; different streams may do different things at once. */
-template <int STREAMS, int ROUND> cudaError_t launch_streams(const LabCall *call) {
+template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
-  in_order(queue.chunks.count, ROUND, [&](Stage stage, int chunk) {
-    queue.add(stage, chunk, call->streams[chunk % STREAMS]);
-  });
+  for (int chunk = 0; chunk < queue.chunks.count; chunk++)
+    queue.add_all(chunk, call->streams[chunk % STREAMS]);
   return queue.finish();
 }
 
@@ -193,24 +189,24 @@ cudaError_t launch_registered(const LabCall *call) {
   const size_t bytes = sizeof(float) * (size_t)call->size.dim[0];
   cudaError_t status = cudaHostRegister(arrays[0], bytes, cudaHostRegisterDefault);
   if (status == cudaSuccess) status = cudaHostRegister(arrays[1], bytes, cudaHostRegisterDefault);
-  if (status == cudaSuccess) status = launch_streams<4, 1>(call);
+  if (status == cudaSuccess) status = launch_streams<4>(call);
   if (status == cudaSuccess) status = cudaStreamSynchronize(call->stream);
   for (void *array : arrays) cudaHostUnregister(array);
   return status;
 }
 
-/* Percent of perfect that the order of queueing allows if every stage of every chunk takes one
-   unit: a stage starts when its stream and its engine have done what was queued there before. COUNT
-   chunks; 0: as many as the point says. */
-template <int COUNT, int STREAMS, int ROUND> double predict(const LabCall *call) {
+/* Percent of perfect, chunk after chunk, if every stage of every chunk takes one unit: a stage
+   starts when its stream and its engine have done what was queued there before. COUNT chunks; 0
+   means as many as the point says. */
+template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
-  double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {}, end = 0.0;
-  in_order(chunks, ROUND, [&](Stage stage, int chunk) {
-    double &stream = stream_free[chunk % STREAMS], &engine = engine_free[stage];
-    stream = engine = std::max(stream, engine) + 1.0;
-    end = std::max(end, engine);
-  });
-  return 100.0 * chunks / end;
+  double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {};
+  for (int chunk = 0; chunk < chunks; chunk++)
+    for (double &engine : engine_free) {
+      double &stream = stream_free[chunk % STREAMS];
+      stream = engine = std::max(stream, engine) + 1.0;
+    }
+  return 100.0 * chunks / engine_free[COPY_OUT];
 }
 
 /* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
@@ -240,10 +236,11 @@ template <bool FORGOTTEN> cudaError_t launch_event(const LabCall *call) {
    The trainer feeds its GPU like this (upload in src/engine/cuda/engine_cuda.c). */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
-  in_order(queue.chunks.count, 1, [&](Stage stage, int chunk) {
-    if (stage > 0) queue.after(call->streams[stage], call->streams[stage - 1]);
-    queue.add(stage, chunk, call->streams[stage]);
-  });
+  for (int chunk = 0; chunk < queue.chunks.count; chunk++)
+    for (int stage = 0; stage < STAGES; stage++) {
+      if (stage > 0) queue.after(call->streams[stage], call->streams[stage - 1]);
+      queue.add((Stage)stage, chunk, call->streams[stage]);
+    }
   return queue.finish();
 }
 
@@ -256,7 +253,7 @@ cudaError_t launch_roles(const LabCall *call) {
 cudaError_t launch_calls(const LabCall *call) {
   Queue queue(call, ceil_div(call->size.dim[0], call->point));
   for (int chunk = 0; chunk < queue.chunks.count; chunk++) {
-    for (int stage = 0; stage < STAGES; stage++) queue.add((Stage)stage, chunk, call->stream);
+    queue.add_all(chunk, call->stream);
     queue.note(cudaStreamSynchronize(call->stream));
   }
   return queue.finish();
@@ -286,17 +283,15 @@ const LabProblem problems[] = {
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 const int64_t CALLS[] = {1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
 
-template <int STREAMS, int ROUND>
-constexpr LabRung streams_rung(const char *name, const char *lesson) {
-  return {name, lesson, launch_streams<STREAMS, ROUND>, predict<CHUNKS, STREAMS, ROUND>,
-          .work = work};
+template <int STREAMS> constexpr LabRung streams_rung(const char *name, const char *lesson) {
+  return {name, lesson, launch_streams<STREAMS>, predict<CHUNKS, STREAMS>, .work = work};
 }
 
 const LabRung rungs[] = {
     {"pageable", "Ordinary memory: the host copies it into a pinned buffer of the driver's first",
      launch_whole<>, .work = work, .pageable = true},
     {"pinned", "Page-locked memory: a copy engine reads it by itself; two of three engines wait",
-     launch_whole<>, predict<1, 1, 1>, .work = work},
+     launch_whole<>, predict<1, 1>, .work = work},
     {"copy-in", "The first stage alone: the link, host to device",
      launch_whole<COPY_IN, COPY_IN + 1>, .kind = LAB_PART, .work = work},
     {"compute", "The second stage alone: as long as a copy, by the choice of f",
@@ -305,17 +300,13 @@ const LabRung rungs[] = {
      launch_whole<COPY_OUT, COPY_OUT + 1>, .kind = LAB_PART, .work = work},
     {"both-ways", "Both copies at once: what the link really has for two directions",
      launch_both_ways, .kind = LAB_PART, .work = work},
-    streams_rung<1, 1>(
-        "chunks", "Chunks on one stream gain nothing: a stream does one thing after the other"),
-    streams_rung<2, 1>("streams-2", "Two streams keep two engines busy, and there are three"),
-    streams_rung<4, 1>("streams-4",
-                       "With more streams than stages all engines work, but for the two ends"),
-    streams_rung<4, 4>(
-        "breadth", "Queued by stage in rounds of four: no stream notices, so the time is the same"),
-    streams_rung<4, ALL>(
-        "breadth-all", "Queued by stage over all chunks: each stream now has its copies in first"),
+    streams_rung<1>("chunks",
+                    "Chunks on one stream gain nothing: a stream does one thing after the other"),
+    streams_rung<2>("streams-2", "Two streams keep two engines busy, and there are three"),
+    streams_rung<4>("streams-4",
+                    "With more streams than stages all engines work, but for the two ends"),
     {"pageable-4", "Four streams over pageable memory: asynchronous by name only",
-     launch_streams<4, 1>, .work = work, .pageable = true},
+     launch_streams<4>, .work = work, .pageable = true},
     {"registered",
      "cudaHostRegister locks ordinary memory where it lies: the copies are fast, the locking is "
      "not",
@@ -324,43 +315,27 @@ const LabRung rungs[] = {
      "No stream was told to wait for the copy: right on a good day, this is a bad one",
      launch_event<true>, .kind = LAB_MISTAKE, .work = work},
     {"event", "An event between the two streams makes it right on every day", launch_event<false>,
-     predict<1, 1, 1>, .work = work},
+     predict<1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
-     launch_roles, predict<0, STAGES, 1>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
+     launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
     {"calls",
      "Each call is waited for: only from some number of elements on is it sooner than the host",
      launch_calls, .problems = 1 << TWICE, .work = work, LAB_ROWS(point, CALLS)},
     {"host", "One core of the host has no call to make and no copy, and the slower memory",
      launch_on_host, .problems = 1 << TWICE, LAB_ROWS(point, CALLS)}};
 
-/* `overlap` knows the order of the first rungs. */
-enum Row { PAGEABLE, PINNED, IN_ALONE, COMPUTE_ALONE, OUT_ALONE };
-
-/* Percent of perfect, for all rows but the stages alone. NAN if one of these was not timed. */
-double overlap(const double *seconds, int rows, int row) {
-  if (rows <= OUT_ALONE || (row >= IN_ALONE && row <= OUT_ALONE)) return NAN;
-  double perfect = 0.0;
-  for (int r = IN_ALONE; r <= OUT_ALONE; r++) {
-    if (std::isnan(seconds[r])) return NAN;
-    perfect = std::max(perfect, seconds[r]);
-  }
-  return 100.0 * perfect / seconds[row];
-}
-
 } // namespace
 
 const LabTopic lab_transfers = {
     "transfers",
-    LAB_TRANSFERS_TITLE,
+    "Copy in, compute, copy out: one after the other, or all at once",
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
     .sizes = {lab_size(1 << 26)}, /* 256 MiB each way */
     .tested = lab_size(1000003),
     .on_host = true,
-    .predicted_name = "% of perfect",
-    .measured_name = "% of perfect",
-    .measured = overlap,
+    .predicted_name = "% of perfect, the time of one copy",
     .point_name = "chunks; elements of a call",
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone"};

@@ -33,11 +33,8 @@ cudaError_t launch(const LabCall *call) {
                  columns);
 }
 
-/* ---- 1, 2. one thread, one thread per row -------------------------------------------------------
-   Thread: rows of the input, as many apart as there are threads. One alone waits some hundred
-   nanoseconds for a few loads, and there is no other to work in the meantime.
-
-   With a thread for each row lanes write neighbours (a column of the output's row), but read a
+/* ---- 1. one thread per row ----------------------------------------------------------------------
+   Thread: a row of the input. Lanes write neighbours (a column of the output's row), but read a
    whole row apart: 32 sectors per load for 4 bytes of each. 8192 rows are only 8192 threads where
    an H100 has room for 270,000: small blocks spread them over all multiprocessors. Bytes: the
    floor's as long as the first-level cache keeps each thread's line for its next loads. */
@@ -46,22 +43,14 @@ constexpr int ROW_BLOCK = 64;
 __global__ void __launch_bounds__(ROW_BLOCK)
     row_a_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
                  int64_t columns) {
-  for (int64_t row = lab_thread(blockDim.x); row < rows; row += (int64_t)gridDim.x * blockDim.x)
-    for (int64_t column = 0; column < columns; column++)
-      out[column * rows + row] = in[row * columns + column];
+  const int64_t row = lab_thread(ROW_BLOCK);
+  for (int64_t column = 0; row < rows && column < columns; column++)
+    out[column * rows + row] = in[row * columns + column];
 }
 
-constexpr int MOST = 1 << 20; /* elements */
-
-const char *refuse_one_thread(const LabCall *call) {
-  return call->size.dim[0] * call->size.dim[1] > MOST
-             ? "one thread would take minutes above 2^20 elements"
-             : nullptr;
-}
-
-/* ---- 3. one thread per element ------------------------------------------------------------------
+/* ---- 2. one thread per element ------------------------------------------------------------------
    Block: 8 x 32 elements. Warp: 32 neighbours of a row, lane: one of them. Loads are whole sectors
-   now, but stores go to 32 places, and those cost more than the loads of rung 2 did: the
+   now, but stores go to 32 places, and those cost more than the loads of rung 1 did: the
    first-level cache keeps the rest of a loaded sector, while every store goes through to the second
    level with its 4 bytes. The block's 8 rows fill a sector of the output by 8 requests. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
@@ -74,7 +63,7 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
 }
 
-/* ---- 4. to 7. a tile in shared memory -----------------------------------------------------------
+/* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row into a row of the tile,
    then, when the tile is complete, stores a column of the tile as neighbours in a row of the
    output. Global memory sees whole sectors both ways; the column is read where it costs least.
@@ -107,7 +96,7 @@ __global__ void __launch_bounds__(SIDE *DOWN)
 template <int SIDE, int PADDING, int DOWN>
 constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE, DOWN>;
 
-/* ---- 8. words of 16 bytes -----------------------------------------------------------------------
+/* ---- 7. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
    bytes; it transposes the patch in its registers, which makes it four words of the output's rows.
    These go through shared memory only so that half a warp can store 256 bytes in a row.
@@ -171,8 +160,6 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 /* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
    each eight lanes. */
 const LabRung rungs[] = {
-    {"one-thread", "One thread waits for every element: the slowest way to use a GPU",
-     launch<row_a_thread, MOST, MOST, 1>, .refuse = refuse_one_thread},
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
     {"thread-an-element",

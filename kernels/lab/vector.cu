@@ -1,12 +1,12 @@
-/* Vectors: fill, clear, scale, add, ReLU, saxpy, exponentiate, add a number. There is next to no
-   arithmetic; memory decides everything.
+/* Vectors: fill, scale, add, ReLU, saxpy, exponentiate. There is next to no arithmetic; memory
+   decides everything.
 
    An element costs 4 bytes per array. All that a kernel can do wrong is to ask for them badly:
    memory moves in sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a
    whole. What counts is therefore which bytes the 32 lanes of a warp ask for in ONE instruction. */
 #include <cmath>
 
-#include "lab/cublas.cuh"
+#include "lab/lab.cuh"
 
 namespace {
 
@@ -17,18 +17,16 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-enum { FILL, SCALE, ADD, RELU, SAXPY, CLEAR, EXPONENTIATE, ADD_NUMBER, PROBLEMS };
+enum { FILL, SCALE, ADD, RELU, SAXPY, EXPONENTIATE, PROBLEMS };
 template <int PROBLEM>
-constexpr int INPUTS = PROBLEM == FILL || PROBLEM == CLEAR  ? 0
+constexpr int INPUTS = PROBLEM == FILL                      ? 0
                        : PROBLEM == ADD || PROBLEM == SAXPY ? 2
                                                             : 1;
 
 /* The operation on an element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
-  if (PROBLEM == CLEAR) return 0;
   if (PROBLEM == EXPONENTIATE) return std::exp(x);
-  if (PROBLEM == ADD_NUMBER) return x + FACTOR;
   if (PROBLEM == SCALE) return FACTOR * x;
   if (PROBLEM == ADD) return x + y;
   if (PROBLEM == RELU) return x < 0 ? 0 : x; /* a NaN stays one */
@@ -67,32 +65,26 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
    request is 128 bytes in a row, 4 whole sectors. Bytes: the floor's. What this rung pays for is
    starting 2^20 blocks: fill, which needs them for 1 KB each, gets through 1.7 of them per
-   nanosecond (an H100), a little over half the bandwidth. Only elements from `first` on are done:
-   the next rung needs that. */
-template <int PROBLEM, bool CHECKED>
+   nanosecond (an H100), a little over half the bandwidth. */
+template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
-            int64_t count, int64_t first) {
-  const int64_t i = first + lab_thread(BLOCK);
-  if (!CHECKED || i < count) do_word<PROBLEM, 1>(x, y, out, i);
+            int64_t count) {
+  const int64_t i = lab_thread(BLOCK);
+  if (i < count) do_word<PROBLEM, 1>(x, y, out, i);
 }
 
-/* ---- 2. the same without the bounds check -------------------------------------------------------
-   Whole blocks need no check. The rest, less than a block, is one more launch with the check. */
-template <bool CHECKED> cudaError_t launch_element(const LabCall *call) {
+cudaError_t launch_element(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    const int64_t count = call->size.dim[0], blocks = CHECKED ? 0 : count / BLOCK;
-    if (blocks > 0) TRY(lab_zip(call, element<problem, false>, blocks, BLOCK, 0));
-    const int64_t done = blocks * BLOCK, rest = lab_blocks(count - done, BLOCK);
-    return rest > 0 ? lab_zip(call, element<problem, true>, rest, BLOCK, done) : cudaSuccess;
+    return lab_zip(call, element<problem>, lab_grid(call, BLOCK), BLOCK);
   });
 }
 
-/* ---- 3. and 4. one contiguous segment per thread ------------------------------------------------
+/* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
    now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each; the rest is wanted
    in the thread's next seven steps. The first-level cache keeps some of what was read, but stores
-   go through to the second level 4 bytes at a time. Rung 4 is the same kernel with TOGETHER
+   go through to the second level 4 bytes at a time. Rung 3 is the same kernel with TOGETHER
    elements loaded before the first is stored. Bytes: the floor's if the caches keep every sector
    until its thread is done with it, up to eight times that if they do not. */
 constexpr int SEGMENT = 32; /* per thread, a line of the cache */
@@ -114,16 +106,16 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   });
 }
 
-/* ---- 5. to 7. grid-stride, and back -------------------------------------------------------------
+/* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
    Thread: several elements, as far apart as the grid has threads, so that at every step lanes are
    neighbours, and blocks too. The grid fits the GPU, not the data: one launch configuration for
    every length. Bytes of all: the floor's.
 
-   Rung 6 has words of 16 bytes: a quarter of the instructions keep as many bytes in flight. Arrays
+   Rung 5 has words of 16 bytes: a quarter of the instructions keep as many bytes in flight. Arrays
    start on 256 bytes (lab.h), so only the last elements, fewer than a word, are left to single
    threads.
 
-   Rung 7 has a grid of the data's size again: the loop runs once (docs/lab/vector.md). */
+   Rung 6 has a grid of the data's size again: the loop runs once (docs/lab/vector.md). */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */
@@ -147,17 +139,8 @@ template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCal
 }
 
 cudaError_t launch_memset(const LabCall *call) {
-  return cudaMemsetAsync(call->d_out, call->problem == FILL ? FILLING_BYTE : 0,
-                         sizeof(float) * (size_t)call->size.dim[0], call->stream);
-}
-
-/* cuBLAS adds x to y in place, so it cannot leave y as it was: out stands for y. The bytes are
-   those of our saxpy, so its time can be compared, but its values cannot. */
-cudaError_t launch_cublas_saxpy(const LabCall *call) {
-  return lab_cublas(call, [=](cublasHandle_t handle) {
-    return cublasSaxpy(handle, (int)call->size.dim[0], &FACTOR, (const float *)call->d_in[0], 1,
-                       (float *)call->d_out, 1);
-  });
+  return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
+                         call->stream);
 }
 
 template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *name) {
@@ -169,14 +152,9 @@ template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *
           reference<PROBLEM>};
 }
 
-const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"),
-                                       problem<SCALE, 1>("scale"),
-                                       problem<ADD, 1>("add"),
-                                       problem<RELU, 1>("relu"),
-                                       problem<SAXPY, 2>("saxpy"),
-                                       problem<CLEAR, 0>("clear"),
-                                       problem<EXPONENTIATE, 1>("exponentiate"),
-                                       problem<ADD_NUMBER, 1>("add-number")};
+const LabProblem problems[PROBLEMS] = {
+    problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"), problem<ADD, 1>("add"),
+    problem<RELU, 1>("relu"), problem<SAXPY, 2>("saxpy"), problem<EXPONENTIATE, 1>("exponentiate")};
 
 /* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
@@ -184,10 +162,7 @@ const LabRung rungs[] = {
     {"element",
      "One thread per element: neighbouring lanes take neighbouring elements, a request is "
      "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
-     launch_element<true>, lab_value<4>},
-    {"unchecked",
-     "Without the bounds check nothing gets faster: the comparison was hidden behind the memory",
-     launch_element<false>, lab_value<4>},
+     launch_element, lab_value<4>},
     {"segment",
      "One contiguous segment per thread, the habit of the CPU, spreads each request over "
      "32 sectors",
@@ -206,9 +181,7 @@ const LabRung rungs[] = {
      "which walk through memory in order",
      launch_grid_stride<4, AS_MANY_AS_NEEDED>, lab_value<16>},
     {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
-     .kind = LAB_LIBRARY, .problems = 1 << FILL | 1 << CLEAR},
-    {"cublas-saxpy", "cublasSaxpy, in place: the same bytes, but y is lost", launch_cublas_saxpy,
-     .kind = LAB_PART, .problems = 1 << SAXPY, .refuse = lab_refuse_32_bits}};
+     .kind = LAB_LIBRARY, .problems = 1 << FILL}};
 
 } // namespace
 

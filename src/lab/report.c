@@ -7,41 +7,7 @@
 
 #include "base/sizes.h"
 
-/* ---- tables of a record --------------------------------------------------------------------- */
-
-LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
-  LabLadder l = {.record = record,
-                 .topic = lab_topic_line(record, topic),
-                 .problem = problem,
-                 .rows = {calloc(LAB_ROWS, sizeof *l.rows.of), 0},
-                 .others = {calloc(LAB_SIZES * LAB_ROWS, sizeof *l.others.of), 0},
-                 .tables = lines_open(record)};
-  l.ceiling = lab_ceiling(record, l.topic);
-  foreach_of (table, record, "table", "topic", topic, "problem", problem) {
-    Lines *to = l.tables.count == 0 ? &l.rows : &l.others;
-    const int most = (to == &l.rows ? 1 : LAB_SIZES) * LAB_ROWS;
-    const json_t *row;
-    size_t i;
-    lines_add(&l.tables, table);
-    json_array_foreach (json_object_get(table, "rows"), i, row)
-      if (to->count < most) lines_add(to, row);
-  }
-  l.table = l.tables.count > 0 ? *l.tables.of : NULL;
-  return l;
-}
-
-void lab_ladder_close(LabLadder *ladder) {
-  free(ladder->rows.of);
-  free(ladder->others.of);
-  free(ladder->tables.of);
-}
-
 /* ---- columns -------------------------------------------------------------------------------- */
-
-static ShortText occupancy(const TableCell *at) {
-  const double blocks = number_of(at->row, "blocks_per_sm");
-  return blocks > 0 ? text_format("%.0f %s", blocks, text_of(at->row, "limit")) : text_format("-");
-}
 
 /* The tables, as bits: a ladder that a GPU has timed, one that the emulator has counted, and the
    other sizes. */
@@ -64,7 +30,7 @@ static const struct {
     {.column = {"x library", .key = "times_library", .in = TIMED | OTHERS},
      .key = "kind",
      .text = "library"},
-    {.column = {"blocks/SM", .left = true, .cell = occupancy, .in = TIMED}},
+    {.column = {"blocks/SM", .key = "blocks_per_sm", .format = "%.0f", .in = TIMED}},
     {.column = {"regs", .key = "registers", .format = "%.0f", .in = TIMED}},
     {.column = {"local", .key = "local_bytes", .format = "%.0f", .in = TIMED},
      .key = "local_bytes"},
@@ -76,7 +42,6 @@ static const struct {
     {.column = {"x least", .key = "turns_times_least", .format = "%.2f", .in = COUNTED}},
     {.column = {"predicted", .key = "predicted", .in = LADDER}, .key = "predicted_name"},
     {.column = {"counted", .key = "counted", .in = COUNTED}, .key = "counted"},
-    {.column = {"measured", .key = "measured", .in = TIMED}, .key = "measured_name"},
     {.column = {"ulp", .key = "ulp", .in = LADDER}, .key = "shows_ulp"},
     {.column = {"check", .left = true, .key = "check"}},
 };
@@ -90,12 +55,8 @@ static bool has(const LabLadder *l, const char *key, const char *text) {
 }
 
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
-  const bool counted = has(l, "sectors", NULL);
-  const Table table = {.file = file,
-                       .markdown = markdown,
-                       .which = others    ? OTHERS
-                                : counted ? COUNTED
-                                          : TIMED};
+  const unsigned which = others ? OTHERS : has(l, "sectors", NULL) ? COUNTED : TIMED;
+  const Table table = {.file = file, .markdown = markdown, .which = which};
   TableColumn shown[COLUMNS];
   int count = 0;
   for (int i = 0; i < COLUMNS; i++) {
@@ -112,19 +73,16 @@ static void print_table(const LabLadder *l, bool others, FILE *file, bool markdo
 
 enum { WIDTH = 100 };
 
-/* Explains the words in the check column. An empty line comes before the first note of each size.
- */
+/* Explains the words in the check column. */
 static void print_notes(const Lines *rows, FILE *file, bool markdown) {
-  const char *size = "";
+  bool any = false;
   foreach_line (row, rows) {
-    const char *note = text_of(*row, "note");
-    const double point = number_of(*row, "point");
-    if (!*note) continue;
-    if (!text_is(*row, "size", size)) putc('\n', file);
-    size = text_of(*row, "size");
+    if (!*text_of(*row, "note")) continue;
+    if (!any) putc('\n', file);
+    any = true;
     fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(*row, "check"), text_of(*row, "rung"));
-    if (isfinite(point)) fprintf(file, " at %.0f", point);
-    fprintf(file, ": %s.\n", note);
+    if (isfinite(number_of(*row, "point"))) fprintf(file, " at %.0f", number_of(*row, "point"));
+    fprintf(file, ": %s.\n", text_of(*row, "note"));
   }
 }
 
@@ -146,16 +104,13 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
 }
 
 static void print_head(const LabLadder *l, FILE *file, bool markdown) {
-  static const char *const named[][2] = {
-      {"Point", "point_name"}, {"Predicted", "predicted_name"}, {"Measured", "measured_name"}};
   const char *topic = text_of(l->topic, "topic"), *title = text_of(l->topic, "title");
-  const bool counted = has(l, "sectors", NULL);
   table_heading(file, markdown,
                 text_format("%s%s%s: %s", topic, *l->problem ? ", " : "", l->problem, title).text);
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", text_of(l->table, "size"),
           text_of(l->topic, "dims"), text_of(record_first(l->record, "machine"), "device"),
           number_of(l->table, "bytes") / 1e6, number_of(l->table, "operations") / 1e6);
-  if (counted)
+  if (has(l, "sectors", NULL))
     fputs("MB: global memory, each byte once in a launch. sectors: of 32 bytes, and how many a "
           "request\nof a warp has. turns: of the banks of shared memory. x least: times what would "
           "do.\n",
@@ -163,10 +118,9 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   if (l->ceiling)
     fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", number_of(l->ceiling, "value"),
             text_of(l->ceiling, "unit"), text_of(l->ceiling, "name"));
-  for (int i = 0; i < 3; i++)
-    if (json_object_get(l->topic, named[i][1]) &&
-        (i == 1 || has(l, i ? "measured" : "point", NULL)))
-      fprintf(file, "%s: %s.\n", named[i][0], text_of(l->topic, named[i][1]));
+  if (has(l, "point", NULL)) fprintf(file, "Point: %s.\n", text_of(l->topic, "point_name"));
+  if (json_object_get(l->topic, "predicted_name"))
+    fprintf(file, "Predicted: %s.\n", text_of(l->topic, "predicted_name"));
   putc('\n', file);
 }
 
@@ -184,7 +138,7 @@ void lab_print(const Record *record, const char *topic, const char *problem, FIL
     print_table(&l, true, file, markdown);
     print_notes(&l.others, file, markdown);
   }
-  foreach_line (table, &l.tables)
-    if (*text_of(*table, "reason")) fprintf(file, "\n%s.\n", text_of(*table, "reason"));
+  foreach_of (table, record, "table", "topic", topic, "problem", problem)
+    if (*text_of(table, "reason")) fprintf(file, "\n%s.\n", text_of(table, "reason"));
   lab_ladder_close(&l);
 }

@@ -1,7 +1,6 @@
 #include "lab/harness.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +67,8 @@ ShortText lab_size_text(const LabTopic *topic, LabSize size) {
   return text;
 }
 
-bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size) {
+/* Returns false if the text is not written as the topic's sizes are. */
+static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
   const int dims = lab_dims(topic);
   *size = (LabSize){{1, 1, 1}};
   for (int d = 0; d < dims; d++) {
@@ -83,7 +83,7 @@ bool lab_read_size(const LabTopic *topic, const char *text, LabSize *size) {
 
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error) {
   static const int64_t MOST = (int64_t)1 << 40; /* elements of an array of two dimensions */
-  if (!lab_read_size(topic, text, size))
+  if (!read_size(topic, text, size))
     return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name,
                      topic->dims, lab_size_text(topic, topic->sizes[0]).text, text);
   for (int a = 0; a < LAB_DIMS; a++)
@@ -100,32 +100,4 @@ LabSize lab_small_size(const LabTopic *topic) {
     if (size.dim[d] > most[lab_dims(topic) - 1].dim[d])
       size.dim[d] = most[lab_dims(topic) - 1].dim[d];
   return size;
-}
-
-/* ---- tables --------------------------------------------------------------------------------- */
-
-const char *const lab_kinds[LAB_KINDS] = {"rung", "library", "part", "mistake"};
-const char *const lab_outcomes[LAB_OUTCOMES] = {"-",      "right",  "WRONG",
-                                                "caught", "MISSED", "refused"};
-
-LabTable lab_table(const LabTopic *topic, int problem, LabSize size, bool extra) {
-  LabTable table = {.topic = topic, .problem = problem, .size = size, .extra = extra};
-  foreach_rung (rung, topic)
-    for (int p = 0; lab_belongs(rung, problem) && p < (rung->points ? rung->point_count : 1); p++)
-      table.rows[table.count++] = (LabRow){.rung = rung,
-                                           .point = rung->points ? rung->points[p] : 0,
-                                           .ulp = NAN,
-                                           .seconds = {.median = NAN, .low = NAN, .high = NAN},
-                                           .predicted = NAN,
-                                           .counted = NAN,
-                                           .measured = NAN};
-  return table;
-}
-
-bool lab_table_good(const LabTable *table) {
-  if (*table->reason) /* a smaller GPU may miss the largest sizes; the emulator misses topics */
-    return table->extra || table->topic->rung_count == 0;
-  for (int i = 0; i < table->count; i++)
-    if (table->rows[i].outcome == LAB_WRONG || table->rows[i].outcome == LAB_MISSED) return false;
-  return true;
 }

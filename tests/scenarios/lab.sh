@@ -8,27 +8,20 @@ prints 1 '^transfers, twice: ' all --from "$record"
 prints 1 '^## reduce, int32: ' reduce --problem int32 --from "$record" --markdown
 printed 0 'reduce, float32: '
 prints 1 '^transfers ' list --from "$record"
-for topic in vector softmax; do # curves; dots
-  ok $topic --from "$record" --plot $topic.png
-  is_png $topic.png
-done
-sed 's/"ms":[^,}]*/"ms":null/g' "$record" >untimed.json
-fails 1 'no rung of softmax was timed: there is nothing to draw' softmax --from untimed.json --plot x.png
 
-case_ 'what is no record, or would be overwritten, is refused'
+case_ 'what is no record is refused'
 refusals 1 all <<END
 cannot open none|--from none
 line 1: it is too long|--from /dev/zero
 it has no results|--from $results/fusion-h100.json
 END
-refuses 2 'are the same file' softmax --from "$record" --plot "$record"
 
 case_ 'topics are listed without a GPU, and what needs one says so'
 export CUDA_VISIBLE_DEVICES=
 if ! "$MLP" list >out 2>err; then
   grep 'this program was built without kernels: list --from' err
 else
-  [ "$(wc -l <out)" = 12 ]
+  [ "$(wc -l <out)" -ge 10 ]
   prints 1 '^topic reduce: ' list reduce
   printed 1 '^rung one-pass: '
   refusals 2 <<'END'
@@ -38,12 +31,10 @@ unknown topic 'nonsense'|list nonsense
 no rung 'cublas' in the problem bf16: |matmul --problem bf16 --rung cublas
 END
 fi
-for topic in softmax 'softmax --check' all; do
+for topic in 'softmax --check' all; do
   refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
   grep -qE '^mlp-lab: (no .*GPU|this program was built without CUDA)' err
 done
-refuses 1 '' device
-grep -qE 'GPU|without CUDA' err
 
 case_ 'on the emulator ladders are right, and ask for what is predicted'
 if ! "$MLP" list --on emulator >out 2>err; then
@@ -53,33 +44,30 @@ else
     prints 1 "$row" $words --on emulator
     printed 0 ' WRONG$'
   done <<'END'
-vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +- +32.0 +31.2  right$
-reduce --problem int32 --size 25600|^ 3  sequential .* 4545 +1.00 +5.68 +5.68  right$
-reduce --problem minimum --size 77|^refused, two-gpus: it needs two GPUs
-reduce --problem dot --size 25601|^ 6  one-pass +0.20 +1.00 .* right$
-vector --problem exponentiate --size 3001|^7  word +0.0240 .* right$
+vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +- +32.0 +31.2  right$
+reduce --problem int32 --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
+reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
+vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
 softmax --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
 matmul --problem float32 --size 64x64x32|^10  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, tma: it needs compute capability 9.0
-transpose --size 64x64|^4  tile-32 .* 32.0 +32.0  right$
+transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
-pairwise --size 40x20|^6  product .* right$
-pairwise --problem entropy --size 150x20|^9  fused +0.0618 .* right$
-copy_patterns --size 1024|^ 4  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
+pairwise --size 40x20|^5  product .* right$
+pairwise --problem entropy --size 150x20|^8  fused +0.0618 .* right$
+copy_patterns --size 1024|^3  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
 divergence --size 64|^3  lane .* 32.0 +3[12].[0-9]  right$
 divergence --size 64|^7  loops-divergent .* 2.00 +(1.9|2.0)[0-9]  right$
 constant --size 96|^2  read-only +32 .* right$
-math|^math: the emulator has no special function units
-transfers|^transfers: the emulator has neither a link to the host
 END
-  refuses 2 'or --on emulator: they measure no times' vector --on emulator --plot x.png
+  refuses 2 'math and transfers need a GPU' math --on emulator
 fi
 
-case_ 'pages have the tables of the record, and pictures are drawn of it'
+case_ 'pages have the tables of the record, and a picture is drawn of another'
 cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
-is_png docs/results/lab-h100-transfers-twice.png docs/results/fusion-h200.png
+is_png docs/results/fusion-h200.png
 
 case_ 'what a page reads aloud stands in the kernels'
 for page in docs/lab/[!R]*.md; do

@@ -14,11 +14,10 @@ mlp-digits|unexpected argument 'more'|more
 mlp-lab|name a topic|
 mlp-lab|unexpected argument 'all'|list reduce all
 mlp-lab|--rung needs one topic|all --rung online
-mlp-lab|'device' does not take options|device --check
+mlp-lab|'list' does not take options|list --check
 mlp-lab|unknown topic 'nonsense'|nonsense --from lab-h100.json
 mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
 mlp-lab|no problem 'nonsense': 'mlp-lab list reduce'|reduce --problem nonsense --from lab-h100.json
-mlp-lab|--plot cannot be combined with --check|softmax --check --plot x.png --from lab-h100.json
 mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
 mlp-bench|unknown option '--nonsense'|--nonsense
 mlp-bench|--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0

@@ -6,7 +6,8 @@
 #include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/rung.h"
 
-enum { ALIGNMENT = 256, PAGE = 4096, POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
+enum { ALIGNMENT = 256, PAGE = 4096, GUARD = 1024 }; /* bytes */
+enum { POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -100,7 +101,7 @@ static bool choose_copies(LabArrays *a, Error *error) {
     return false;
   const size_t once = device_bytes(a, 1), arrays = once - a->blocks[LAB_WORK].bytes;
   a->copies = 1;
-  if (a->how->mode == LAB_TIMES && !a->topic->warm && !a->topic->on_host)
+  if (a->how->mode == LAB_TIMES && !a->topic->on_host)
     while (a->copies < MAX_COPIES && (size_t)a->copies * arrays < 2 * (size_t)cache) a->copies++;
   if (device_bytes(a, a->copies) > left) a->copies = 1;
   if (once <= left) return true;
@@ -116,7 +117,7 @@ static bool choose_copies(LabArrays *a, Error *error) {
 
 /* Writes input i to all its copies. */
 static bool fill_input(LabArrays *a, int i, Error *error) {
-  const LabProblem *problem = &a->topic->problems[a->call.problem];
+  const LabProblem *problem = a->problem;
   const size_t bytes = a->blocks[i].bytes;
   if (bytes == 0) return true;
   const int64_t count = lab_count(a->topic, a->call.problem, a->call.size, i);
@@ -135,12 +136,14 @@ static bool fill_input(LabArrays *a, int i, Error *error) {
   return true;
 }
 
-bool lab_arrays_open(LabArrays *arrays, const LabTable *table, const LabHow *how, Error *error) {
+bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
+                     const LabHow *how, Error *error) {
   LabArrays *a = arrays;
-  *a = (LabArrays){.topic = table->topic,
-                   .call = {.problem = table->problem, .size = table->size, .gpu = &a->gpu},
+  *a = (LabArrays){.topic = topic,
+                   .problem = &topic->problems[problem],
+                   .call = {.problem = problem, .size = size, .gpu = &a->gpu},
                    .how = how,
-                   .guard = how->guarded ? LAB_GUARD : 0};
+                   .guard = how->guarded ? GUARD : 0};
   if (!gpu_limits_read(&a->gpu, error)) return false;
   plan_blocks(a);
   if (!choose_copies(a, error)) return false;
@@ -172,15 +175,15 @@ void lab_arrays_close(LabArrays *arrays) {
 
 /* ---- before and after a call ---------------------------------------------------------------- */
 
-LabCall lab_arrays_call(const LabArrays *arrays, const LabRow *row, int copy) {
+LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t point, int copy) {
   LabCall call = arrays->call;
-  const int first = row->rung->pageable ? LAB_PAGEABLE : 0;
+  const int first = rung->pageable ? LAB_PAGEABLE : 0;
   const bool on_host = arrays->topic->on_host;
   *(on_host ? &call.h_out : &call.d_out) = copy_of(arrays, first + LAB_OUT, copy);
   for (int i = 0; i < LAB_INPUTS; i++)
     (on_host ? call.h_in : call.d_in)[i] = copy_of(arrays, first + i, copy);
   call.d_work = copy_of(arrays, LAB_WORK, 0);
-  call.point = row->point;
+  call.point = point;
   return call;
 }
 
@@ -196,7 +199,7 @@ static cudaError_t inspect(const LabArrays *a, int block, const char **outside) 
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);
   const int array = block % LAB_PAGEABLE;
-  uint8_t guards[2 * LAB_GUARD];
+  uint8_t guards[2 * GUARD];
   if (!first) return cudaSuccess;
   TRY(cudaMemcpy(guards, first - a->guard, a->guard, cudaMemcpyDefault));
   TRY(cudaMemcpy(guards + a->guard, first + bytes, a->guard, cudaMemcpyDefault));

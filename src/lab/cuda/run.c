@@ -1,21 +1,156 @@
+/* Runs rungs, on a GPU or on the emulator, and judges what they wrote. */
 #include "lab/harness.h"
 
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "engine/cuda/cuda_error.h"
+
+/* ---- what is expected ------------------------------------------------------------------------ */
+
+enum { FEW = 65536 };                   /* outputs of a range, at most */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range, ranges */
+static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
+
+static int64_t first_of(const LabArrays *a, int64_t range) {
+  if (!a->sampled || range == 0) return range * a->length;
+  if (range == 1) return a->count - SAMPLE;
+  const RandomWords words = random_words(1, 0, (uint64_t)range);
+  const uint64_t random = (uint64_t)words.word[1] << 32 | words.word[0];
+  return (int64_t)(random % (uint64_t)(a->count - SAMPLE + 1));
+}
+
+static LabRange range_of(const LabArrays *a, int64_t i) {
+  const int64_t first = first_of(a, i), left = a->count - first;
+  return (LabRange){.problem = a->call.problem,
+                    .size = a->call.size,
+                    .h_in = (const void *const *)a->h_in,
+                    .first = first,
+                    .count = left < a->length ? left : a->length,
+                    .expected = a->expected + i * a->length,
+                    .allowed = a->allowed + i * a->length};
+}
+
+/* Fills in the expected output. lab_arrays_close frees it. */
+static bool expect(LabArrays *a, Error *error) {
+  a->count = lab_count(a->topic, a->call.problem, a->call.size, -1);
+  a->sampled =
+      a->problem->operations(a->call.size) > MANY_OPERATIONS && (double)a->count > MANY_OUTPUTS;
+  a->length = a->sampled ? SAMPLE : a->count < FEW ? a->count : FEW;
+  a->ranges = a->sampled ? SAMPLES : (a->count + a->length - 1) / a->length;
+  const size_t room = (size_t)(a->ranges * a->length) * sizeof(double);
+  a->expected = malloc(room);
+  a->allowed = malloc(room);
+  if (!a->expected || !a->allowed)
+    return error_set(error, "no memory for the expected output of %s at %s: give a smaller --size",
+                     a->topic->name, lab_size_text(a->topic, a->call.size).text);
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t i = 0; i < a->ranges; i++) {
+    const LabRange range = range_of(a, i);
+    a->problem->reference(&range);
+  }
+  return true;
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static double element(const LabArrays *a, int64_t i) {
+  switch (a->problem->out) {
+  case LAB_INT32:
+    return ((const int32_t *)a->h_out)[i];
+  case LAB_UINT32:
+    return ((const uint32_t *)a->h_out)[i];
+  default:
+    return ((const float *)a->h_out)[i];
+  }
+}
+
+/* An output that is expected beyond float32's range must be infinite. */
+static bool is_right(double got, double expected, double allowed) {
+  if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
+  if (got == expected || fabs(got - expected) <= allowed) return true;
+  return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
+}
+
+/* Returns the error in units of float32's spacing at `expected`, which is 2^-149 below FLT_MIN. */
+static double error_in_ulp(double got, double expected) {
+  if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
+  int exponent;
+  frexp(expected, &exponent);
+  if (expected == 0 || exponent < FLT_MIN_EXP) exponent = FLT_MIN_EXP;
+  return fabs(got - expected) / ldexp(1, exponent - FLT_MANT_DIG);
+}
+
+typedef struct {
+  int64_t wrong; /* the first wrong element, or INT64_MAX */
+  double expected, got, allowed;
+  double ulp; /* the largest error of a float32 output, in units in the last place */
+} Verdict;
+
+/* Judges range i of the output. */
+static Verdict check_range(const LabArrays *a, const LabRung *rung, int64_t i) {
+  LabRange r = range_of(a, i);
+  double own[FEW]; /* the bounds that the rung has instead of the problem's */
+  Verdict verdict = {.wrong = INT64_MAX};
+  double ulp = 0;
+  if (rung->allowed) {
+    r.allowed = own;
+    rung->allowed(&r);
+  }
+  for (int64_t k = 0; k < r.count; k++) {
+    const double got = element(a, r.first + k);
+    ulp = fmax(ulp, error_in_ulp(got, r.expected[k]));
+    if (verdict.wrong == INT64_MAX && !is_right(got, r.expected[k], r.allowed[k]))
+      verdict = (Verdict){r.first + k, r.expected[k], got, r.allowed[k], 0};
+  }
+  verdict.ulp = ulp;
+  return verdict;
+}
+
+static Verdict check(const LabArrays *a, const LabRung *rung) {
+  Verdict verdict = {.wrong = INT64_MAX};
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t i = 0; i < a->ranges; i++) {
+    const Verdict found = check_range(a, rung, i);
+#pragma omp critical
+    {
+      const double ulp = fmax(verdict.ulp, found.ulp);
+      if (found.wrong < verdict.wrong) verdict = found;
+      verdict.ulp = ulp;
+    }
+  }
+  return verdict;
+}
 
 /* ---- one call ------------------------------------------------------------------------------- */
 
-/* Runs a row once, waits for it, and sets *seconds by the host's clock. Returns the launch's
-   status, which may be that of an earlier kernel. */
-static cudaError_t run_once(const LabArrays *a, LabRow *row, LabRecord *record, double *seconds) {
-  LabCall call = lab_arrays_call(a, row, 0);
+/* Sets the outcome, and a clause that says what is wrong or why it is refused, unless it is "". A
+   right row has no "check". */
+static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
+  json_object_del(row->line, "check");
+  json_object_del(row->line, "note");
+  if (strcmp(outcome, LAB_RIGHT) != 0) record_text(row->line, "check", outcome);
+  record_text(row->line, "note", *note ? note : NULL);
+}
+
+static bool is_wrong(const LabRow *row) {
+  return text_is(row->line, "check", LAB_WRONG);
+}
+
+/* Runs a row once, waits for it, and sets *seconds by the host's clock and *note if something was
+   found wrong. Returns the launch's status, which may be that of an earlier kernel. */
+static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *record,
+                            ShortText *note, double *seconds) {
+  LabCall call = lab_arrays_call(a, row->rung, row->point, 0);
   call.record = record;
   const double start = seconds_now();
   lab_watch(a, row, true);
   const cudaError_t launched = row->rung->launch(&call);
-  lab_watch(a, row, false);
+  *note = lab_watch(a, row, false);
   TRY(launched);
   TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
@@ -23,114 +158,110 @@ static cudaError_t run_once(const LabArrays *a, LabRow *row, LabRecord *record, 
 }
 
 /* Makes a failure the outcome of the row, unless the GPU will run nothing more in this process. */
-static bool take_failure(const LabArrays *a, LabRow *row, cudaError_t status, Error *error) {
+static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t status,
+                         const ShortText *note, Error *error) {
   cudaGetLastError(); /* told now: the next launch must not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
     return error_set(
         error, "rung %s of topic %s stopped the GPU (%s): nothing more can run in this process",
         row->rung->name, a->topic->name, cudaGetErrorString(status));
-  row->outcome = LAB_WRONG;
-  if (!*row->note)
-    snprintf(row->note, sizeof row->note, "its launch failed: %s", cudaGetErrorString(status));
+  set_outcome(row, LAB_WRONG,
+              *note->text ? note->text
+                          : text_format("its launch failed: %s", cudaGetErrorString(status)).text);
   return true;
 }
 
-/* ---- checks --------------------------------------------------------------------------------- */
-
-/* Judges the row's last run. */
-static bool judge(const LabArrays *a, LabRow *row, Error *error) {
+/* Judges the row's last run, in which the watch has noted something, or "". */
+static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, Error *error) {
   const char *outside;
-  const bool is_part = row->rung->kind == LAB_PART;
   if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
-  if (outside) snprintf(row->note, sizeof row->note, "%s", outside);
-  row->outcome = *row->note ? LAB_WRONG : is_part ? LAB_UNCHECKED : LAB_RIGHT;
-  if (row->outcome != LAB_RIGHT) return true;
-  const LabVerdict v = lab_check(a, row->rung);
-  row->ulp = v.ulp;
-  if (v.right) return true;
-  row->outcome = LAB_WRONG;
-  snprintf(row->note, sizeof row->note, "element %lld is %.9g, expected %.9g (allowed %.3g)",
-           (long long)v.index, v.got, v.expected, v.allowed);
+  if (!outside && *note->text) outside = note->text;
+  if (outside || row->rung->kind == LAB_PART) {
+    set_outcome(row, outside ? LAB_WRONG : LAB_UNCHECKED, outside ? outside : "");
+    return true;
+  }
+  const Verdict v = check(a, row->rung);
+  record_number(row->line, "ulp", v.ulp);
+  if (v.wrong == INT64_MAX)
+    set_outcome(row, LAB_RIGHT, "");
+  else
+    set_outcome(row, LAB_WRONG,
+                text_format("element %lld is %.9g, expected %.9g (allowed %.3g)",
+                            (long long)v.wrong, v.got, v.expected, v.allowed)
+                    .text);
   return true;
 }
 
 /* Runs the row, judges it unless it is only profiled, and sets the seconds of the run. */
-static bool check_once(const LabArrays *a, LabRow *row, double *seconds, Error *error) {
+static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, Error *error) {
   const bool checks = a->how->mode != LAB_PROFILE;
   LabRecord record = {0};
-  *row->note = '\0';
+  ShortText note;
   if (checks && !lab_arrays_poison(a, error)) return false;
-  const cudaError_t status = run_once(a, row, &record, seconds);
-  if (status != cudaSuccess) return take_failure(a, row, status, error);
-  return !checks || (cuda_done(lab_find_occupancy(&record, &row->occupancy),
-                               "asking for the occupancy", error) &&
-                     judge(a, row, error));
-}
-
-enum { TRIES = 5 }; /* what a race makes may be right by chance */
-
-static bool check_mistake(const LabArrays *a, LabRow *row, Error *error) {
-  double seconds;
-  for (int i = 0; i < TRIES; i++) {
-    if (!check_once(a, row, &seconds, error)) return false;
-    if (row->outcome != LAB_WRONG) continue;
-    row->outcome = LAB_CAUGHT;
-    return true;
-  }
-  row->outcome = LAB_MISSED;
-  snprintf(row->note, sizeof row->note, "an intended mistake that passed the check");
-  return true;
+  const cudaError_t status = run_once(a, row, &record, &note, seconds);
+  if (status != cudaSuccess) return take_failure(a, row, status, &note, error);
+  return !checks ||
+         (cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error) &&
+          judge(a, row, &note, error));
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-static bool run_row(const LabArrays *a, LabRow *row, Error *error) {
+enum { TRIES = 5 }; /* what a race makes may be right by chance */
+
+static bool check_mistake(const LabArrays *a, const LabRow *row, Error *error) {
+  double seconds;
+  bool caught = false;
+  for (int i = 0; i < TRIES && !caught; i++) {
+    if (!check_once(a, row, &seconds, error)) return false;
+    caught = is_wrong(row);
+  }
+  if (caught)
+    record_text(row->line, "check", LAB_CAUGHT);
+  else
+    set_outcome(row, LAB_MISSED, "an intended mistake that passed the check");
+  return true;
+}
+
+static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
-  const LabCall call = lab_arrays_call(a, row, 0);
+  const LabCall call = lab_arrays_call(a, rung, row->point, 0);
   const ShortText refused = lab_refusal(rung, &call);
   double seconds = 0;
-  if (rung->predicted) row->predicted = rung->predicted(&call);
+  if (rung->predicted) record_number(row->line, "predicted", rung->predicted(&call));
   if (*refused.text) {
-    row->outcome = LAB_REFUSED;
-    snprintf(row->note, sizeof row->note, "%.255s", refused.text);
+    set_outcome(row, LAB_REFUSED, refused.text);
     return true;
   }
   if (rung->kind == LAB_MISTAKE && a->how->mode != LAB_PROFILE) return check_mistake(a, row, error);
   if (!check_once(a, row, &seconds, error)) return false;
-  if (a->how->mode != LAB_TIMES || row->outcome == LAB_WRONG) return true;
-  return lab_time(a, row, seconds, error);
+  return a->how->mode != LAB_TIMES || is_wrong(row) || lab_time(a, row, seconds, error);
 }
 
 /* ---- a table -------------------------------------------------------------------------------- */
 
-/* Returns true if the row is to run. At extra sizes only the last rung and the libraries are. */
-static bool is_wanted(const LabTable *table, const LabHow *how, const LabRow *row) {
-  if (how->rung) return strcmp(row->rung->name, how->rung) == 0;
-  if (!table->extra || row->rung->kind == LAB_LIBRARY) return true;
-  const LabRung *end = table->topic->rungs + table->topic->rung_count;
-  for (const LabRung *later = row->rung + 1; later < end; later++)
-    if (later->kind == LAB_RUNG && lab_belongs(later, table->problem)) return false;
-  return row->rung->kind == LAB_RUNG;
+static bool is_wanted(const LabArrays *a, const LabRung *rung) {
+  const LabTopic *topic = a->topic;
+  if (a->how->rung) return strcmp(rung->name, a->how->rung) == 0;
+  if (!a->how->last || rung->kind == LAB_LIBRARY) return true;
+  for (const LabRung *later = rung + 1; later < topic->rungs + topic->rung_count; later++)
+    if (later->kind == LAB_RUNG && lab_belongs(later, a->call.problem)) return false;
+  return rung->kind == LAB_RUNG;
 }
 
-/* Runs the rows that are wanted, makes the lesson's measured column from the times of all, and then
-   removes the other rows. */
-static bool run_rows(const LabArrays *a, LabTable *table, Error *error) {
-  const LabTopic *topic = table->topic;
-  double seconds[LAB_ROWS];
-  int kept = 0;
-  for (int i = 0; i < table->count; i++) {
-    LabRow *row = &table->rows[i];
-    if (is_wanted(table, a->how, row) && !run_row(a, row, error)) return false;
-    seconds[i] = row->seconds.median;
-  }
-  for (int i = 0; i < table->count; i++) {
-    LabRow *row = &table->rows[i];
-    if (topic->measured) row->measured = topic->measured(seconds, table->count, i);
-    if (is_wanted(table, a->how, row)) table->rows[kept++] = *row;
-  }
-  table->count = kept;
+/* The rows are those of lab_table: each rung of the problem, at each of its points. */
+static bool run_rows(const LabArrays *a, json_t *rows, Error *error) {
+  size_t i = 0;
+  foreach_rung (rung, a->topic)
+    for (int p = 0;
+         lab_belongs(rung, a->call.problem) && p < (rung->points ? rung->point_count : 1); p++) {
+      const LabRow row = {rung, rung->points ? rung->points[p] : 0, json_array_get(rows, i)};
+      if (!is_wanted(a, rung))
+        json_array_remove(rows, i);
+      else if (i++, !run_row(a, &row, error))
+        return false;
+    }
   return true;
 }
 
@@ -148,23 +279,26 @@ static void close_streams(const LabCall *call) {
   if (call->stream) cudaStreamDestroy(call->stream);
 }
 
-bool lab_measure(LabTable *table, const LabHow *how, Error *error) {
-  const LabTopic *topic = table->topic;
-  const char *refused = topic->refuse ? topic->refuse(table->problem, table->size) : NULL;
-  if (refused) {
-    const ShortText size =
-        text_format(topic->rung_count ? " at %.72s" : "", lab_size_text(topic, table->size).text);
-    snprintf(table->reason, sizeof table->reason, "%s%.80s: %.150s", topic->name, size.text,
-             refused);
-    return true;
-  }
+/* Leaves a table without rows, and says why. */
+static bool set_reason(json_t *table, const char *reason) {
+  json_array_clear(json_object_get(table, "rows"));
+  record_text(table, "reason", reason);
+  return true;
+}
+
+bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
+                 Error *error) {
+  const char *refused = topic->refuse ? topic->refuse(problem, size) : NULL;
   LabArrays a;
-  const bool opened = lab_arrays_open(&a, table, how, error) &&
-                      (how->mode == LAB_PROFILE || lab_expect(&a, error)) &&
-                      cuda_done(open_streams(&a.call), "creating streams", error),
-             too_large = !opened && error->too_large;
-  if (too_large) snprintf(table->reason, sizeof table->reason, "%.255s", error->text);
-  const bool good = opened ? run_rows(&a, table, error) : too_large;
+  if (refused)
+    return set_reason(
+        table,
+        text_format("%s at %s: %s", topic->name, lab_size_text(topic, size).text, refused).text);
+  bool good = lab_arrays_open(&a, topic, problem, size, how, error) &&
+              (how->mode == LAB_PROFILE || expect(&a, error)) &&
+              cuda_done(open_streams(&a.call), "creating streams", error);
+  good = good ? run_rows(&a, json_object_get(table, "rows"), error)
+              : error->too_large && set_reason(table, error->text);
   close_streams(&a.call);
   lab_arrays_close(&a);
   return good;

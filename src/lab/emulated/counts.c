@@ -13,7 +13,7 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
 
 bool gpu_limits_read(GpuLimits *limits, Error *error) {
   (void)error;
-  *limits = (GpuLimits){80, 108, 163 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
+  *limits = (GpuLimits){.capability = 80, .multiprocessors = 108, .shared_bytes = 163 << 10};
   return true;
 }
 
@@ -29,10 +29,6 @@ bool lab_machine(Record *record, const char *command, const char *sources, bool 
   return true;
 }
 
-bool lab_device(Error *error) {
-  return error_set(error, "the emulator is no GPU that could be described");
-}
-
 static void name_arrays(const LabArrays *a) {
   static const char *const names[] = {"in", "in2", "in3", "out"};
   for (int b = 0; b < LAB_BLOCKS; b++)
@@ -45,7 +41,7 @@ static void name_arrays(const LabArrays *a) {
 static double count(const LabArrays *a, const EmulatorCounts *c) {
   enum { SECTOR = 32, WARP = 32 };
   const LabTopic *t = a->topic;
-  const double operations = t->problems[a->call.problem].operations(a->call.size),
+  const double operations = a->problem->operations(a->call.size),
                values = (double)lab_count(t, a->call.problem, a->call.size, 0),
                turns = (double)c->turns, sectors = (double)c->sectors;
   switch (t->counted) {
@@ -70,56 +66,38 @@ static double count(const LabArrays *a, const EmulatorCounts *c) {
   }
 }
 
-void lab_watch(const LabArrays *a, LabRow *row, bool starts) {
+static void add_counts(const LabArrays *a, const LabRow *row) {
+  const EmulatorCounts counts = emulator_counts(), *c = &counts;
+  const LabRung *rung = row->rung;
+  const double least = lab_bytes(a->topic, a->call.problem, a->call.size);
+  if (!rung->uncounted) record_number(row->line, "counted", count(a, c));
+  record_number(row->line, "moved_mb", (double)c->bytes_once / 1e6);
+  record_number(row->line, "times_least", (double)c->bytes_once / least);
+  record_number(row->line, "sectors", (double)c->sectors);
+  record_number(row->line, "sectors_per_request", (double)c->sectors / (double)c->requests);
+  record_number(row->line, "turns", (double)c->turns);
+  record_number(row->line, "turns_times_least", (double)c->turns / (double)c->least_turns);
+}
+
+ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {
+  ShortText note = {""};
   if (starts) {
     name_arrays(a);
     emulator_forget();
-    return;
+    return note;
   }
-  row->counts = emulator_counts();
-  if (row->rung->predicted && !row->rung->uncounted) row->counted = count(a, &row->counts);
-  emulator_told(false, 1, row->note, sizeof row->note);
-  row->note[strcspn(row->note, "\n")] = '\0';
+  add_counts(a, row);
+  emulator_told(false, 1, note.text, sizeof note.text);
+  note.text[strcspn(note.text, "\n")] = '\0';
+  return note;
 }
 
-cudaError_t lab_find_occupancy(const LabRecord *record, LabOccupancy *occupancy) {
-  (void)record, (void)occupancy;
+cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
+  (void)row, (void)record;
   return cudaSuccess;
 }
 
-bool lab_time(const LabArrays *a, LabRow *row, double once, Error *error) {
+bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) {
   (void)a, (void)row, (void)once, (void)error;
   return true;
 }
-
-/* ---- topics that only a GPU has -------------------------------------------------------------- */
-
-static double nothing(LabSize size) {
-  (void)size;
-  return 0;
-}
-
-static const char *refuse_math(int problem, LabSize size) {
-  (void)problem, (void)size;
-  return "the emulator has no special function units, whose cycles and errors are the lesson: "
-         "--from shows them";
-}
-
-static const char *refuse_transfers(int problem, LabSize size) {
-  (void)problem, (void)size;
-  return "the emulator has neither a link to the host nor times: --from shows them";
-}
-
-static const LabProblem problem = {.name = "", .out = LAB_FLOAT32, .operations = nothing};
-
-#define ABSENT(topic, heading, why)                                                                \
-  const LabTopic lab_##topic = {.name = #topic,                                                    \
-                                .title = heading,                                                  \
-                                .dims = "elements",                                                \
-                                .problems = &problem,                                              \
-                                .problem_count = 1,                                                \
-                                .sizes = {{{1, 1, 1}}},                                            \
-                                .tested = {{1, 1, 1}},                                             \
-                                .refuse = why}
-ABSENT(math, LAB_MATH_TITLE, refuse_math);
-ABSENT(transfers, LAB_TRANSFERS_TITLE, refuse_transfers);

@@ -8,7 +8,7 @@ struct DeviceHistogram {
   }
 };
 struct DeviceReduce {
-  template <class... Given> static cudaError_t Reduce(Given...) {
+  template <class... Given> static cudaError_t Sum(Given...) {
     return cudaErrorNotSupported;
   }
 };

@@ -1,0 +1,79 @@
+/* What the lab asks of a GPU alone: times, and how many blocks fit. */
+#include "lab/harness.h"
+
+#include <math.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include "measure/cuda/ceilings.h"
+
+bool lab_start(Error *error) {
+  return gpu_start(error);
+}
+
+bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
+                 Error *error) {
+  GpuMachine gpu;
+  if (!gpu_machine(&gpu, error)) return false;
+  record_add_machine(record, gpu.name, gpu.driver, NULL, command, sources);
+  return !rates || ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error);
+}
+
+ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {
+  (void)a;
+  starts ? nvtxRangePushA(row->rung->name) : nvtxRangePop();
+  return (ShortText){""};
+}
+
+cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
+  struct cudaFuncAttributes kernel;
+  int blocks;
+  if (!record->kernel) return cudaSuccess;
+  TRY(cudaFuncGetAttributes(&kernel, record->kernel));
+  TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, record->kernel, (int)record->threads,
+                                                    record->shared));
+  record_number(row->line, "blocks_per_sm", blocks);
+  record_number(row->line, "registers", kernel.numRegs);
+  if (kernel.localSizeBytes) record_number(row->line, "local_bytes", (double)kernel.localSizeBytes);
+  return cudaSuccess;
+}
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+static const double SAMPLE_SECONDS = 5e-3; /* long beside the events' resolution of 0.5 us */
+/* Slower calls are repeated less: nine of them would take long, and little disturbs a long call. */
+static const double SLOW = 0.2, VERY_SLOW = 1;
+enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
+
+typedef struct {
+  const LabArrays *arrays;
+  const LabRow *row;
+  int next; /* copy of the arrays */
+} Rotation;
+
+static cudaError_t queue_next(void *context, cudaStream_t stream) {
+  Rotation *r = context;
+  LabCall call = lab_arrays_call(r->arrays, r->row->rung, r->row->point, r->next);
+  r->next = (r->next + 1) % r->arrays->copies;
+  call.stream = stream;
+  return r->row->rung->launch(&call);
+}
+
+bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) {
+  const ShortText what = text_format("timing rung %s of topic %s", row->rung->name, a->topic->name);
+  Rotation rotation = {.arrays = a, .row = row};
+  Rung rung = {what.text, queue_next, &rotation, .calls = 1,
+               .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
+  Stats seconds = stats_of(&once, 1);
+  if (once <= SLOW && rung.mode == RUNG_QUEUED) {
+    /* the first run loaded the kernel: the second tells how long it takes */
+    if (!rung_time(&rung, 1, &seconds, error)) return false;
+    rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
+  }
+  if (once <= VERY_SLOW &&
+      !rung_time(&rung, once > SLOW ? SLOW_SAMPLES : RUNG_SAMPLES, &seconds, error))
+    return false;
+  record_number(row->line, "ms", 1e3 * seconds.median);
+  record_number(row->line, "min_ms", 1e3 * seconds.low);
+  record_number(row->line, "max_ms", 1e3 * seconds.high);
+  return true;
+}
