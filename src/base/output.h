@@ -1,15 +1,12 @@
-/* The files and streams that a run writes: where a path leads, whether two paths are the same file,
-   and how what was written gets there whole.
+/* The files and streams that a run writes: whether two paths are the same file, and how what was
+   written gets there whole.
 
    A file takes its name only once it is whole: whatever fails, the old file is still there, or the
    new one in its place. The new content goes to a file beside the target, NAME.tmp.NUMBER, which is
-   on the disk before it is renamed. A link is followed and its target replaced. The mode of a
-   replaced file is kept, its owner and other hard links are not. A new file's mode is as the umask
-   says. A file that this user may not write is not replaced, even if its folder would allow it.
-
-   Devices, pipes and /dev/stdout are written in place. Streams to them wait for their reader, but
-   after a signal (interrupt.h) not for long, because whoever reads a pipe or a terminal may have
-   stopped (stream.h). */
+   on the disk before it is renamed. The mode of a replaced file is kept, and a link to it is
+   followed. A new file's mode is as the umask says. A file that this user may not write is not
+   replaced, even if its folder would allow it. Devices, pipes and paths in /dev are written in
+   place. */
 #pragma once
 
 #include <limits.h>
@@ -17,35 +14,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-
-/* ---- where a path leads --------------------------------------------------------------------- */
-
-typedef enum {
-  TARGET_NEW,      /* does not exist yet; its folder may not exist either */
-  TARGET_REGULAR,  /* a regular file */
-  TARGET_IN_PLACE, /* a device, a pipe, a file without a name, or /dev/stdout */
-} FileTargetKind;
-
-typedef struct {
-  FileTargetKind kind;
-  bool is_stdout;      /* it is /dev/stdout */
-  struct stat status;  /* of all kinds but TARGET_NEW */
-  char path[PATH_MAX]; /* at the end of the links */
-} FileTarget;
-
-/* Follows links, also to a file that does not exist yet. Returns false with errno set if the path
-   leads nowhere: to a folder, through a file, in a circle, or through a folder or a link that the
-   system keeps us from following. */
-bool file_target_find(FileTarget *target, const char *path);
-
-/* Returns true if this user may write the target; else errno is set. True for a new file: its
-   folder decides. */
-bool file_target_may_write(const FileTarget *target);
-
-/* Opens a stream to a target of kind TARGET_IN_PLACE; waits for a FIFO's reader. /dev/stdout goes
-   on after what this process printed there. A write fails with EINTR if a signal asks for the end
-   and the reader takes nothing. NULL with errno set on failure. fclose closes it. */
-FILE *file_target_open_in_place(const FileTarget *target);
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
@@ -60,21 +28,24 @@ typedef struct {
 } NamedFile;
 
 /* Refuses a run whose output would destroy an input or another output. To be called before anything
-   is opened for writing. False if two paths of which one is written are the same file: by device
-   and inode, through links of both kinds, or the same name in the same folder if it does not exist
-   yet. Character devices (/dev/null, a terminal) and sockets are not compared: writing there
-   destroys nothing. A path that cannot be followed is left to whoever opens it. */
+   is opened for writing. Returns false if two paths of which one is written are the same file, by
+   device and inode, or the same name of a file that does not exist yet. Character devices
+   (/dev/null, a terminal) and sockets are not compared: writing there destroys nothing. */
 bool same_file_check(const NamedFile *files, int count, Error *error);
 
 /* ---- files that are replaced whole ---------------------------------------------------------- */
+
+/* Returns true if what is written to the path goes there at once: it is a device, a pipe, or in
+   /dev. */
+bool output_is_in_place(const char *path);
 
 typedef struct TemporaryFile TemporaryFile;
 
 typedef struct {
   FILE *file;               /* to be written, not closed */
   const char *path;         /* the caller's */
-  FileTarget target;        /* where it leads */
   TemporaryFile *temporary; /* NULL: written in place */
+  char target[PATH_MAX];    /* where its links lead */
 } AtomicFile;
 
 /* Tries what writing `path` will need and leaves no trace, so that a run whose output could not be

@@ -162,11 +162,8 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
 
 /* A device or a pipe could not be loaded again. */
 static bool check_target(const char *path, Error *error) {
-  FileTarget target;
-  if (!file_target_find(&target, path) || target.kind == TARGET_NEW ||
-      target.kind == TARGET_REGULAR)
-    return true; /* what cannot be found is told by who writes it */
-  return error_set(error, "cannot write %s: it is not a regular file", path);
+  return !output_is_in_place(path) ||
+         error_set(error, "cannot write %s: it is not a regular file", path);
 }
 
 /* The header is padded so that the data starts on 8 bytes. */
