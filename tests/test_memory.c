@@ -1,11 +1,9 @@
-/* The memory that a process may take, by files like those of /proc and /sys; and threads that the
-   system refuses: they are an error, and OpenMP does not end the process. */
+/* The memory that a process may take, by files like those of /proc and /sys. */
 #include <inttypes.h>
 #include <limits.h>
 #include <sys/resource.h>
 
 #include "base/memory.h"
-#include "engine/engine.h"
 #include "support/folder.h"
 #include "support/process.h"
 
@@ -28,9 +26,8 @@ typedef struct {
 } Step;
 enum { KEEP = -2 };
 
-static const Step unknown[] = {
-    {"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
-    {"proc/self/cgroup", "nonsense\n1:memory:/x\n0::/nowhere\n", -1, 2048}};
+static const Step unknown[] = {{"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
+                               {"proc/self/cgroup", "nonsense\n0::/nowhere\n", -1, 2048}};
 /* The tightest group counts, wherever it is on the way up. */
 static const Step groups[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
@@ -46,13 +43,6 @@ static const Step groups[] = {
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};
-/* Version 1, whose number for no limit is above any memory. */
-static const Step first_version[] = {
-    {"proc/self/cgroup", "9:pids:/\n4:memory:/run\n0::/\n", 1024, 2048},
-    {GROUPS "memory/memory.limit_in_bytes", "9223372036854771712\n", 1024, 2048},
-    {GROUPS "memory/run/memory.limit_in_bytes", "209715200\n", KEEP, 200},
-    {GROUPS "memory/run/memory.usage_in_bytes", "104857600\n", 100, 200},
-    {GROUPS "memory/run/memory.stat", "inactive_file 7\ntotal_inactive_file 52428800\n", 150, 200}};
 static void assert_memory(bool free, int megabytes, const char *path) {
   const uint64_t bytes = memory_at(".", free);
   if (megabytes != KEEP && bytes != (megabytes < 0 ? UINT64_MAX : (uint64_t)megabytes * MB))
@@ -77,7 +67,6 @@ TEST(what_is_known) {
   walk(false, unknown, LENGTH(unknown));
   walk(true, groups, LENGTH(groups));
   walk(true, outside, LENGTH(outside));
-  walk(true, first_version, LENGTH(first_version));
 }
 
 /* The tightest quota counts, rounded up to whole CPUs. */
@@ -91,11 +80,6 @@ TEST(cores_of_control_groups) {
   assert_int_equal(cores_at("."), 3);
   put(RUN "cpu.max", "50000 100000\n");
   assert_int_equal(cores_at("."), 1);
-  put("proc/self/cgroup", "4:cpu,cpuacct:/run\n"); /* version 1 */
-  put(GROUPS "cpu/run/cpu.cfs_quota_us", "-1\n");
-  assert_int_equal(cores_at("."), INT_MAX);
-  put(GROUPS "cpu/run/cpu.cfs_quota_us", "150000\n");
-  assert_int_equal(cores_at("."), 2);
   folder_close(NULL);
 }
 
@@ -113,54 +97,4 @@ static int limit_memory(void *unused, Error *why) {
 TEST(limit_of_the_process) {
   if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
   assert_int_equal(process_do(limit_memory, NULL).status, 0);
-}
-
-/* An ordinary user, who has no process but the child: root has no limit. */
-enum { ORDINARY = 54321 };
-
-typedef struct {
-  int count, limit; /* threads; processes and threads that are allowed */
-} Allowed;
-
-/* Returns 0 if the engine opens and its team evaluates, 1 if it cannot. */
-static int start(void *allowed, Error *why) {
-  const Allowed *a = allowed;
-  const struct rlimit processes = {(rlim_t)a->limit, (rlim_t)a->limit};
-  const int hidden[] = {4};
-  EngineConfig config = {
-      .training = {.batch = 8, .threads = a->count}, .dataset_rows = 16, .staging_rows = 8};
-  if (setrlimit(RLIMIT_NPROC, &processes) != 0 || (getuid() == 0 && setuid(ORDINARY) != 0))
-    return 9;
-  if (!network_init(&config.network, 2, hidden, 1, 2, why)) return 9;
-  Engine *engine = engine_cpu_open(&config, why);
-  if (!engine) return 1;
-  StagingBuffer buffer;
-  EngineSums sums;
-  engine->call->staging(engine, 0, &buffer, why);
-  memset(buffer.labels, 0, 8 * sizeof *buffer.labels);
-  const bool good = engine->call->upload(engine, 0, 0, 8, why) &&
-                    engine_evaluate(engine, 0, 8, why) &&
-                    engine->call->collect(engine, &sums, why) && sums.rows == 8;
-  engine->call->close(engine);
-  return !good;
-}
-
-/* A limit that is just enough is tried many times: threads that end must not count any more. One
-   thread needs none. The sentence is the engine's, not OpenMP's, which would end the process. */
-TEST(limit_of_threads) {
-  Allowed cases[] = {{5, 5}, {5, 4}, {2, 1}, {1, 1}};
-  for (size_t i = 0; i < LENGTH(cases); i++) {
-    const int count = cases[i].count, limit = cases[i].limit;
-    const char *expected = text_printf("%d threads cannot be had, only %d (Resource temporarily "
-                                       "unavailable): try --threads %d",
-                                       count, limit, limit);
-    if (limit > 1 && getuid() != 0) continue;
-    for (int again = 0; again < (count == limit && count > 1 ? 10 : 1); again++) {
-      const Ended ended = process_do(start, &cases[i]);
-      if (ended.status != (count > limit))
-        fail_msg("status %d: %s", ended.status, ended.error.text);
-      if (ended.status) assert_string_equal(ended.error.text, expected);
-    }
-  }
-  if (getuid() != 0) skip_because("there is no telling how many processes this user has");
 }

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/sizes.h"
+#include "base/text.h"
 
 static const uint64_t UNKNOWN = UINT64_MAX;
 
@@ -33,60 +34,42 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
 typedef uint64_t GroupLimit(const char *folder, bool free);
 
 static uint64_t memory_of(const char *folder, bool free) {
-  static const char *const names[][3] = {
-      {"memory.max", "memory.current", "inactive_file "},
-      {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "}}; /* version 1 */
-  uint64_t least = UNKNOWN;
-  foreach (of, names) {
-    const uint64_t limit = number(folder, (*of)[0], "", UNKNOWN);
-    const uint64_t used = free && limit != UNKNOWN ? number(folder, (*of)[1], "", 0) : 0;
-    const uint64_t cached = used ? number(folder, "memory.stat", (*of)[2], 0) : 0;
-    if (limit != UNKNOWN) least = difference(limit, difference(used, cached));
-  }
-  return least;
+  const uint64_t limit = number(folder, "memory.max", "", UNKNOWN);
+  const uint64_t used = free && limit != UNKNOWN ? number(folder, "memory.current", "", 0) : 0;
+  const uint64_t cached = used ? number(folder, "memory.stat", "inactive_file ", 0) : 0;
+  return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* cpu.max has "150000 100000": microseconds of CPU time in so many microseconds. Version 1 has a
-   file for each number. */
+/* cpu.max has "150000 100000": microseconds of CPU time in so many microseconds. */
 static uint64_t cores_of(const char *folder, bool free) {
-  char time[32];
   (void)free;
-  const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN),
-                 other = number(folder, "cpu.cfs_quota_us", "", UNKNOWN); /* -1 is UNKNOWN, too */
-  snprintf(time, sizeof time, "%" PRIu64, quota);
-  const uint64_t period = number(folder, "cpu.max", time, 0);
-  return period             ? ceil_div(quota, period)
-         : other != UNKNOWN ? ceil_div(other, number(folder, "cpu.cfs_period_us", "", 100000))
-                            : UNKNOWN;
+  const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
+  const uint64_t period = number(folder, "cpu.max", text_format("%" PRIu64, quota).text, 0);
+  return quota == UNKNOWN || period == 0 ? UNKNOWN : ceil_div(quota, period);
 }
 
-/* Returns the least limit of the control groups of this process, up to the outermost. /proc names
-   its group behind `key`, which is "0::" for version 2, and the groups lie in the folder `mount`.
-   In a container the path may be one of the machine outside: then only the mount's own folder has
+/* Returns the least limit of the control groups (version 2) of this process, up to the outermost.
+   In a container the path may be one of the machine outside: then only the outermost folder has
    files. */
-static uint64_t least_of_groups(const char *root, const char *key, const char *mount,
-                                GroupLimit *limit, bool free) {
+static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];
   uint64_t least = UNKNOWN;
   snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
   FILE *file = fopen(line, "r");
   const char *found = NULL;
-  while (file && !found && fgets(line, sizeof line, file)) found = strstr(line, key);
+  while (file && !found && fgets(line, sizeof line, file)) found = strstr(line, "0::");
   if (file) fclose(file);
   if (!found) return least;
   line[strcspn(line, "\n")] = '\0';
-  const int top = snprintf(folder, sizeof folder, "%s%s", root, mount);
-  for (strcat(folder, found + strlen(key));; *strrchr(folder, '/') = '\0') {
+  const int top = snprintf(folder, sizeof folder, "%s/sys/fs/cgroup", root);
+  for (strcat(folder, found + strlen("0::"));; *strrchr(folder, '/') = '\0') {
     least = min_size(least, limit(folder, free));
     if (strlen(folder) <= (size_t)top) return least;
   }
 }
 
 int cores_at(const char *root) {
-  const uint64_t of_groups =
-      min_size(least_of_groups(root, "0::", "/sys/fs/cgroup", cores_of, false),
-               least_of_groups(root, ":cpu,cpuacct:", "/sys/fs/cgroup/cpu", cores_of, false));
-  return (int)min_size(of_groups, INT_MAX);
+  return (int)min_size(least_of_groups(root, cores_of, false), INT_MAX);
 }
 
 static uint64_t kibibytes(const char *root, const char *name, const char *key) {
@@ -96,10 +79,7 @@ static uint64_t kibibytes(const char *root, const char *name, const char *key) {
 
 uint64_t memory_at(const char *root, bool free) {
   const uint64_t machine = kibibytes(root, "proc/meminfo", free ? "MemAvailable:" : "MemTotal:");
-  const uint64_t of_groups =
-      min_size(least_of_groups(root, "0::", "/sys/fs/cgroup", memory_of, free),
-               least_of_groups(root, ":memory:", "/sys/fs/cgroup/memory", memory_of, free));
-  const uint64_t left = min_size(machine, of_groups);
+  const uint64_t left = min_size(machine, least_of_groups(root, memory_of, free));
   struct rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return left;
   const uint64_t used = free ? kibibytes(root, "proc/self/status", "VmSize:") : 0;

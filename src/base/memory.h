@@ -6,9 +6,9 @@
 #include "base/error.h"
 
 /* Returns the bytes that this process may take, or UINT64_MAX if nothing is known: the least of
-   what the machine has (/proc/meminfo), what its control groups of version 1 or 2 allow, and
-   RLIMIT_AS. If `free`, memory in use is subtracted; a group's cached file pages, which the kernel
-   can drop, count as free. /proc and /sys lie in the folder `root`. */
+   what the machine has (/proc/meminfo), what its control groups (version 2) allow, and RLIMIT_AS.
+   If `free`, memory in use is subtracted; a group's cached file pages, which the kernel can drop,
+   count as free. /proc and /sys lie in the folder `root`. */
 uint64_t memory_at(const char *root, bool free);
 
 /* Returns the CPUs that its control groups give it time for, rounded up; INT_MAX if

@@ -13,7 +13,6 @@
 #endif
 
 #include "base/memory.h"
-#include "base/threads.h"
 
 enum {
   EVALUATION_ROWS = 256, /* at least, of a block: it reads the weights once */
@@ -286,13 +285,23 @@ double engine_cpu_bytes(const EngineConfig *config) {
   return bytes;
 }
 
+/* Starts the OpenMP threads of teams of so many, the caller among them; they stay, waiting for the
+   next region. Returns how many there are: fewer where OMP_THREAD_LIMIT says so. */
+static int start_threads(int count) {
+  int running = 0;
+  omp_set_dynamic(false); /* else a team may have fewer threads at any time */
+#pragma omp parallel num_threads(count) reduction(+ : running)
+  running++;
+  return running;
+}
+
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   if (config->training.batch < 1 || config->training.threads < 1 || !config->dataset_rows ||
       !config->staging_rows)
     return error_null(
         error, "the batch, threads, dataset and staging buffers of an engine must be at least 1");
   EngineConfig able = *config;
-  if (!threads_start(&able.training.threads, error)) return NULL;
+  able.training.threads = start_threads(config->training.threads);
   const uint64_t most =
       min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
   CpuEngine *cpu = calloc(1, sizeof *cpu);
