@@ -415,9 +415,10 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-# A program prints its manual.
+# The manual is what --help prints.
 $(BUILD)/mlp-%.1: $(PLACE)/mlp-%
-	@MLP_HELP=man $(PLACE)/mlp-$* --help >$@
+	@{ printf '.TH mlp-$* 1\n.SH NAME\nmlp-$* \\- a program of mlp-train\n.SH DESCRIPTION\n.nf\n'; \
+	  $(PLACE)/mlp-$* --help | sed "s/[\\]/\\\\e/g; s/-/\\\\-/g; s/^[.']/\\\\\&&/"; } >$@
 
 # cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
 # compiled in half of the time.
@@ -509,8 +510,7 @@ $(FUZZ)/data/image.o: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribut
 $(FUZZ)/%.o: src/%.c $(wildcard src/*/*.h)
 	@mkdir -p $(@D)
 	@$(FUZZ_CC) $(FUZZ_FLAGS) -c $< -o $@
-$(FUZZ)/read.a: $(patsubst src/%.c,$(FUZZ)/%.o,$(filter-out %/threads.c,$(wildcard \
-                  $(patsubst %,src/%/*.c,base cli data model)))) # without OpenMP
+$(FUZZ)/read.a: $(patsubst src/%.c,$(FUZZ)/%.o,$(wildcard $(patsubst %,src/%/*.c,base cli data model)))
 	@$(AR) rcs $@ $^
 $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/read.a $(wildcard tests/fuzz/*.h)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)

@@ -62,17 +62,6 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
-/* These options do not exist here, but people look for them. The cure says what to use. */
-static const struct {
-  const char *begins, *cure;
-} instead[] = {
-    {"labels", "paste -d, labels.csv rows.csv puts labels beside their rows"},
-    {"class-weight", "repeat the rows of a class to weigh it more"},
-    {"k-fold", "--validation 0.2 holds out other rows with each --seed"},
-    {"kfold", "--validation 0.2 holds out other rows with each --seed"},
-    {"folds", "--validation 0.2 holds out other rows with each --seed"},
-};
-
 /* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
    0 for an unknown long name. */
 static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
@@ -86,9 +75,6 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
   else {
     error_set(error, "unknown option '%s'", given);
     const char *name = given + strspn(given, "-");
-    foreach (other, instead)
-      if (strncmp(name, other->begins, strlen(other->begins)) == 0)
-        return error_set(error, "unknown option '%s': %s", given, other->cure), OPTIONS_USAGE;
     const ShortText word = text_format("%.*s", (int)strcspn(name, "="), name);
     Nearest nearest = nearest_to(word.text);
     foreach_row (known, table) nearest_try(&nearest, known->name);
@@ -147,6 +133,39 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+enum { COLUMNS = 80, HELP_COLUMN = 26 };
+
+ShortText option_choices(const OptionRow *row, const char *between) {
+  ShortText choices = {""};
+  for (int i = 0; row->choices && row->choices[i]; i++)
+    text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
+  return choices;
+}
+
+static void print_row(FILE *file, const OptionRow *row) {
+  const ShortText left =
+      text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+                  row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
+  const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
+  const bool has_default = row->argument && row->initial && *row->initial;
+  const ShortText text = text_format("%s%s%s%s%s%s", option_choices(row, between).text,
+                                     row->choices ? ": " : "", row->help, has_default ? " [" : "",
+                                     has_default ? row->initial : "", has_default ? "]" : "");
+  text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
+}
+
+void option_table_help(const OptionTable *table, FILE *file) {
+  fputs(table->usage, file);
+  foreach_row (row, table) {
+    if (row == table->rows || row->group) fputc('\n', file);
+    if (row->group) fprintf(file, "%s:\n", row->group);
+    print_row(file, row);
+  }
+  fprintf(file, "%s%s", *table->notes ? "\n" : "", table->notes);
 }
 
 /* ---- files -------------------------------------------------------------------------------- */

@@ -123,9 +123,7 @@ bool option_table_check_pairs(const OptionTable *table, const void *options, con
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error);
 
-/* Prints --help in at most 80 columns. MLP_HELP in the environment asks for another form: "man" for
-   a manual page, "words" for mlp.bash, which gets name|letter|argument|is a file|endings|values of
-   each option. option_help.c */
+/* Prints --help in at most 80 columns. */
 void option_table_help(const OptionTable *table, FILE *file);
 
 /* Returns the values of a choice or a list with `between` between them; "": it has none. */

@@ -27,7 +27,7 @@ mlp-bench|there is no level 'fast'; the levels are none, layer|--levels step,fas
 mlp-bench|--batches must be numbers separated by commas, not '64:5'|--batches 64:5
 mlp-bench|--batches takes at most 8 numbers|--batches 1,2,3,4,5,6,7,8,9
 mlp-bench|unexpected argument 'extra'|extra
-mlp-bench|are the same file|--json a --plot ./a
+mlp-bench|are the same file|--json a --plot a
 END
 cp "$TOP"/docs/results/lab-h100.json .
 touch before out err
@@ -58,3 +58,15 @@ done
 
 case_ 'no file was made'
 echo * | diff before -
+
+case_ 'groff has nothing to say of the manuals, and names are completed'
+made=$PROGRAMS
+[ -f "$made/mlp-train.1" ] || made=$PROGRAMS/build
+for page in "$made"/mlp-*.1; do
+  ! command -v groff >out || groff -man -ww -Tutf8 -z "$page" 2>err
+  [ ! -s err ] || die "$page: $(cat err)"
+done
+MLP=$PROGRAMS/mlp-train
+. "$TOP/src/cli/mlp.bash"
+_mlp "$MLP" --lr
+[ "${COMPREPLY[*]}" = '--lr --lr-decay --lr-schedule' ]
