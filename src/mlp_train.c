@@ -87,17 +87,12 @@ static bool init(Options *options, Checkpoint *from, Error *error) {
   return true;
 }
 
-/* Says which rank is stopped. */
-static void say(const char *sentence) {
-  fprintf(stderr, "mlp-train: %s\n", sentence);
-}
-
 /* Meets the other ranks, if a launcher started this process as one of several. Only the first
    prints. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
   *ranks = NULL;
   if (!ranks_launched()) return true;
-  *ranks = ranks_open(say, error);
+  *ranks = ranks_open(error);
   if (*ranks && ranks_number(*ranks) == 0) return true;
   const int nowhere = open("/dev/null", O_WRONLY);
   if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
@@ -158,7 +153,7 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!run_files_are_there(options, error) || !first_look(options, report, error)) return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
-  if (options->ensemble || options->seeds) return ensemble_command(options, ranks, report, error);
+  if (options->seeds) return seeds_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,
                        began, signal, error);
 }

@@ -14,7 +14,7 @@ static float part(int rank, size_t i) {
 static int work_as_rank(void) {
   enum { MOST = 1000 };
   CHECK(ranks_launched());
-  Ranks *ranks = ranks_open(NULL, &error);
+  Ranks *ranks = ranks_open(&error);
   CHECK(ranks != NULL);
   const int number = ranks_number(ranks), count = ranks_count(ranks);
   CHECK(ranks_number_on_host(ranks) == number);

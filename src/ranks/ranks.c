@@ -17,7 +17,7 @@
 #include "ranks/ranks_mpi.h"
 
 static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
-static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal; before one is named */
+static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal */
 static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
 static const double GLANCE_SECONDS = 0.2; /* for signs that another rank has spoken and ended all */
 
@@ -32,9 +32,8 @@ struct Ranks {
   RanksPlace place;
   Peer *peers; /* (count) */
   double next_look, waits_since;
-  Error missing;                     /* who, once somebody is; */
-  bool gone, speaks;                 /* because it ended; this is the rank that says so */
-  void (*say)(const char *sentence); /* NULL: nobody is to be told */
+  Error missing;     /* who, once somebody is; */
+  bool gone, speaks; /* because it ended; this is the rank that says so */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
@@ -89,7 +88,7 @@ static bool wait_on(void *context) {
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
 }
 
-Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
+Ranks *ranks_open(Error *error) {
   void *library = load_library(error);
   if (!library) return NULL;
   const RanksMpi *(*functions)(void);
@@ -99,7 +98,6 @@ Ranks *ranks_open(void (*say)(const char *sentence), Error *error) {
     return error_null(error,
                       functions ? "out of memory" : "libmlp-ranks.so is not of this program");
   ranks->mpi = functions();
-  ranks->say = say;
   ranks->mpi->open(&ranks->place, wait_on, ranks);
   Peer mine = {.process = getpid()};
   if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
@@ -175,8 +173,8 @@ static bool is_neighbour(const Ranks *ranks, int r) {
 
 /* Returns the letter that /proc has for the state of rank r, if it is a neighbour, else 0: X where
    the launcher knows that it has ended; Z for a zombie, which a process that has ended stays until
-   its launcher asks for its status; T for one that is stopped. The state follows the name, which is
-   in brackets and may have any bytes. */
+   its launcher asks for its status. The state follows the name, which is in brackets and may have
+   any bytes. */
 static char state_of(const Ranks *ranks, int r) {
   char text[256];
   const int process = (int)ranks->peers[r].process;
@@ -191,50 +189,24 @@ static char state_of(const Ranks *ranks, int r) {
   return name_end[2];
 }
 
-static const char ENDED[] = "XZ";
-
 static bool has_ended(const Ranks *ranks, int r) {
   const char state = state_of(ranks, r);
-  return state && strchr(ENDED, state);
+  return state == 'X' || state == 'Z';
 }
 
-/* Ranks of this host that are in one of some states. */
-typedef struct {
-  int count;
-  ShortText first; /* the first of them, in words */
-  bool speaks;     /* this rank is the first of the others, who says so */
-} Found;
-
-static Found find_in_state(const Ranks *ranks, const char *states) {
-  Found found = {.speaks = true};
-  for (int r = 0; r < ranks->place.count; r++) {
-    const char state = state_of(ranks, r);
-    if (!state || !strchr(states, state))
-      found.speaks &= r >= ranks->place.number || !is_neighbour(ranks, r);
-    else if (found.count++ == 0)
-      found.first = text_format("rank %d, process %d on %s", r, (int)ranks->peers[r].process,
-                                ranks->peers[r].host);
-  }
-  return found;
-}
-
-/* If two ranks have ended, the second one has named the first before. */
+/* Sets ranks->missing to the first rank of this host that has ended. If two have, the second one
+   has named the first before. */
 static void look_who_is_gone(Ranks *ranks) {
-  const Found ended = find_in_state(ranks, ENDED);
-  ranks->gone = ended.count > 0;
-  ranks->speaks = ended.count == 1 && ended.speaks;
-  if (ranks->gone) error_set(&ranks->missing, "%s, ended before the others did", ended.first.text);
-}
-
-/* Names a rank that is stopped, once. */
-static void name_who_is_stopped(Ranks *ranks) {
-  const Found stopped = find_in_state(ranks, "T");
-  if (stopped.count == 0) return;
-  if (stopped.speaks)
-    ranks->say(text_format("%s, is stopped: the others wait until it goes on (kill -CONT)",
-                           stopped.first.text)
-                   .text);
-  ranks->say = NULL;
+  int ended = 0;
+  bool is_first = true; /* of the ranks that are left on this host, who says so */
+  for (int r = 0; r < ranks->place.count; r++)
+    if (!has_ended(ranks, r))
+      is_first &= r >= ranks->place.number || !is_neighbour(ranks, r);
+    else if (ended++ == 0)
+      error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
+                (int)ranks->peers[r].process, ranks->peers[r].host);
+  ranks->gone = ended > 0;
+  ranks->speaks = ended == 1 && is_first;
 }
 
 bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
@@ -242,7 +214,6 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error) {
   if (!ranks || (now < ranks->next_look && !*ranks->missing.text)) return true;
   ranks->next_look = now + LOOK_SECONDS;
   if (!*ranks->missing.text) look_who_is_gone(ranks);
-  if (ranks->say && now - waited > PATIENCE_SECONDS) name_who_is_stopped(ranks);
   if (!*ranks->missing.text && interrupt_pending() && now - waited > PATIENCE_SECONDS)
     error_set(&ranks->missing, "interrupted, while other ranks were waited for");
   return !*ranks->missing.text || error_set(error, "%s", ranks->missing.text);

@@ -22,8 +22,8 @@ bool ranks_launched(void);
 int ranks_launched_as(void);
 
 /* Loads MPI and meets the others. NULL on failure: MPI is missing, or the launcher is not of this
-   MPI. say: told once, of a rank that is stopped while this one waits; NULL: nobody is. */
-Ranks *ranks_open(void (*say)(const char *sentence), Error *error);
+   MPI. */
+Ranks *ranks_open(Error *error);
 
 /* Waits for all ranks. NULL is allowed. */
 void ranks_close(Ranks *ranks);
