@@ -24,10 +24,7 @@ typedef struct {
   bool told;               /* what was read */
   bool learned_nothing;    /* in an epoch, which was said */
   DataSummary tested;      /* the rows that test what validation rows judged */
-  bool mute;               /* standard output cannot be written */
-  bool lacks_output;       /* that was asked for */
   double began;            /* when the process started */
-  int *ended_by;           /* the signal that ended the run, 0: none */
   int signal;              /* that ends the run, 0: none */
   int signalled;           /* the rank that it came to */
   Error unanswered;        /* why ranks could not ask each other for it */
@@ -39,36 +36,6 @@ static bool on_stop(void *context) {
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
          run->signal != 0;
 }
-
-/* ---- outputs that cannot be written ------------------------------------------------------ */
-
-/* The network is worth more than a log, a picture or a line on a screen: what cannot be written is
-   said once, training goes on, and the run ends with exit code 1. After a signal what nobody reads
-   is not waited for, and that the run ends says enough. */
-static void go_on_without(Run *run, const Error *error) {
-  if (!interrupt_pending()) report_failure(run->report, error);
-  run->lacks_output = true;
-}
-
-/* False where standard output cannot be written, and nobody would get anything of the run. */
-static bool is_wanted(Run *run, Error *error) {
-  const Report *report = run->report;
-  if (!report->failed || run->mute) return true;
-  if (!*run->save && !run->log && !run_files_draws(run->options)) return report_good(report, error);
-  run->mute = true;
-  if (!report->error.unread) go_on_without(run, &report->error); /* no message for `| head` */
-  return true;
-}
-
-/* Takes what a function of train_log.h returned. */
-static void logged(Run *run, bool good, const Error *error) {
-  if (good) return;
-  go_on_without(run, error);
-  train_log_close(run->log, NULL);
-  run->log = NULL;
-}
-
-/* ---- saving the network ------------------------------------------------------------------ */
 
 /* is_best: the last epoch is the best so far. */
 static bool save_network(Run *run, bool is_best, Error *error) {
@@ -82,34 +49,31 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 /* ---- what happens while it trains --------------------------------------------------------- */
 
 /* Says and logs what was read. */
-static void say_data(Run *run) {
+static bool say_data(Run *run, Error *error) {
   const Trainer *t = run->trainer;
-  Error error;
   report_data(run->report, t);
   run->told = true;
-  if (run->log)
-    logged(run, train_log_data(run->log, "train", t->config.train, &t->train_data, &error), &error);
-  if (run->log && t->judge)
-    logged(run, train_log_data(run->log, trainer_judge_option(t), t->judge, &t->test_data, &error),
-           &error);
+  return train_log_data(run->log, "train", t->config.train, &t->train_data, error) &&
+         (!t->judge ||
+          train_log_data(run->log, trainer_judge_option(t), t->judge, &t->test_data, error));
 }
 
+/* The network is saved first: it is worth more than a line that cannot be written. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Checkpoint *at = &run->trainer->position;
   const int wait = run->options->training.early_stop;
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
+  const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   run->results[run->count++] = *result;
-  if (!run->told) say_data(run);
+  if (*run->save && (!judged || is_best) && !save_network(run, is_best, error)) return false;
+  if (!run->told && !say_data(run, error)) return false;
   if (!run->learned_nothing)
     run->learned_nothing =
         report_learning(run->report, result, &run->options->training, &run->trainer->test_data);
   report_epoch(run->report, result, is_last);
-  if (!is_wanted(run, error)) return false;
-  if (run->log) logged(run, train_log_epoch(run->log, result, error), error);
-  const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
-  return !*run->save || (judged && !is_best) || save_network(run, is_best, error);
+  return report_good(run->report, error) && train_log_epoch(run->log, result, error);
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
@@ -161,7 +125,7 @@ static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
 /* ---- after -------------------------------------------------------------------------------- */
 
 /* Prints and logs the test loss of a network that validation rows judged. */
-static void say_test(Run *run, const Metrics *metrics) {
+static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   const double rows = (double)metrics->rows;
   const EpochResult result = {.epoch = at->epoch,
@@ -175,29 +139,24 @@ static void say_test(Run *run, const Metrics *metrics) {
                               .test_loss = metrics->loss / rows,
                               .test_accuracy = (double)metrics->correct / rows,
                               .test_rows = metrics->rows};
-  Error error;
-  if (run->log) logged(run, train_log_epoch(run->log, &result, &error), &error);
   report_test(run->report, &result);
+  data_compare(run->config.test, &run->tested, &run->trainer->train_data, report_remark,
+               run->report);
+  return train_log_epoch(run->log, &result, error);
 }
 
 /* Tests the network if that was left for the end, draws its pictures, and says so. */
-static void test_and_draw(Run *run) {
+static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
   const bool tests = run->evaluate.rows.path && run->config.test &&
                      (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
-  Error error;
-  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion && !*o->html) return;
-  if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, &error)) {
-    go_on_without(run, &error);
-    return;
-  }
-  if (tests) say_test(run, &metrics);
-  if (tests)
-    data_compare(run->config.test, &run->tested, &run->trainer->train_data, report_remark,
-                 run->report);
+  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion && !*o->html) return true;
+  if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) return false;
+  const bool good = !tests || say_test(run, &metrics, error);
   metrics_close(&metrics);
   run_files_say_drew(run->report, &run->evaluate);
+  return good;
 }
 
 /* Network and log are written by then. A run that is resumed may have had its best epoch before. */
@@ -212,26 +171,18 @@ static void say_what_was_written(const Run *run) {
 }
 
 /* Sets the last words of a run that was interrupted, which is not a failure. */
-static void say_interrupted(const Run *run, bool tests, Error *error) {
+static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
-  const char *test = options_test_file(run->options);
-  char command[OPTIONS_PATH], network[OPTIONS_PATH], file[OPTIONS_PATH];
-  ShortText when = {"after the last epoch"}, rank = {""};
-  if (!tests)
-    when = text_format("%s epoch %d", at->step > 0 ? "in" : "after", at->epoch + (at->step > 0));
-  if (!tests && run->config.ranks) rank = text_format("rank %d was ", run->signalled);
+  char command[OPTIONS_PATH], network[OPTIONS_PATH];
+  ShortText rank = {""};
+  if (run->config.ranks) rank = text_format("rank %d was ", run->signalled);
   text_shell_word(command, sizeof command, run->options->words[0]);
   text_shell_word(network, sizeof network, run->save);
-  text_shell_word(file, sizeof file, test ? test : "FILE");
-  if (!*run->save)
-    error_set(error, "%sinterrupted %s: the network is lost, --save FILE would have saved it",
-              rank.text, when.text);
-  else if (tests)
-    error_set(error, "interrupted %s: %s --load %s --evaluate --test %s tests it", when.text,
-              command, network, file);
-  else
-    error_set(error, "%sinterrupted %s: continue with %s --resume %s", rank.text, when.text,
-              command, network);
+  const ShortText how = *run->save
+                            ? text_format("continue with %s --resume %s", command, network)
+                            : text_format("the network is lost, --save FILE would have saved it");
+  error_set(error, "%sinterrupted %s epoch %d: %s", rank.text, at->step > 0 ? "in" : "after",
+            at->epoch + (at->step > 0), how.text);
 }
 
 static void on_remark(void *context, const char *line) {
@@ -246,9 +197,9 @@ static bool train(Run *run, Error *error) {
                                 .patience = 1,
                                 .context = run};
   report_start(run->report, run->trainer, run->device.reason.text);
-  if (!is_wanted(run, error)) return false;
   const InUse in_use = engine_in_use(run->trainer->engine);
-  if (run->log) logged(run, run_log_header(run->log, &in_use, run->options, error), error);
+  if (!report_good(run->report, error) || !run_log_header(run->log, &in_use, run->options, error))
+    return false;
   const TrainerResult result = trainer_run(run->trainer, &events, error);
   if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
     const Error why = *error;
@@ -258,8 +209,7 @@ static bool train(Run *run, Error *error) {
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
   if (result == TRAINER_STOPPED) {
-    *run->ended_by = run->signal;
-    say_interrupted(run, false, error);
+    say_interrupted(run, error);
     return true;
   }
   const Checkpoint *at = &run->trainer->position;
@@ -267,26 +217,18 @@ static bool train(Run *run, Error *error) {
   if (at->epoch < run->options->training.epochs)
     report_note(run->report, "stopped  epoch %d is still the best, %d epoch%s later",
                 at->best_epoch, later, plural(later));
-  test_and_draw(run);
-  if (!is_wanted(run, error)) return false;
-  if (run->lacks_output && interrupt_pending()) {
-    *run->ended_by = interrupt_pending();
-    say_interrupted(run, true, error);
-    return true;
-  }
   const char *plot = run->options->plot;
-  if (*plot && run->count > 0) {
-    if (!plot_curves(run->results, 1, run->count, plot, error))
-      go_on_without(run, error);
-    else
-      run_files_say_wrote(run->report, plot, "");
-  }
+  const bool plots = *plot && run->count > 0;
+  if (!test_and_draw(run, error) ||
+      (plots && !plot_curves(run->results, 1, run->count, plot, error)))
+    return false;
+  if (plots) run_files_say_wrote(run->report, plot, "");
   say_what_was_written(run);
   if (run->trainer->engine->replays > 0)
     report_note(run->report, "again    %d times by level layer: numbers were too large for fp16",
                 run->trainer->engine->replays);
   report_totals(run->report, &run->trainer->totals, seconds_now() - run->began);
-  return is_wanted(run, error);
+  return report_good(run->report, error);
 }
 
 /* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
@@ -336,9 +278,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
                      : *options->save ? options->save
                                       : options->resume,
              .saved = from && !*options->save ? from->epoch : 0,
-             .began = began,
-             .ended_by = signal};
-  *signal = 0;
+             .began = began};
   run.evaluate.read = &run.tested;
   run.config.ranks = ranks;
   if (is_first)
@@ -349,8 +289,6 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   good = train_log_close(run.log, good ? error : NULL) && good;
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
   free(run.results);
-  if (!good || *signal || (!run.lacks_output && !report->failed)) return good;
-  error->text[0] = '\0'; /* that was said, or is not worth a word */
-  if (!run.lacks_output) *signal = SIGPIPE;
-  return !run.lacks_output;
+  *signal = good ? run.signal : 0;
+  return good;
 }

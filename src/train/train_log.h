@@ -8,13 +8,11 @@
    The numbers of an epoch are named as in EpochResult; those of validation rows begin with val_,
    and those of test rows are then missing, as NAN are. A number is read back bit for bit, the
    learning rate as float32; one that is not finite is null in JSON and empty in CSV. What is logged
-   is in the file when the function returns, so a run that is killed loses nothing. Only where there
-   is an old log, the header waits for the first epoch: a run that fails before that leaves the old
-   log as it was.
+   is in the file when the function returns, so a run that is killed loses nothing. The file is
+   opened when the first epoch is logged: a run that fails before that leaves an old log as it was.
 
-   Links are followed; pipes and devices are opened at once and written in place.
-
-   Every function but train_log_open returns false with *error set if the file cannot be written. */
+   Functions on a log take NULL and then do nothing. They return false with *error set if the file
+   cannot be written. */
 #pragma once
 
 #include "data/summary.h"
@@ -22,9 +20,9 @@
 
 typedef struct TrainLog TrainLog;
 
-/* Creates the log, replaces it, or with `append` continues it: a last line that was cut short is
-   ended first, and the columns of a .csv are not named again. NULL with *error set if the ending is
-   neither of the two or the file cannot be written, which is tried here. */
+/* A log that is to replace the file, or with `append` continues it: a last line that was cut short
+   is ended first, and the columns of a .csv are not named again. NULL with *error set if the ending
+   is neither of the two or the file cannot be written. */
 TrainLog *train_log_open(const char *path, bool append, Error *error);
 
 typedef struct {
@@ -46,5 +44,5 @@ bool train_log_data(TrainLog *log, const char *role, const char *path, const Dat
    run that validation rows judged: {"kind": "test", ...} in JSON. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* Frees the log even if it fails. NULL is allowed. */
+/* Frees the log even if it fails. */
 bool train_log_close(TrainLog *log, Error *error);
