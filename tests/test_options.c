@@ -1,6 +1,7 @@
 /* Options: every option good and bad, on the command line and in the configuration file. */
 #include "base/augment.h"
 #include "cli/options.h"
+#include "model/lr_schedule.h"
 #include "support/folder.h"
 
 static const char config_path[] = "a.conf";
@@ -74,33 +75,34 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
+/* The columns that say what an option means to commands, files and saved runs. */
+TEST(every_option_is_classified) {
+  foreach_row (row, &options_table) {
+    if (!row->kind) continue; /* --help, --version */
+    const bool names_file = row->argument && strcmp(row->argument, "FILE") == 0;
+    if (row->takers == 0 || row->resume < ONE_RUN || row->resume > RESUME_SAME)
+      fail_msg("--%s: who takes it, and what does --resume make of it?", row->name);
+    if ((row->file != FILE_NONE) != names_file || !row->endings == names_file ||
+        !row->kind->file == names_file)
+      fail_msg("--%s: is its file read or written, and how does its name end?", row->name);
+    if (row->file == FILE_OUTPUT && options_is_saved(row))
+      fail_msg("--%s: a saved run names a file to be written", row->name);
+  }
+}
+
 TEST(values_are_what_they_say) {
   const Training *t = &options.training;
   accept("--hidden 7,16384,1 --augment rotate=15,scale=0.2,shift=0 --dropout 0.1 "
-         "--device-memory 3 --test=b.csv",
+         "--device-memory 3 --test=b.csv --lr-schedule cosine --optimizer adamw",
          NULL);
   assert_memory_equal(&t->hidden, &((HiddenSizes){3, {7, 16384, 1}}), sizeof(HiddenSizes));
   assert_true(augment_same(t->augment, (AugmentStrengths){{0, 15, 0.2f}}));
   assert_true(training_dropout(t, 1) == 0.1f && t->device_memory == 3000000);
+  assert_true(t->schedule.kind == SCHEDULE_COSINE && t->rule.kind == OPTIMIZER_ADAMW);
   assert_string_equal(options_test_file(&options), "b.csv");
-  accept("--epochs 3 --batch 65536 --momentum 0.25 --lr 0.5 --weight-decay 1e-4 "
-         "--seed 4294967295 --fusion layer --resident no --lr-schedule cosine "
-         "--optimizer adamw",
-         NULL);
-  assert_true(t->epochs == 3 && t->batch == 65536 && t->schedule.rate == 0.5f);
-  assert_true(t->rule.momentum == 0.25f && t->rule.weight_decay == 1e-4f);
-  assert_true(t->seed == UINT32_MAX && t->fusion == FUSION_LAYER);
-  assert_true(t->resident == RESIDENT_NO && t->schedule.kind == SCHEDULE_COSINE);
-  assert_int_equal(t->rule.kind, OPTIMIZER_ADAMW);
-  accept("--load m --predict x.csv --output y.csv --probabilities", NULL);
-  assert_true(options.load.count == 1 && options.probabilities);
-  assert_string_equal(options.load.path[0], "m");
-  assert_string_equal(options.predict, "x.csv");
-  assert_string_equal(options.output, "y.csv");
-  accept("--load m --evaluate --quiet --dry-run", NULL);
-  assert_true(options.evaluate && options.quiet && options.dry_run);
   accept("--classify a.png --load m b.png", NULL);
-  assert_true(options.classify && options.picture_count == 2);
+  assert_true(options.classify && options.picture_count == 2 && options.load.count == 1);
+  assert_string_equal(options.load.path[0], "m");
   assert_string_equal(options.pictures[0], "a.png");
   assert_string_equal(options.pictures[1], "b.png");
 }
@@ -125,22 +127,11 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
        "a whole number from 1 to 1000000",
        {"0", "1000001", "", "3x", "3 ", " 3", "-3", "+3", "1.5",
         "18446744073709551617"}}, /* 1 modulo 2^64 */
-      {"--batch", "from 1 to 65536", {"0", "65537"}},
-      {"--classes", "from 2 to 1024", {"1", "1025"}},
       {"--seed", "from 0 to 4294967295", {"-1", "4294967296"}},
-      {"--threads", "from 0 to 1024", {"1025"}},
       {"--lr",
        "a number from 0 to 100",
        {"nan", "-nan", "inf", "-0.1", "100.1", "1e30", "1e999", "1e-60", "", " 1", "0.1.", "0,1"}},
-      {"--momentum", "from 0 to 1", {"1.01"}},
-      {"--weight-decay", "from 0 to 1", {"-1"}},
-      {"--lr-decay", "from 0 to 1", {"2"}},
-      {"--confidence", "a number from 0 to 1", {"1.1"}},
       {"--ema", "a number from 0 to 0.99999", {"1"}},
-      {"--beta2", "a number from 0 to 0.99999", {"1"}},
-      {"--epsilon", "a number from 1e-16 to 1", {"0"}},
-      {"--std", "a number from 1e-06 to 1e+06", {"0"}},
-      {"--label-smoothing", "a number from 0 to 0.9", {"1"}},
       {"--pixel-max", "auto, or a whole number from 1 to 255", {"0", "256"}},
       {"--dropout", "one number from 0 to 0.95, or one for each hidden", {"1", "0.5,", ""}},
       {"--hidden",
@@ -152,12 +143,7 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
        "with its strength, as in shift=1",
        {"shift=1,shift=2", "shift=1;rotate", "shift=1,", "none=1"}},
       {"--device", "auto, cuda, cpu", {"gpu", ""}},
-      {"--fusion", "auto, none, layer, step, epoch", {"Layer"}},
-      {"--optimizer", "one of sgd, nesterov, adam, adamw", {"rmsprop"}},
-      {"--resident", "auto, yes, no", {"maybe"}},
       {"--train", "the name of a file", {""}},
-      {"--test", "the name of a file", {""}},
-      {"--config", "the name of a file", {""}},
   };
   foreach (b, bad)
     for (int v = 0; b->values[v]; v++) {
@@ -171,66 +157,46 @@ TEST(wrong_usage_is_named) {
   static const Pair bad[] = {
       {"--bogus=3", "unknown option '--bogus=3'"},
       {"--wieghts=3", "unknown option '--wieghts=3': did you mean '--weights'?"},
-      {"--epochss", "'--epochss': did you mean '--epochs'?"},
-      {"--epochx", "'--epochx': did you mean '--epochs'?"},
-      {"--bach", "'--bach': did you mean '--batch'?"},
       {"--l", "'--l': did you mean '--lr'?"},
-      {"--lod", "'--lod': did you mean '--load'?"},
       {"-qz", "unknown option '-z'"},
       {"--epochs", "--epochs needs an argument"},
       {"-e", "--epochs needs an argument"},
       {"--quiet=yes", "--quiet does not take an argument"},
-      {"--version=1", "--version does not take an argument"},
       {"--evaluate", "--evaluate needs a network: add --load FILE"},
-      {"--predict a.csv", "--predict needs a network"},
       {"--classify a.png", "--classify needs a network"},
       {"--load m", "--load needs --evaluate, --predict, --classify or --html"},
       {"--load m --evaluate --classify a.png", "cannot be combined: use one"},
       {"--load m --evaluate --resume n", "--resume and --load cannot be combined"},
-      {"--output a.csv", "--output needs --predict FILE"},
-      {"--probabilities", "--probabilities needs --predict FILE"},
-      {"--load m --classify", "needs the names of pictures"},
-      {"--json", "--json needs --evaluate, --predict or --classify"},
-      {"--show a.png", "--show needs --classify PICTURE..."},
-      {"--load m --evaluate --show a.png", "--evaluate has no use for --show: leave it out"},
-      {"--load m --evaluate --plot a.png", "--evaluate has no use for --plot"},
-      {"--load m --evaluate --log a.csv", "--evaluate has no use for --log"},
-      {"--load m --evaluate --save n", "--evaluate has no use for --save"},
-      {"--load m --evaluate --epochs 3", "--evaluate has no use for --epochs"},
+      {"--resume m --init n", "--resume and --init cannot be combined"},
+      {"--probabilities", "--probabilities goes with --predict"},
+      {"--trials 3", "--trials goes with --sweep"},
+      {"--json", "--json goes with --evaluate, --predict, --classify"},
+      {"--load m --evaluate --epochs 3", "--evaluate has no use for --epochs: leave it out"},
       {"--load m --predict a.csv --mistakes a.png", "--predict has no use for --mistakes"},
       {"--load m --classify --test a.csv a.png", "--classify has no use for --test"},
-      {"--resume m --init n", "--resume and --init cannot be combined"},
+      {"--seeds 2 --early-stop 1", "--seeds has no use for --early-stop: leave it out"},
+      {"--sweep lr=0.1,0.2 --save x", "--sweep has no use for --save: leave it out"},
+      {"--seeds 2 --seed 4294967295", "--seeds needs seeds up to 4294967296, but --seed goes up"},
+      {"--load m --load n --evaluate --html a.html",
+       "--html draws one network: give it one --load"},
+      {"--load m --classify", "needs the names of pictures"},
       {"--load m n --evaluate", "unexpected argument 'n': write --load before each network"},
-      {"--batch-size 5", "unknown option '--batch-size': did you mean '--batch'?"},
       {"--learning-rate 5", "did you mean '--lr'?"},
       {"--device gpu", "did you mean 'cuda'?"},
-      {"--device cpu --fusion none", "--fusion none needs a GPU"},
       {"--device cpu --fusion step", "--fusion step needs a GPU"},
-      {"--device cpu --fusion epoch", "--fusion epoch needs a GPU"},
-      {"--device cpu --fusion exercise", "--fusion exercise needs a GPU"},
       {"--load m --evaluate -d cpu -f epoch", "--fusion epoch needs a GPU"},
-      {"--label-smoothing 0.1 -f exercise", "--fusion exercise has no --label-smoothing"},
       {"--dropout 0.5 -f exercise", "--fusion exercise has no --dropout: use --fusion step"},
+      {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
       {"--dropout 0.1,0.2,0.3", "--dropout has 3 values, but --hidden has 2 layers"},
       {"--dropout 0.1 --hidden none", "--dropout has 1 value, but --hidden has 0 layers"},
-      {"--ema 0.9 -f exercise", "--fusion exercise has no --ema: use --fusion step"},
       {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
-      {"--augment scale=0.5,rotate=x", "the strength of rotate must be a number from 0 to 180"},
       {"--augment elastic=nan", "the strength of elastic must be a number from 0 to 14"},
-      {"--optimizer adamw -f exercise", "--fusion exercise has no --optimizer: use"},
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
   foreach (far,
            TEXTS("--bxxch", "--quxat", text_printf("--%0199d", 0))) /* too many letters differ */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
-}
-
-/* The CPU has level layer; --device auto may find a GPU for the others. */
-TEST(the_cpu_has_one_level) {
-  foreach (line,
-           TEXTS("--device cpu --fusion auto", "--device cpu --fusion layer", "--fusion epoch"))
-    accept(*line, NULL);
 }
 
 /* A saved run holds all options but those that say what one run writes. */
@@ -325,22 +291,15 @@ TEST(a_bad_file_is_named_with_its_line) {
       {"[training]\nbatch = 64\nbach = 3\n", 3, "unknown key 'bach'"},
       {"[trainings]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [trainings]"},
       {"# none\nbatch = 64\n", 2, "'batch' belongs in section [training], not []"},
-      {"[data]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [data]"},
       {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given twice"},
       {"[training] batch = 64\n", 1, "a key belongs on a line of its own"},
-      {"[training]\rbatch = 64\r", 1, "lines must end with a line feed"},
       {"[training]\nbatch = 64\repochs = 2\n", 2, "lines must end with a line feed"},
-      {"[training]\nbatch = 0\n", 2, "--batch must be a whole number from 1 to 65536, not '0'"},
       {"[training]\nbatch =\n", 2, "--batch must be a whole number from 1 to 65536, not ''"},
-      {"[training]\nbatch = 64# rows\n", 2,
-       "--batch must be a whole number from 1 to 65536, not '64# rows'"},
       {"[training]\nlr = nan\nbatch = x\n", 2,
        "--lr must be auto, or a number from 0 to 100, not 'nan'"},
       {"[training]\nbatch\nlr = 7000\n", 2, "the line is not a [section], key = value"},
-      {"[training\nbatch = 64\n", 1, "the line is not a [section], key = value"},
       {"[output]\nquiet = 1\n", 2, "--quiet must be yes or no, not '1'"},
       {"[other]\nconfig = b.conf\n", 2, "unknown key 'config'"},
-      {"[other]\nhelp = yes\n", 2, "unknown key 'help'"},
   };
   foreach (b, bad) {
     refuse(OPTIONS_FAILURE, "--config", write_config(b->text),
@@ -352,4 +311,28 @@ TEST(a_bad_file_is_named_with_its_line) {
          "cannot open /nowhere/a.conf: No such file");
   refuse(OPTIONS_FAILURE, "--config", folder, "cannot read");
   assert_in(error.text, folder);
+}
+
+TEST(rates_follow_the_schedule) {
+  static const struct {
+    LrScheduleKind kind;
+    int warmup, epoch;
+    double rate, error;
+  } rates[] = {{SCHEDULE_STEP, 0, 3, 0.5 * 0.421875, 1e-15},
+               {SCHEDULE_CONSTANT, 0, 9, 0.5, 0},
+               {SCHEDULE_COSINE, 0, 0, 0.5, 0},
+               {SCHEDULE_COSINE, 0, 5, 0.25, 1e-15},
+               {SCHEDULE_COSINE, 0, 9, 0.0122358709, 1e-9},
+               {SCHEDULE_LINEAR, 0, 9, 0.05, 1e-15},
+               {SCHEDULE_STEP, 3, 1, 0.5 * 0.5, 1e-15},
+               {SCHEDULE_STEP, 3, 3, 0.5, 1e-15},
+               {SCHEDULE_STEP, 3, 5, 0.5 * 0.5625, 1e-15},
+               {SCHEDULE_LINEAR, 3, 1, 0.5 * 0.9 * 0.5, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 0, 0.125, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 2, 0.375, 1e-15},
+               {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15}};
+  foreach (r, rates) {
+    const LrSchedule schedule = {r->kind, 0.5f, 0.75f, r->warmup};
+    assert_close(lr_schedule_rate(&schedule, 10, r->epoch), r->rate, r->error);
+  }
 }

@@ -265,7 +265,7 @@ TEST(every_row_counts_however_few) {
     }
 }
 
-/* At the rate of the epoch; test_option_table.c has the schedules. */
+/* At the rate of the epoch; test_options.c has the schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);

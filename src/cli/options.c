@@ -1,8 +1,13 @@
-/* The table of options of mlp-train. */
-#include <math.h>
+/* The table of options of mlp-train, the rules between them, and the configuration file. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "base/nearest.h"
+#include "base/stream.h"
 
 const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
                                           [OPTIMIZER_NESTEROV] = "nesterov",
@@ -67,7 +72,7 @@ static const OptionRow table[] = {
   SETTING(classes, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
-  ROW(names, "FILE", "", option_list_or_path, ALL & ~FOR_SEEDS, ONE_RUN,
+  ROW(names, "FILE", "", option_list_or_path, ALL, ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
       READS("txt")),
 
@@ -130,12 +135,9 @@ static const OptionRow table[] = {
   SETTING(seed, "N", "1", option_whole64, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
-  ROW(ensemble, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_ENSEMBLE, ONE_RUN,
-      "train N networks, of this seed and those after it, and judge their committee",
-      RANGE(1, ENSEMBLE_MAX)),
   ROW(seeds, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
       "train N networks, of this seed and those after it, to see what chance makes of them",
-      RANGE(1, ENSEMBLE_MAX)),
+      RANGE(1, SEEDS_MOST)),
   ROW(sweep, "LIST", NULL, option_name, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
       "find the best of lr=0.01:0.2:log,momentum=0.8,0.9 and other options, by validation rows"),
   ROW(trials, "N", NULL, option_whole, FOR_SWEEP | LEVELS, ONE_RUN,
@@ -207,8 +209,8 @@ static const OptionRow table[] = {
       "write a web page on which one draws digits for the network, with mistakes of it on those rows",
       WRITES("html")),
 
-  OUTPUT(save, "", ONE_RUN_ALONE | FOR_ENSEMBLE,
-      "save the network in FILE, in safetensors format",
+  OUTPUT(save, "", ONE_RUN_ALONE | FOR_SEEDS,
+      "save the network in FILE, in safetensors format; with --seeds, each in FILE-SEED",
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
@@ -264,8 +266,7 @@ const OptionTable options_table = {
              "or not, or evaluates a saved one and predicts with it. Defaults are in\n"
              "[brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
-             "the options as keys, as --dry-run prints them. It is trusted as the\n"
-             "command line is, but a file to be written that it alone names replaces none.\n"
+             "the options as keys, as --dry-run prints them.\n"
              "Level epoch of --fusion takes one to five hidden layers, which fit the GPU, and\n"
              "batches of at most 128 on a GPU of compute capability 9.0. On older ones it\n"
              "takes two hidden layers, the second of at most 120, and batches of at most 64.\n"
@@ -321,4 +322,298 @@ const char *options_changed(const Options *options, const Options *others, Resum
         option_differs(row, options, others))
       return row->name;
   return NULL;
+}
+
+/* ---- what does not go together ------------------------------------------------------------- */
+
+/* The command that the options ask for; 0: none, with --load alone. */
+static unsigned command_of(const Options *o) {
+  const bool trains = o->load.count == 0;
+  return trains && o->sweep[0] ? FOR_SWEEP
+         : trains && o->seeds  ? FOR_SEEDS
+         : o->evaluate         ? FOR_EVALUATE
+         : o->predict[0]       ? FOR_PREDICT
+         : o->classify         ? FOR_CLASSIFY
+         : trains              ? FOR_TRAIN
+         : o->html[0]          ? FOR_HTML
+                               : 0;
+}
+
+/* The options that ask for a command; training alone has none. */
+static const struct {
+  unsigned taker;
+  const char *name;
+} askers[] = {{FOR_SWEEP, "sweep"},     {FOR_SEEDS, "seeds"},       {FOR_EVALUATE, "evaluate"},
+              {FOR_PREDICT, "predict"}, {FOR_CLASSIFY, "classify"}, {FOR_HTML, "html"}};
+
+/* Returns the options that ask for the commands, "--evaluate, --predict". */
+static ShortText asked_by(unsigned commands) {
+  ShortText list = {""};
+  foreach (asker, askers)
+    if (asker->taker & commands)
+      text_append(list.text, sizeof list.text, "%s--%s", *list.text ? ", " : "", asker->name);
+  return list;
+}
+
+/* The first option with another value than the default that `taker` does not take. given: on the
+   command line; a configuration file may be for several commands. NULL: none. */
+static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) {
+  Options initial;
+  options_default(&initial);
+  if (!isnan(o->training.schedule.rate))
+    initial.training.schedule.rate = options_auto_rate(&o->training);
+  if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
+  foreach_row (row, &options_table)
+    if (row->kind && !(row->takers & taker) &&
+        !(given && o->configured[row - options_table.rows]) && option_differs(row, o, &initial))
+      return row;
+  return NULL;
+}
+
+/* Refuses options that the command does not take. */
+static bool check_takers(const Options *o, unsigned command, Error *error) {
+  const OptionRow *other = misplaced(o, command, !(command & SEVERAL_RUNS));
+  const ShortText asked = asked_by(command);
+  if (!other) return true;
+  if (*asked.text)
+    return error_set(error, "%s has no use for --%s: leave it out", asked.text, other->name);
+  return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
+}
+
+static bool check_seeds(const Options *o, Error *error) {
+  const uint64_t last = o->training.seed + (uint64_t)o->seeds;
+  return last <= (uint64_t)UINT32_MAX + 1 ||
+         error_set(error, "--seeds needs seeds up to %" PRIu64 ", but --seed goes up to %u",
+                   last - 1, UINT32_MAX);
+}
+
+static bool check_dropout(const Options *o, Error *error) {
+  const int shares = o->training.dropout.count, layers = o->training.hidden.count;
+  if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
+  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
+                   plural(shares), layers, plural(layers));
+}
+
+static bool check_level(const Options *o, Error *error) {
+  const Fusion level = o->training.fusion;
+  if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
+    return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+                     training_fusions[level]);
+  const unsigned taker = level == FUSION_EXERCISE ? AT_EXERCISE : ALL;
+  const OptionRow *other = misplaced(o, taker, false);
+  return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
+                             training_fusions[level], other->name);
+}
+
+/* What a loaded network is for, and the words behind the options. */
+static bool check_uses(const Options *o, unsigned command, Error *error) {
+  const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
+  if (uses && o->load.count == 0)
+    return error_set(error, "%s needs a network: add --load FILE", asked_by(uses).text);
+  if (command == 0)
+    return error_set(error, "--load needs --evaluate, --predict, --classify or --html; to continue "
+                            "training use --resume");
+  if (o->load.count > 1 && (o->weights[0] || o->html[0]))
+    return error_set(error, "--%s draws one network: give it one --load",
+                     o->weights[0] ? "weights" : "html");
+  if (o->classify && o->picture_count == 0)
+    return error_set(error, "--classify needs the names of pictures at the end of the command");
+  return o->classify || o->picture_count == 0 ||
+         error_set(error, "unexpected argument '%s'%s", o->pictures[0],
+                   o->load.count > 0 ? ": write --load before each network" : "");
+}
+
+bool options_check(Options *options, Error *error) {
+  const unsigned command = command_of(options);
+  Options initial;
+  options_default(&initial);
+  if (!option_table_check_pairs(&options_table, options, &initial, error) ||
+      !check_uses(options, command, error) || !check_takers(options, command, error) ||
+      !check_seeds(options, error))
+    return false;
+  if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
+  if (isnan(options->training.schedule.rate))
+    options->training.schedule.rate = options_auto_rate(&options->training);
+  return check_dropout(options, error) && check_level(options, error);
+}
+
+/* ---- the configuration file, read ------------------------------------------------------------ */
+
+typedef struct {
+  const char *path;
+  FILE *file;
+  int line;     /* last read, from 1 */
+  int bad_line; /* of the first error that we found, 0: none */
+  bool seen[OPTION_ROWS];
+  bool is_saved; /* the options of a saved run, in memory */
+  Options *options;
+  Error *error;
+} ConfigFile;
+
+static bool config_error(ConfigFile *config, int line, const char *sentence) {
+  config->bad_line = line;
+  return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
+}
+
+/* inih's reader. It trims what a line starts with: to inih an indented line continues the value
+   above, to us it is a line like any other. */
+static char *read_line(char *line, int size, void *context) {
+  ConfigFile *config = context;
+  if (config->bad_line || !fgets(line, size, config->file)) return NULL;
+  config->line++;
+  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r'),
+             *end = *start == '[' ? strchr(start, ']') : NULL;
+  const char *wrong = !strchr(line, '\n') && !feof(config->file) ? "the line is too long"
+                      : carriage && carriage[1] && carriage[1] != '\n'
+                          ? "lines must end with a line feed, not with a carriage return"
+                      : end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])
+                          ? "a key belongs on a line of its own, after that of its section"
+                          : NULL;
+  if (wrong) {
+    config_error(config, config->line, wrong);
+    return NULL;
+  }
+  memmove(line, start, strlen(start) + 1);
+  for (char *c = line; !config->is_saved && (c = strchr(c, '#')); c++) /* as inih cuts at " ;" */
+    if (c > line && strchr(" \t", c[-1])) {
+      strcpy(c, "\n");
+      break;
+    }
+  return line;
+}
+
+/* The row of a key. NULL with *error set, and the key that it may have meant: there is none. */
+static const OptionRow *find_key(const char *key, Error *error) {
+  Nearest nearest = nearest_to(key);
+  foreach_row (row, &options_table) {
+    if (!row->initial) continue;
+    if (strcmp(row->name, key) == 0) return row;
+    nearest_try(&nearest, row->name);
+  }
+  error_set(error, "unknown key '%s'", key);
+  nearest_append(&nearest, "", error);
+  return NULL;
+}
+
+/* inih's handler of `key = value`; 0 is failure. */
+static int set_key(void *context, const char *section, const char *key, const char *value) {
+  ConfigFile *config = context;
+  Error error;
+  const OptionRow *row = find_key(key, &error);
+  bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
+  if (row && strcmp(option_group(row), section) != 0)
+    error_set(&error, "'%s' belongs in section [%s], not [%s]", key, option_group(row), section);
+  else if (row && config->is_saved && !options_is_saved(row))
+    error_set(&error, "'%s' is not an option of a saved run", key);
+  else if (row && *seen)
+    error_set(&error, "'%s' is given twice", key);
+  else if (row && ((!*value && !*row->initial) || /* no value, as the default */
+                   row->kind->set(row, value, config->options, &error)))
+    return *seen = true;
+  return config_error(config, config->line, error.text);
+}
+
+/* Closes the file. */
+static bool read_config(Options *options, FILE *file, const char *name, bool is_saved,
+                        Error *error) {
+  ConfigFile config = {
+      .path = name, .file = file, .is_saved = is_saved, .options = options, .error = error};
+  errno = 0;
+  const int bad_line = ini_parse_stream(read_line, &config, set_key, &config);
+  const int reading = ferror(file) ? errno : 0;
+  fclose(file);
+  if (reading) return error_set(error, "cannot read %s: %s", name, strerror(reading));
+  if (bad_line && bad_line != config.bad_line)
+    return config_error(&config, bad_line, "the line is not a [section], key = value or # comment");
+  return !config.bad_line;
+}
+
+/* A name without a folder that is not in the working folder is one of the presets: beside the
+   program in a checkout, under its prefix where it is installed. */
+static FILE *open_config(const char *path) {
+  static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
+  char preset[3 * OPTIONS_PATH];
+  FILE *file = stream_open_input(path);
+  if (file || errno != ENOENT || strchr(path, '/')) return file;
+  foreach (folder, folders) {
+    const ShortText name = text_format("%s/%s", *folder, path);
+    if (!file && text_beside_program(preset, sizeof preset, name.text))
+      file = stream_open_input(preset);
+  }
+  if (!file) errno = ENOENT;
+  return file;
+}
+
+bool options_read_file(Options *options, const char *path, Error *error) {
+  FILE *file = open_config(path);
+  if (!file) return error_set(error, "cannot open %s: %s", path, strerror(errno));
+  return read_config(options, file, path, false, error);
+}
+
+bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
+  if (!*text) return true; /* fmemopen takes no empty text */
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+  if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
+  return read_config(options, file, name, true, error);
+}
+
+/* ---- the configuration file, written --------------------------------------------------------- */
+
+void options_print_config(FILE *file, const Options *options, bool whole) {
+  const char *group = NULL; /* not printed yet */
+  bool first = true;
+  foreach_row (row, &options_table) {
+    if (row->group) group = row->group;
+    if (!row->initial || !(whole || options_is_saved(row))) continue;
+    const ShortText value = row->kind->get(row, options);
+    if (!whole && !*value.text) continue;
+    if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
+    group = NULL;
+    first = false;
+    fprintf(file, "%s =%s%s\n", row->name, *value.text ? " " : "", value.text);
+  }
+}
+
+bool options_can_be_saved(const Options *options, Error *error) {
+  foreach_row (row, &options_table) {
+    if (!options_is_saved(row)) continue;
+    const size_t length = strlen(row->kind->get(row, options).text),
+                 room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
+    if (length > room)
+      return error_set(error,
+                       "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
+                       "link or another folder",
+                       row->name, length, room);
+  }
+  return true;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
+  int first = argc;
+  const OptionsResult result =
+      option_table_parse(&options_table, argc, argv, options, &first, error);
+  options->words = argv;
+  options->word_count = argc;
+  options->pictures = argv + first;
+  options->picture_count = argc - first;
+  return result;
+}
+
+OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
+  const Options before = *options;
+  OptionsResult result = parse_command_line(argc, argv, options, error);
+  if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
+    const Options alone = *options;
+    *options = before;
+    if (!options_read_file(options, alone.config, error)) return OPTIONS_FAILURE;
+    result = parse_command_line(argc, argv, options, error);
+    foreach_row (row, &options_table)
+      options->configured[row - options_table.rows] =
+          row->kind && option_differs(row, options, &alone);
+  }
+  if (result != OPTIONS_RUN) return result;
+  return options_check(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
 }

@@ -12,13 +12,12 @@
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
 enum { OPTIONS_AUTO = 0 };   /* a number that is left to the program */
-enum { ENSEMBLE_MAX = 1000, TRIALS_MOST = 10000 };
+enum { SEEDS_MOST = 1000, TRIALS_MOST = 10000 };
 
 /* A file's name is "" if no file is given. */
 typedef struct {
   Training training;
-  int ensemble, seeds; /* networks that differ in their seed, as a committee or to see how far
-                          chance goes; both 0: one alone */
+  int seeds; /* networks that differ in their seed, 0: one alone */
   char sweep[OPTIONS_PATH];
   int trials; /* of --sweep, 0: all, or the usual number */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
@@ -52,20 +51,19 @@ float options_auto_rate(const Training *training);
 /* The takers of an option: commands, and levels of fusion. */
 enum {
   FOR_TRAIN = 1,
-  FOR_ENSEMBLE = 2,
-  FOR_EVALUATE = 4,
-  FOR_PREDICT = 8,
-  FOR_CLASSIFY = 16,
-  FOR_HTML = 32, /* of a loaded network */
-  FOR_SEEDS = 64,
-  FOR_SWEEP = 128,
-  AT_EXERCISE = 256,
-  ALL = 511,
+  FOR_EVALUATE = 2,
+  FOR_PREDICT = 4,
+  FOR_CLASSIFY = 8,
+  FOR_HTML = 16, /* of a loaded network */
+  FOR_SEEDS = 32,
+  FOR_SWEEP = 64,
+  AT_EXERCISE = 128,
+  ALL = 255,
   LEVELS = AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP | LEVELS,
+  TRAINING = FOR_TRAIN | FOR_SEEDS | FOR_SWEEP | LEVELS,
   NO_PLAIN_STEP = TRAINING & ~LEVELS,
   ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
-  SEVERAL_RUNS = FOR_ENSEMBLE | FOR_SEEDS | FOR_SWEEP,
+  SEVERAL_RUNS = FOR_SEEDS | FOR_SWEEP,
   ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
@@ -111,10 +109,10 @@ void options_default(Options *options);
 
 /* Sets what a configuration file, or the installed preset of that name, says and leaves the rest as
    it is. Returns false with an error that names file and line: an unknown section or key, a key
-   given twice, a bad value, a bad line. options_file.c */
+   given twice, a bad value, a bad line. */
 bool options_read_file(Options *options, const char *path, Error *error);
 /* Reads the text that options_print_config wrote for a saved run; name: for the error. Refuses the
-   keys of options that a saved run does not hold, whoever wrote them. options_file.c */
+   keys of options that a saved run does not hold, whoever wrote them. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 
 /* Sets what argv says: first the file of --config is read if there is one, then the command line
@@ -126,7 +124,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 /* ---- text made from the table -------------------------------------------------------------- */
 
 /* A configuration file with the same options; whole: even those that a saved run does not hold.
-   options_file.c */
+ */
 void options_print_config(FILE *file, const Options *options, bool whole);
-/* True if that file, if not whole, can be read again: no line is too long. options_file.c */
+/* True if that file, if not whole, can be read again: no line is too long. */
 bool options_can_be_saved(const Options *options, Error *error);

@@ -25,7 +25,7 @@ static ShortText describe_file(const char *path) {
 static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   *fact++ = (Fact){"version", {MLP_TRAIN_VERSION}};
-  *fact++ = (Fact){o->seeds ? "seeds" : "ensemble", text_format("%d", o->ensemble + o->seeds)};
+  *fact++ = (Fact){"seeds", text_format("%d", o->seeds)};
   *fact = (Fact){"resume", {""}};
   if (*o->resume || *o->init)
     fact->value =

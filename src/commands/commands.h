@@ -55,10 +55,9 @@ bool run_log_header(TrainLog *log, const InUse *in_use, const Options *options, 
 /* --sweep: trains networks of other options, and says which are best. sweep_command.c */
 bool sweep_command(const Options *options, Report *report, Error *error);
 
-/* --ensemble: trains networks that differ in their seed, saves each in a file of its own, and says
-   what they know alone and as a committee. --seeds: says how they differ, epoch by epoch. Ranks
-   share them out. ensemble_command.c */
-bool ensemble_command(const Options *options, Ranks *ranks, Report *report, Error *error);
+/* --seeds: trains networks that differ in their seed, saves each in a file of its own if --save is
+   given, and says how they differ, epoch by epoch. Ranks share them out. seeds_command.c */
+bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error);
 
 /* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was
    written. predict_command.c */
@@ -74,8 +73,8 @@ bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, E
 void run_files_find_cached(Options *options);
 
 /* Settles what the run reads and writes, before anything is opened. Leaves printing and all files
-   that are written to the first rank, if this is another; but the networks of an ensemble to those
-   who train them. False if an output of the run is another of its files, its name promises another
+   that are written to the first rank, if this is another; but the networks of --seeds to those who
+   train them. False if an output of the run is another of its files, its name promises another
    format, or the run has no rows for it. run_files.c */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
@@ -96,7 +95,7 @@ bool run_files_can_be_written(const Options *options, Error *error);
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 
 /* Sets path[DERIVED_PATH] to the index-th file, from 0, whose name the run makes from FILE of
-   --save or --resume: that of each network of an ensemble, FILE-SEED before FILE's ending; or
+   --save or --resume: that of each network of --seeds, FILE-SEED before FILE's ending; or
    FILE.best, the network of the best epoch of a run that may stop early. False and "" behind the
    last. run_files.c */
 bool run_files_derived(const Options *options, int index, char *path);
@@ -117,8 +116,7 @@ static inline bool stop_on_signal(void *context) {
 /* The options of an evaluation. Without test rows those to judge by are shown. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
-  const bool judges = !test && (*options->mistakes || *options->confusion || *options->html ||
-                                options->ensemble > 0);
+  const bool judges = !test && (*options->mistakes || *options->confusion || *options->html);
   const double hold_out = judges ? options_hold_out(options) : 0;
   return (EvaluateConfig){.rows = {.path = !judges        ? test
                                            : hold_out > 0 ? options->train

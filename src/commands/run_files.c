@@ -10,9 +10,9 @@ bool run_files_derived(const Options *o, int index, char *path) {
   const char *save = *o->save ? o->save : o->resume;
   const char *slash = strrchr(save, '/'), *point = strrchr(save, '.');
   *path = '\0';
-  if (!*save || index >= (o->ensemble ? o->ensemble : o->training.early_stop > 0)) return false;
+  if (!*save || index >= (o->seeds ? o->seeds : o->training.early_stop > 0)) return false;
   if (!point || (slash && point < slash)) point = save + strlen(save);
-  if (o->ensemble)
+  if (o->seeds)
     snprintf(path, DERIVED_PATH, "%.*s-%" PRIu64 "%s", (int)(point - save), save,
              o->training.seed + (uint64_t)index, point);
   else
@@ -53,7 +53,7 @@ static void leave_to_first(Options *o, const Ranks *ranks) {
   o->quiet = true;
   foreach_row (row, &options_table) {
     char *path = (char *)o + row->field;
-    if (row->file == FILE_OUTPUT && !(path == o->save && o->ensemble)) *path = '\0';
+    if (row->file == FILE_OUTPUT && !(path == o->save && o->seeds)) *path = '\0';
   }
 }
 
@@ -132,11 +132,7 @@ void run_files_find_cached(Options *o) {
 }
 
 const char *run_files_judged(const Options *o) {
-  return *o->mistakes    ? "mistakes"
-         : *o->confusion ? "confusion"
-         : o->ensemble   ? "ensemble"
-         : o->seeds      ? "seeds"
-                         : NULL;
+  return *o->mistakes ? "mistakes" : *o->confusion ? "confusion" : o->seeds ? "seeds" : NULL;
 }
 
 static bool rows_are_there(const Options *o, Error *error) {
@@ -173,26 +169,11 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Refuses to replace a file that the configuration alone names. */
-static bool may_replace(const Options *o, const NamedFile *file, Error *error) {
-  FileTarget target;
-  if (!file->path || !file->written || !file_target_find(&target, file->path) ||
-      target.kind != TARGET_REGULAR || target.status.st_size == 0)
-    return true;
-  foreach_row (row, &options_table)
-    if (o->configured[row - options_table.rows] && strcmp(row->name, file->option) == 0)
-      return error_set(error,
-                       "%s exists, and only %s names it as --%s: name it on the command line, too, "
-                       "to replace it",
-                       file->path, o->config, file->option);
-  return true;
-}
-
 /* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
-   written without --save, and networks whose names are derived: of an ensemble nothing else; --show
+   written without --save, and networks whose names are derived: of --seeds nothing else; --show
    may not replace a picture that is asked about. */
 static bool no_file_is_lost(const Options *o, Error *error) {
-  enum { NAMES = ENSEMBLE_MAX + 1 };
+  enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
   char(*derived)[DERIVED_PATH] = make_array(derived, NAMES);
   NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures);
@@ -205,14 +186,13 @@ static bool no_file_is_lost(const Options *o, Error *error) {
     if (file->path && file->written && file->path != o->output && strcmp(file->path, "-") == 0)
       good = error_set(error, "--%s cannot write to standard output: give it the name of a file",
                        file->option);
-    if (file->path == o->save && o->ensemble) file->path = NULL;
+    if (file->path == o->save && o->seeds) file->path = NULL;
   }
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
     list[count++] = (NamedFile){"save", derived[i], true};
   for (int i = 0; good && i < pictures; i++)
     list[count++] = (NamedFile){"classify", o->pictures[i], false};
   good = good && same_file_check(list, count, error);
-  for (int i = 0; good && i < count; i++) good = may_replace(o, &list[i], error);
   free(derived);
   free(list);
   return good;
@@ -256,7 +236,7 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
   char derived[DERIVED_PATH];
   if (*save && !can_be_loaded(o, save, error)) return false;
-  if (*save && !o->ensemble && !checkpoint_probe(save, error)) return false;
+  if (*save && !o->seeds && !checkpoint_probe(save, error)) return false;
   for (int i = 0; run_files_derived(o, i, derived); i++)
     if (!checkpoint_probe(derived, error)) return false;
   foreach_row (row, &options_table)
@@ -267,9 +247,8 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 /* ---- what was written --------------------------------------------------------------------- */
 
 void run_files_say_wrote(Report *report, const char *path, const char *what) {
-  FileTarget target;
-  if (!*path || !file_target_find(&target, path) || target.kind != TARGET_REGULAR) return;
-  report_note(report, "wrote    %s%s", text_shown(path).text, what);
+  if (*path && !output_is_in_place(path))
+    report_note(report, "wrote    %s%s", text_shown(path).text, what);
 }
 
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn) {

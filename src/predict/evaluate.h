@@ -10,8 +10,6 @@ typedef struct {
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a page to draw on */
   const char *names;                          /* of the classes */
-  PredictRow *each;                           /* is shown every row, too; NULL: nobody is */
-  void *context;                              /* of each */
   DataSummary *read; /* becomes what is known of the rows; NULL: unwanted */
 } EvaluateConfig;
 

@@ -22,8 +22,6 @@ typedef struct {
   const char *validation;           /* the file to judge by instead, NULL: none */
   const char *label_column, *names; /* see DatasetConfig */
   double hold_out;                  /* or the share of the training file to judge by, 0: none */
-  uint64_t
-      member; /* of an ensemble, from 0; all members hold out the same rows, by the first seed */
   const char *rereads_test; /* the option that reads the test file again after training (without
                                one, the file to judge by); NULL means none */
   Training training;

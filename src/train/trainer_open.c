@@ -20,7 +20,7 @@ DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) 
                                        .names = c->names,
                                        .ahead = t->resident ? 0 : 2 * t->staging_rows,
                                        .hold_out = c->hold_out,
-                                       .seed = c->training.seed - c->member,
+                                       .seed = c->training.seed,
                                        .held_out = judges},
                       error);
 }
@@ -232,7 +232,6 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
 
 bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
   const bool loaded = t->resident && t->train_rows > 0 && (!t->judge || t->test_rows > 0);
-  const uint64_t held_out = t->config.training.seed - t->config.member;
   Training own = t->config.training;
   own.epochs = config->training.epochs;
   own.schedule = config->training.schedule;
@@ -242,7 +241,7 @@ bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
   return loaded && !t->config.ranks && own.rule.kind == t->config.training.rule.kind &&
          memcmp(&own, &config->training, sizeof own) == 0 &&
          t->config.hold_out == config->hold_out &&
-         (t->config.hold_out == 0 || held_out == config->training.seed - config->member);
+         (t->config.hold_out == 0 || t->config.training.seed == config->training.seed);
 }
 
 bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) {

@@ -66,7 +66,6 @@ case_ "MNIST's test rows are not those of another file" # row 1
 mkdir data
 cp judge.csv data/mnist_test.csv
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of square.csv' $N --train square.csv
-fails 1 'there is no test file' $N --train square.csv --ensemble 2
 cp square.csv data/mnist_train.csv
 prints 1 '^data     data/mnist_test.csv: 100 rows$' $N --classes 4 --train ./data/mnist_train.csv --epochs 1
 ok $A --evaluate # by the rows that tested the run
@@ -154,20 +153,6 @@ ok $M --save accuracy.st
 ok $M --save loss.st --monitor loss --log loss.jsonl
 [ "$(value best_epoch loss.st)" = "$(grep '"epoch"' loss.jsonl | awk -F'"val_loss": ' '{ print $2 + 0, NR }' | sort -g | head -n 1 | cut -d' ' -f2)" ]
 
-case_ 'a log is of one run'
-mkfifo rows.fifo
-start $N --classes 4 --train rows.fifo --test judge.csv --epochs 1 --log one.jsonl --resident no
-exec 9>rows.fifo
-for _ in {1..8}; do cat square.csv; done >&9 # more than a reader waits for
-printing 1 '^fusion '
-until_ [ -s one.jsonl ]
-fails 1 'another run writes the log one.jsonl: give each run its own --log' $S --log one.jsonl
-exec 9>&-
-finish
-[ "$(value kind one.jsonl | xargs)" = 'run data data epoch' ]
-
 case_ 'what is sought elsewhere is said'
-fails 2 "unknown option '--class-weights': repeat the rows of a class" $S --class-weights 1
-fails 2 "unknown option '--k-fold=5': --validation 0.2 holds out" $S --k-fold=5
 printf '[training]\nbatch = 32 # rows\n' >inline.conf
 prints 1 '^batch = 32$' --config inline.conf --dry-run

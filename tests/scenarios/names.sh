@@ -66,5 +66,4 @@ letters.txt: 10 names, but the network has 2 classes|--names letters.txt --class
 --names: cannot read none.txt: No such file or directory|--load model.st --names none.txt --evaluate
 END
 fails 2 'are the same file' $D --names letters.txt --save letters.txt
-fails 2 'leave out --names' $D --names letters.txt --seeds 2
 absent never.st

@@ -22,19 +22,6 @@ near() {
     }' || die "$1 is not $2"
 }
 
-case_ 'an ensemble is runs of other seeds'
-ok $D --epochs 3 --seed 5 --ensemble 3 --save e.st
-printed 3 '^network  seed [567]  test-loss .* wrote e-[567].st$'
-for seed in 5 6 7; do
-  ok $D --epochs 3 --seed $seed --save one
-  cmp <(parameters e-$seed.st) <(parameters one)
-done
-
-case_ 'ensembles that are refused'
-refuses 2 '--ensemble wants rows to judge by: with --test none, add' $D --ensemble 2 --test none
-refuses 2 '--ensemble trains and saves several new networks: leave out --log' $D --ensemble 2 \
-  --log log.jsonl
-
 case_ 'a record of ranks shows how they scale'
 "$TOP/scripts/scaling.sh" "$TOP/docs/results/scaling-cpu.json" >out
 printed 1 '1024.2.200\.98.1\.83.-$'
@@ -91,11 +78,11 @@ near net whole
 ok --resume half --epochs 4 --save net
 near net whole
 
-case_ 'ranks share out an ensemble'
-ok $D --epochs 2 --ensemble 3 --save e.st
-grep -o 'ensemble of 3: .*' out >line
-RANKS=2 ok $D --epochs 2 --ensemble 3 --save r.st
-grep -o 'ensemble of 3: .*' out | tr -d '\r' | diff line -
+case_ 'ranks share out networks'
+ok $D --epochs 2 --seeds 3 --save e.st
+tail -n 1 out >line
+RANKS=2 ok $D --epochs 2 --seeds 3 --save r.st
+tr -d '\r' <out | tail -n 1 | diff line -
 for seed in 1 2 3; do same_network e-$seed.st r-$seed.st; done
-RANKS=3 run $D --ensemble 2
-said '--ensemble 2 leaves some of 3 ranks without a network'
+RANKS=3 run $D --seeds 2
+said '--seeds 2 leaves some of 3 ranks without a network'

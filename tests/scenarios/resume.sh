@@ -93,7 +93,7 @@ path=$(printf './%.0s' {1..90})/train.csv # 190 bytes
 ok $T --epochs 1 --train $path --save long.st
 ok --resume long.st --epochs 2
 ok $T --epochs 1 --train .//${path#./}
-for more in '' '--ensemble 2'; do
+for more in '' '--seeds 2'; do
   refuses 1 '--train is a name of 191 bytes, but a saved run can hold only 190' $T --epochs 1 \
     --train .//${path#./} --save long.st $more
   refuses 1 'cannot save name.st: the names of files in its options must be UTF-8' $T --epochs 1 \

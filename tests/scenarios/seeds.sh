@@ -3,11 +3,9 @@ S="$T --threads 3 --lr 0.01 --epochs 2"
 
 case_ 'it says what runs of those seeds say'
 for seed in 5 6 7 8; do ok $S --seed $seed --log $seed.jsonl; done
-ok $S --seed 5 --seeds 4 --log all.csv
-same <(tail -n +2 all.csv | awk -F , '{ print $NF, $1 }') <(for n in 5 6 7 8; do echo $n 1; echo $n 2; done)
-ok $S --seed 5 --seeds 4 --log all.jsonl --plot all.png
+ok $S --seed 5 --seeds 4 --log all.jsonl --plot all.png --save all.st
 is_png all.png
-printed 4 '^network  seed [5-8]  test-loss '
+printed 4 '^network  seed [5-8]  test-loss .* wrote all-[5-8].st$'
 printed 1 '^ +test-loss    s\.d\. '
 printed 2 '^epoch [12]/2 '
 for key in seed test_loss test_accuracy; do
@@ -24,7 +22,9 @@ for key in test_loss test_accuracy; do # mean, standard deviation, least and mos
   grep -qF "$(cat line)" out || die "no '$(cat line)' in $(cat out)"
 done
 mv out alone
-ok $S --threads 1 --seed 5 --seeds 4
+ok $S --seed 6 --save one.st
+same_network one.st all-6.st
+ok $S --threads 1 --seed 5 --seeds 4 --save all.st
 diff <(grep -E '^(network  seed|epoch|test)' alone) <(grep -E '^(network  seed|epoch|test)' out)
 
 case_ 'validation rows judge them'
@@ -50,24 +50,7 @@ else
   grep '^network  seed' out | same two -
 fi
 
-case_ 'threads of OpenMP may have small stacks'
-OMP_STACKSIZE=32k ok $S --seeds 3
-OMP_STACKSIZE=32k ok $S --sweep lr=0.01,0.02
-
-case_ 'every network has a seed that can be named'
-ok $S --seeds 2 --seed 4294967294
-fails 2 '--seeds needs seeds up to 4294967296, but --seed goes up to 4294967295' $S --seeds 2 --seed 4294967295
-fails 2 '--ensemble needs seeds up to 4294967297' $S --ensemble 3 --seed 4294967295
-
 case_ 'what it cannot do is refused'
-refusals 2 $S --seeds 2 <<'END'
---seeds compares several new networks: leave out --save|--save x.st
---seeds compares several new networks: leave out --early-stop|--early-stop 1
---seeds wants rows to judge by|--test none
-END
-refuses 2 '--ensemble trains and saves several new networks: leave out --seeds' $S --seeds 2 --ensemble 2
-for word in seeds ensemble; do
-  fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
-    $S --$word 2 --train <(cat train.csv)
-  fails 1 'none.csv does not exist' $S --$word 2 --train none.csv
-done
+refuses 2 '--seeds wants rows to judge by' $S --seeds 2 --test none
+fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
+  $S --seeds 2 --train <(cat train.csv)

@@ -91,28 +91,18 @@ refusals 2 $none <<'END'
 END
 refuses 2 '' --load n.st --evaluate --test none
 
-case_ 'without test rows validation rows are drawn, and judge an ensemble'
+case_ 'without test rows validation rows are drawn'
 for judge in 0.2 held.csv; do
   file=rest.csv
   [ $judge = held.csv ] || file=all.csv
   options="$N --train $file --test none --epochs 3 --validation $judge"
-  ok $options --confusion ${judge%.*}c.png --save member.st
-  ok $options --ensemble 3 --save e.st
-  printed 3 '^network  seed [123]  val-loss .*  val-acc .*% +wrote e-[123].st$'
-  grep 'ensemble of 3: val-acc mean' out >$judge.line
-  same_network member.st e-1.st
+  ok $options --confusion ${judge%.*}c.png
 done
 same 0c.png heldc.png
-same 0.2.line held.csv.line
-ok --load e-1.st --load e-2.st --load e-3.st --device cpu --evaluate --test held.csv
-printed 1 " accuracy +$(grep -o '[0-9.]*%$' held.csv.line) "
-ok --resume e-2.st --epochs 4
 digits 200 1
 ok --device cpu --hidden 8 --epochs 1 --train digits_train.csv --test none \
   --validation 0.2 --mistakes m.png
 printed 1 '^wrote    m.png$'
-fails 1 '--validation can be read only once, but --ensemble reads it again' $N --test none \
-  --ensemble 2 --validation <(cat held.csv)
 
 case_ "a competition's files" # a header, and test rows without labels
 printf 'pixel0,pixel1\n1,2\n200,100\n' >unlabelled.csv

@@ -1,0 +1,162 @@
+/* --seeds: trains networks of seeds s, s + 1, ..., and says how they differ, epoch by epoch.
+
+   The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
+   nothing to each other until all are trained. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands/commands.h"
+#include "plot/figures.h"
+
+typedef struct {
+  const Options *options;
+  Ranks *ranks;
+  Report *report;
+  int count; /* of networks */
+  int epochs;
+  EpochResult *epoch; /* (count, epochs): 0 of other ranks' */
+  TrainLog *log;      /* NULL: none */
+  InUse in_use;       /* by this rank's networks */
+} Seeds;
+
+static uint64_t seed_of(const Seeds *s, int network) {
+  return s->options->training.seed + (uint64_t)network;
+}
+
+/* ---- one network -------------------------------------------------------------------------- */
+
+static TrainerConfig network_config(void *context, int network, Options *o) {
+  o->training.seed = seed_of(context, network);
+  return trainer_config(o);
+}
+
+/* A TrainerEvents.epoch; context: the network's epochs. */
+static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
+  (void)error;
+  ((EpochResult *)context)[result->epoch - 1] = *result;
+  return true;
+}
+
+static bool train_network(void *context, int network, Trainer *trainer, Error *error) {
+  Seeds *s = context;
+  const TrainerEvents events = {.epoch = keep_epoch,
+                                .stop = stop_on_signal,
+                                .patience = 1,
+                                .context = &s->epoch[network * s->epochs]};
+  const TrainerResult result = trainer_run(trainer, &events, error);
+  if (result == TRAINER_STOPPED)
+    error_set(error,
+              "interrupted: what earlier seeds gave is above, and saved if --save was given");
+  return result == TRAINER_DONE;
+}
+
+/* Says the last epoch of a network, and logs all of them behind its header. */
+static bool say_network(const Seeds *s, int network, const InUse *in_use, Error *error) {
+  char path[DERIVED_PATH];
+  const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
+  Options o = *s->options;
+  o.training.seed = seed_of(s, network);
+  bool good = run_log_header(s->log, in_use, &o, error);
+  for (const EpochResult *r = first; good && r <= last; r++)
+    good = train_log_epoch(s->log, r, error);
+  run_files_derived(s->options, network, path);
+  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test";
+  if (good)
+    report_note(s->report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
+                seed_of(s, network), judge, last->test_loss, judge, 100 * last->test_accuracy,
+                *path ? "  wrote " : "", path);
+  return good && report_good(s->report, error);
+}
+
+static bool keep_network(void *context, int network, const Trainer *trainer, const Options *o,
+                         Error *error) {
+  Seeds *s = context;
+  char path[DERIVED_PATH];
+  run_files_derived(s->options, network, path);
+  s->in_use = engine_in_use(trainer->engine);
+  return (!*path || run_files_save(trainer, o, "", path, error)) &&
+         say_network(s, network, &s->in_use, error);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+/* Returns what all networks have in an epoch, from 0. */
+static Stats stats_over(const Seeds *s, int epoch, bool loss) {
+  double values[SEEDS_MOST];
+  for (int n = 0; n < s->count; n++) {
+    const EpochResult *r = &s->epoch[n * s->epochs + epoch];
+    values[n] = loss ? r->test_loss : r->test_accuracy;
+  }
+  return stats_of(values, s->count);
+}
+
+static bool say_all(const Seeds *s, Error *error) {
+  Stats accuracy = {0};
+  for (int epoch = 0; epoch < s->epochs; epoch++) {
+    const Stats loss = stats_over(s, epoch, true);
+    accuracy = stats_over(s, epoch, false);
+    report_seeds(s->report, &s->epoch[epoch], &loss, &accuracy);
+  }
+  report_result(s->report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds)",
+                s->epoch->judged_by == JUDGED_BY_VALIDATION ? "val" : "test", 100 * accuracy.mean,
+                100 * accuracy.deviation, s->count);
+  const char *plot = s->options->plot;
+  if (*plot && !plot_curves(s->epoch, s->count, s->epochs, plot, error)) return false;
+  run_files_say_wrote(s->report, plot, "");
+  run_files_say_wrote(s->report, s->options->log, "");
+  return report_good(s->report, error);
+}
+
+/* Tells every rank of the epochs that the others' networks had. What the first one has said and
+   logged of its own networks it then says of theirs. */
+static bool gather_networks(Seeds *s, Error *error) {
+  const size_t ranks = (size_t)ranks_count(s->ranks), of_one = (size_t)s->epochs,
+               all = (size_t)s->count * of_one;
+  EpochResult *told = ranks_gather(s->ranks, s->epoch, all * sizeof *told, error);
+  InUse *in_use = told ? ranks_gather(s->ranks, &s->in_use, sizeof *in_use, error) : NULL;
+  bool good = in_use;
+  for (size_t n = 0; good && n < (size_t)s->count; n++) {
+    if (n % ranks == 0) continue;
+    memcpy(s->epoch + n * of_one, told + n % ranks * all + n * of_one, of_one * sizeof *told);
+    good = say_network(s, (int)n, &in_use[n % ranks], error);
+  }
+  free(told);
+  free(in_use);
+  return good;
+}
+
+static bool train_all(Seeds *s, Error *error) {
+  const Options *o = s->options;
+  const int first = ranks_number(s->ranks), step = ranks_count(s->ranks);
+  ManyRuns runs = {.options = o,
+                   .ranks = s->ranks,
+                   .report = s->report,
+                   .device = {.choice = o->device},
+                   .first = first,
+                   .step = step,
+                   .count = s->count,
+                   .told = first > 0,
+                   .config = network_config,
+                   .train = train_network,
+                   .keep = keep_network,
+                   .context = s};
+  if (s->count < step)
+    return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->count, step);
+  s->epoch = make_array(s->epoch, s->count * s->epochs);
+  if (!s->epoch) return error_set(error, "out of memory");
+  if (*o->log && !(s->log = train_log_open(o->log, false, error))) return false;
+  if (o->device != DEVICE_CPU && s->ranks && !engine_cuda_take(s->ranks, error)) return false;
+  return many_runs(&runs, error) && gather_networks(s, error) && say_all(s, error);
+}
+
+bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error) {
+  Seeds s = {.options = options,
+             .ranks = ranks,
+             .report = report,
+             .count = options->seeds,
+             .epochs = options->training.epochs};
+  bool good = run_files_can_be_written(options, error) && train_all(&s, error);
+  good = train_log_close(s.log, good ? error : NULL) && good;
+  free(s.epoch);
+  return good;
+}
