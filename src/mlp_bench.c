@@ -23,21 +23,20 @@ static void *field_of(const OptionRow *row, void *options) {
 
 static bool set_numbers(const OptionRow *row, const char *value, void *options, Error *error) {
   BenchNumbers *numbers = field_of(row, options);
-  const char *at = value;
-  for (numbers->count = 0;; at++) {
+  numbers->count = 0;
+  for (const char *at = value;; at++) {
     char *end;
     errno = 0;
-    const long number = strtol(at, &end, 10);
-    if (numbers->count == BENCH_NUMBERS)
-      return error_set(error, "--%s takes at most %d numbers", row->name, BENCH_NUMBERS);
-    if (*at < '0' || *at > '9' || errno || (double)number < row->low || (double)number > row->high)
-      return error_set(error, "--%s must be whole numbers from %g to %.0f, not '%s'", row->name,
-                       row->low, row->high, at);
+    const double number = (double)strtol(at, &end, 10);
+    if (*at < '0' || *at > '9' || errno || number < row->low || number > row->high ||
+        numbers->count == BENCH_NUMBERS || (*end && *end != ','))
+      return error_set(
+          error,
+          "--%s must be at most %d whole numbers from %g to %.0f, separated by commas, "
+          "not '%s'",
+          row->name, BENCH_NUMBERS, row->low, row->high, value);
     numbers->of[numbers->count++] = (int)number;
     if (!*end) return true;
-    if (*end != ',')
-      return error_set(error, "--%s must be numbers separated by commas, not '%s'", row->name,
-                       value);
     at = end;
   }
 }
@@ -57,26 +56,7 @@ static bool set_shapes(const OptionRow *row, const char *value, void *options, E
   return true;
 }
 
-static bool set_levels(const OptionRow *row, const char *value, void *options, Error *error) {
-  for (const char *at = value;; at++) {
-    const BenchLevel *level = bench_levels;
-    const size_t length = strcspn(at, ",");
-    while (level->name && (strlen(level->name) != length || strncmp(level->name, at, length) != 0))
-      level++;
-    if (!level->name)
-      return error_set(error,
-                       "--%s: there is no level '%.*s'; the levels are none, layer, step, "
-                       "epoch, cublas and cpu",
-                       row->name, (int)length, at);
-    at += length;
-    if (!*at) break;
-  }
-  *(const char **)field_of(row, options) = value;
-  return true;
-}
-
-static const OptionKind numbers = {.set = set_numbers}, shapes = {.set = set_shapes},
-                        levels = {.set = set_levels};
+static const OptionKind numbers = {.set = set_numbers}, shapes = {.set = set_shapes};
 
 #define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
 #define FILE_OR_WORD(word, what, value, member, role, text)                                        \
@@ -94,8 +74,6 @@ static const OptionRow rows[] = {
         "networks at once; more than one by mlp-train --seeds", .low = 1, .high = 1024),
     ROW("optimizer", "KIND", "sgd", option_choice, plan.optimizer, "rule of the updates",
         .choices = options_optimizers),
-    ROW("levels", "LIST", NULL, levels, plan.levels,
-        "only these of none, layer, step, epoch, cublas and cpu"),
     ROW("epochs", "N", "9", option_whole, plan.epochs,
         "timed epochs of each; 3 are enough if they take 2 s", .low = 1, .high = BENCH_EPOCHS),
     FILE_OR_WORD("json", "FILE", NULL, json, FILE_OUTPUT,
@@ -114,9 +92,8 @@ static const OptionTable table = {
     "mlp-bench",
     "Usage: mlp-bench [OPTION]...\n"
     "Times training epochs of each network at each batch: on a GPU at every level of\n"
-    "fusion and through cuBLAS, else on the CPU. Measures the limits of the GPU, each\n"
-    "kernel of a step, and each part of a whole run of mlp-train. Defaults are in\n"
-    "[brackets].\n",
+    "fusion and through cuBLAS, else on the CPU. Measures the limits of the GPU, and\n"
+    "each part of a whole run of mlp-train. Defaults are in [brackets].\n",
     "", rows, LENGTH(rows)};
 
 /* ---- what is asked for ---------------------------------------------------------------------- */
@@ -134,7 +111,7 @@ static bool bench(const Arguments *a, const char *command, Error *error) {
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
-  Arguments arguments = {.plan.levels = NULL};
+  Arguments arguments = {.json = NULL};
   Error error;
   char command[512];
   text_command_line(command, sizeof command, count, given);

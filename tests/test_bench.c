@@ -1,32 +1,15 @@
-/* mlp-bench's parts: its lines, what it counts from shapes, its reports; on a GPU, the cuBLAS level
-   against the CPU engine. */
+/* mlp-bench's parts: its reports; on a GPU, the cuBLAS level against the CPU
+ * engine. */
+#include "base/stats.h"
 #include "bench/bench.h"
+#include "exercise/reference.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
-#include "exercise/reference.h"
-#include "base/stats.h"
 
 static Record record;
 static const char path[] = "lines.json";
 
 TESTS_WITH(folder_enter, folder_close);
-
-static void assert_near(double value, double expected) {
-  assert_close(value, expected, 1e-7 * fabs(expected));
-}
-
-TEST(test_lines) {
-  foreach (line, TEXTS("{'case': 5}", "{'batch': 5}", "{'case': 'epoch', 'batch': '64'}")) {
-    folder_write_json(path, *line);
-    FAILS(bench_read(&record, path, &error), "lines.json is no record of mlp-bench, line 1");
-    OK(record_close(&record, true, &error));
-  }
-  folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
-  OK(bench_read(&record, path, &error));
-  assert_near(number_of(record_find(&record, "ceiling", "name", "copy"), "value"), 2958.5);
-  assert_true(isnan(number_of(record_find(&record, "ceiling", "name", "paste"), "value")));
-  OK(record_close(&record, true, &error));
-}
 
 TEST(test_times) {
   double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
@@ -36,40 +19,21 @@ TEST(test_times) {
   assert_true(c.median == 7 && c.low == 7 && c.high == 7);
 }
 
-/* 5-4-3-2 at batch 7, counted by hand, kernel by kernel: floats read and written. */
-TEST(test_bytes) {
-  Network n;
-  OK(network_init(&n, 5, (const int[]){4, 3}, 2, 2, &error));
-  const double x = 35, h1 = 28, h2 = 21, z = 14; /* values of 7 rows */
-  const double w1 = 20, w2 = 12, w3 = 6, b1 = 4, b2 = 3, b3 = 2, values = 47;
-  const double forward = (x + w1 + h1) + (h1 + w2 + h2) + (h2 + w3 + z);
-  const double biases = (2 * h1 + b1) + (2 * h2 + b2) + (2 * z + b3), relu = 2 * (h1 + h2);
-  const double gradients = forward + (h1 + b1) + (h2 + b2) + (z + b3);
-  const double back = (z + w3 + h2) + (h2 + w2 + h1) + 3 * (h2 + h1);
-  const double common = 35 + 4 * (x + forward + biases + relu + gradients + back);
-  assert_near(bench_bytes(FUSION_NONE, &n, 7),
-              common + 4 * (2 * z + z + 2 * z) + 7 * (2 + 5 + 2) + 4 * 5 * values);
-  assert_near(bench_bytes(BENCH_CUBLAS, &n, 7),
-              common + 4 * 2 * z + 7 * 7 + 4 * 5 * (double)n.floats);
-  const double layer = (35 + 4 * (w1 + b1 + h1)) + 4 * (h1 + w2 + b2 + h2) +
-                       (4 * (h2 + w3 + b3 + z + h2) + 7 * 7) + /* the last layer and back */
-                       4 * (h2 + w2 + 2 * h1) + (35 + 4 * (h1 + 4 * (w1 + b1))) +
-                       4 * (h1 + h2 + 4 * (w2 + b2)) + 4 * (h2 + z + 4 * (w3 + b3));
-  assert_near(bench_bytes(FUSION_LAYER, &n, 7), layer);
-  assert_near(bench_bytes(FUSION_STEP, &n, 7), layer);
-  assert_true(isnan(bench_bytes(FUSION_EPOCH, &n, 7)));
-}
-
 static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));
 }
 
-/* Slowest first within a case; a tf32 epoch is compared with ours at tf32 and at fp32, an fp32
-   epoch with ours at fp32 alone; where there is nothing of ours, with nothing. */
+/* Slowest first within a case; a tf32 epoch is compared with ours at tf32 and
+   at fp32, an fp32 epoch with ours at fp32 alone; where there is nothing of
+   ours, with nothing. */
 TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
   assert_in(tables(false), "An epoch");
   FAILS(bench_plot(&record, path, &error), "no epoch was measured");
+  folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
+  FAILS(bench_read(&record, path, &error),
+        "lines.json is no record of mlp-bench: it has no epochs");
+  OK(record_close(&record, true, &error));
   OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   for (int markdown = 0; markdown < 2; markdown++)
     assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
@@ -83,7 +47,8 @@ TEST(test_reports) {
 
 enum { ROWS = 330, FROM = 7 };
 
-/* Two epochs, one after the other in the file's order and shuffled, in ranges of steps. */
+/* Two epochs, one after the other in the file's order and shuffled, in ranges
+ * of steps. */
 ENGINE_TEST(test_cublas_level) {
   static const Case c = {"cublas", 50,   {33, 20}, 2, 10,    32,    ROWS, 0.05f,
                          0.9f,     0.0f, 0,        3, false, false, 0};

@@ -21,15 +21,6 @@ bool bench_plot(const Record *record, const char *path, Error *error);
 
 /* ---- what is measured -------------------------------------------------------------------- */
 
-/* Levels after engine.h's: BENCH_CPU is the CPU engine. */
-enum { BENCH_CUBLAS = FUSION_EXERCISE + 1, BENCH_CPU };
-
-typedef struct {
-  const char *name, *precision;
-  int level; /* a Fusion, BENCH_CUBLAS or BENCH_CPU */
-} BenchLevel;
-extern const BenchLevel bench_levels[]; /* levels.c; the last one's name is NULL */
-
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
 
 /* A list of whole numbers. */
@@ -46,7 +37,6 @@ typedef struct {
   const char *train, *test; /* CSV files */
   BenchShapes shapes;       /* every shape is timed at every batch and number of networks */
   BenchNumbers batches, networks;
-  const char *levels; /* names separated by commas; NULL: all that this machine has */
   Optimizer optimizer;
   int epochs; /* that are timed of each, fewer where they are slow */
 } BenchPlan;
@@ -55,7 +45,7 @@ typedef struct {
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error);
 
-/* The training file's rows, then the test file's, in memory. Without pixels they are random. */
+/* The training file's rows, then the test file's, in memory. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
@@ -69,29 +59,19 @@ void bench_rows_free(BenchRows *rows);
 /* Copies the rows into the engine's dataset. */
 bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
 
-/* The bytes that the kernels of a step at this level read and write at least in global memory: each
-   of their operands once. NAN for level epoch and the CPU. model.c */
-double bench_bytes(int level, const Network *network, int batch);
-
-/* Adds a part of a whole (Amdahl, 1967): its value in that unit, and its share. model.c */
-void bench_add_part(Record *record, const char *of, const char *name, double value,
-                    const char *unit, double share);
-
 /* ---- processes (child.c) ------------------------------------------------------------------- */
 
 /* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
    seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
 bool bench_run(const char *const *words, Record *log, double *seconds, Error *error);
 
-/* ---- a GPU (cuda/) ------------------------------------------------------------------------- */
+/* ---- a GPU (cuda/cublas.c) ------------------------------------------------------------------- */
 
 /* Opens the same training step made of cuBLAS products and the small kernels of level none,
-   captured in graphs as level step is, at the config's precision. cublas.c */
+   captured in graphs as level step is, at the config's precision. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
-/* Adds the lines of the machine and its ceilings. kernels.c */
+/* Adds the lines of the machine and its ceilings. */
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
                Error *error) BENCH_CUDA;
-/* Adds a line for each kernel of a step at level layer. kernels.c */
-bool bench_kernels(Record *record, const EngineConfig *config, Error *error) BENCH_CUDA;
 /* Launches of kernels and graphs by the host since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/stats.h"
+#include "base/sizes.h"
 #include "base/text.h"
 #include "bench/bench.h"
 #include "cli/options.h"
@@ -15,12 +16,19 @@
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10 };
 static const double ENOUGH = 2; /* seconds: then LEAST_EPOCHS are enough */
 
-const BenchLevel bench_levels[] = {
-    {"none", "fp32", FUSION_NONE},    {"layer", "fp32", FUSION_LAYER},
-    {"step", "fp32", FUSION_STEP},    {"epoch", "fp32", FUSION_EPOCH},
-    {"layer", "tf32", FUSION_LAYER},  {"step", "tf32", FUSION_STEP},
-    {"cublas", "fp32", BENCH_CUBLAS}, {"cublas", "tf32", BENCH_CUBLAS},
-    {"cpu", "fp32", BENCH_CPU},       {NULL, NULL, 0}};
+/* Levels after engine.h's: CPU is the CPU engine. */
+enum { CUBLAS = FUSION_EXERCISE + 1, CPU };
+
+typedef struct {
+  const char *name, *precision;
+  int level; /* a Fusion, CUBLAS or CPU */
+} Level;
+
+/* The CPU is timed where there is no GPU, the others where there is one. */
+static const Level levels[] = {
+    {"none", "fp32", FUSION_NONE},   {"layer", "fp32", FUSION_LAYER}, {"step", "fp32", FUSION_STEP},
+    {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
+    {"cublas", "fp32", CUBLAS},      {"cublas", "tf32", CUBLAS},      {"cpu", "fp32", CPU}};
 
 /* The data that all measurements of a run share. */
 typedef struct {
@@ -29,16 +37,6 @@ typedef struct {
   BenchRows rows;
   bool on_gpu;
 } Bench;
-
-/* Returns true if the level was asked for. If none was, all levels of this machine are wanted. */
-static bool is_wanted(const Bench *b, const char *name) {
-  const char *at = b->plan->levels;
-  const size_t length = strlen(name);
-  if (!at) return b->on_gpu != (strcmp(name, "cpu") == 0);
-  for (; *at; at += strcspn(at, ","), at += *at == ',')
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) return true;
-  return false;
-}
 
 static ShortText hidden_text(const HiddenSizes *hidden) {
   ShortText text = {""};
@@ -49,37 +47,29 @@ static ShortText hidden_text(const HiddenSizes *hidden) {
 
 /* ---- an engine ------------------------------------------------------------------------------ */
 
-static bool config_of(const Bench *b, const HiddenSizes *hidden, int batch, int level,
-                      EngineConfig *config, Error *error) {
-  *config =
-      (EngineConfig){.training = {.batch = batch,
-                                  .seed = 1,
-                                  .rule = {.kind = b->plan->optimizer,
-                                           .momentum = 0.9f,
-                                           .beta1 = 0.9f,
-                                           .beta2 = 0.999f,
-                                           .epsilon = 1e-8f},
-                                  .fusion = level < BENCH_CUBLAS ? (Fusion)level : FUSION_AUTO,
-                                  .threads = omp_get_num_procs()},
-                     .dataset_rows = b->rows.train_rows + b->rows.test_rows,
-                     .staging_rows = loader_staging_rows(batch)};
-  return network_init(&config->network, b->rows.inputs, hidden->size, hidden->count, CLASSES,
-                      error);
-}
-
 /* Opens an engine at a level, with the rows in its dataset. */
-static Engine *open_level(const Bench *b, const BenchLevel *level, const HiddenSizes *hidden,
-                          int batch, Error *error) {
+static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
+                          Error *error) {
   const Precision precision =
       strcmp(level->precision, "tf32") == 0 ? PRECISION_TF32 : PRECISION_FP32;
-  EngineConfig config;
-  if (!config_of(b, hidden, batch, level->level, &config, error)) return NULL;
-  config.training.precision = precision;
-  if (level->level == BENCH_CUBLAS && !bench_cublas_open)
-    return error_null(error, "this program was built without CUDA");
-  Engine *engine = level->level == BENCH_CPU      ? engine_cpu_open(&config, error)
-                   : level->level == BENCH_CUBLAS ? bench_cublas_open(&config, error)
-                                                  : engine_cuda_open(&config, error);
+  EngineConfig config = {
+      .training = {.batch = batch,
+                   .seed = 1,
+                   .rule = {.kind = b->plan->optimizer,
+                            .momentum = 0.9f,
+                            .beta1 = 0.9f,
+                            .beta2 = 0.999f,
+                            .epsilon = 1e-8f},
+                   .precision = precision,
+                   .fusion = level->level < CUBLAS ? (Fusion)level->level : FUSION_AUTO,
+                   .threads = omp_get_num_procs()},
+      .dataset_rows = b->rows.train_rows + b->rows.test_rows,
+      .staging_rows = loader_staging_rows(batch)};
+  if (!network_init(&config.network, b->rows.inputs, hidden->size, hidden->count, CLASSES, error))
+    return NULL;
+  Engine *engine = level->level == CPU      ? engine_cpu_open(&config, error)
+                   : level->level == CUBLAS ? bench_cublas_open(&config, error)
+                                            : engine_cuda_open(&config, error);
   if (!engine) return NULL;
   if ((engine->config.training.precision == precision ||
        error_set(error, "this GPU has no %s", level->precision)) &&
@@ -142,9 +132,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   record_number(line, "min_ms", 1e3 * times.low);
   record_number(line, "max_ms", 1e3 * times.high);
   record_number(line, "us_per_step", 1e6 * times.median / steps);
-  if (level != BENCH_CPU) record_number(line, "launches_per_step", launches / steps);
-  if (!engine->wide && !optimizer_has_second(b->plan->optimizer))
-    record_number(line, "bytes_per_step", bench_bytes(level, &engine->config.network, batch));
+  if (level != CPU) record_number(line, "launches_per_step", launches / steps);
   record_number(line, "test_accuracy", (double)sums.correct / (double)sums.rows);
   return true;
 }
@@ -152,13 +140,13 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
 /* Adds a line for every level, with the reason if it does not run. Lowers *best to the least ms. */
 static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, double *best,
                        Error *error) {
-  const BenchLevel any = {"auto", "fp32", FUSION_AUTO};
+  const Level any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, NULL) : NULL;
   const int chosen = engine ? (int)engine->config.training.fusion : -1;
   if (engine) engine->call->close(engine);
-  for (const BenchLevel *level = bench_levels; level->name; level++) {
+  for (const Level *level = levels; level < levels + LENGTH(levels); level++) {
     Error reason;
-    if (!is_wanted(b, level->name)) continue;
+    if ((level->level == CPU) == b->on_gpu) continue;
     json_t *line = line_of(b, hidden, batch, 1, level->name, level->precision);
     if (level->level == chosen) record_number(line, "chosen", 1);
     if (isatty(STDERR_FILENO))
@@ -217,35 +205,32 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
   }
 }
 
-/* Adds a line that says why parts are missing, if they are. */
-static void add_reason(Record *record, const char *of, bool is_there, const Error *reason) {
-  if (is_there) return;
-  json_t *line = record_line("part");
-  record_text(line, "name", of);
-  record_text(line, "reason", reason->text);
-  record_add(record, line);
-}
-
-static bool add_run(const Bench *b, const HiddenSizes *hidden, int batch, Error *error) {
+/* Adds the parts of a whole run (Amdahl, 1967), or why there are none. */
+static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   enum { BEGIN, FIRST, OTHERS, EVALUATION, PARTS };
   static const char *const names[PARTS] = {"start, first rows, closing files, end",
                                            "epoch 1, while rows are read and copied",
                                            "the other epochs", "evaluation"};
   const ShortText of = text_format("a run of %d epochs from CSV files", RUN_EPOCHS);
   Record log = {.lines = NULL};
+  Error reason;
   double total, seconds[PARTS] = {0};
   const bool good = bench_run(WORDS(b, hidden, batch, "--test", b->plan->test, "--epochs",
                                     text_format("%d", RUN_EPOCHS).text),
-                              &log, &total, error);
+                              &log, &total, &reason);
   foreach_of (line, &log, "", "kind", "epoch") {
     seconds[number_of(line, "epoch") > 1 ? OTHERS : FIRST] += number_of(line, "train_seconds");
     seconds[EVALUATION] += number_of(line, "test_seconds");
   }
   seconds[BEGIN] = total - seconds[FIRST] - seconds[OTHERS] - seconds[EVALUATION];
   for (int i = 0; good && i < PARTS; i++)
-    bench_add_part(b->record, of.text, names[i], 1e3 * seconds[i], "ms", seconds[i] / total);
-  record_close(&log, true, error);
-  return good;
+    record_add(b->record,
+               json_pack("{ss ss ss sf ss sf}", "case", "part", "of", of.text, "name", names[i],
+                         "value", 1e3 * seconds[i], "unit", "ms", "share", seconds[i] / total));
+  if (!good)
+    record_add(b->record, json_pack("{ss ss ss}", "case", "part", "name", "a run", "reason",
+                                    text_shown(reason.text).text));
+  record_close(&log, true, &reason);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -271,15 +256,8 @@ static bool measure(const Bench *b, const char *command, const char *sources, Er
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;
   const int batch = plan->batches.of[0];
-  EngineConfig config;
-  Error reason;
   if (!add_machine(b, command, sources, error)) return false;
-  add_reason(b->record, "a run", add_run(b, first, batch, &reason), &reason);
-  if (b->on_gpu && bench_kernels)
-    add_reason(b->record, "a step",
-               config_of(b, first, batch, FUSION_LAYER, &config, &reason) &&
-                   bench_kernels(b->record, &config, &reason),
-               &reason);
+  add_run(b, first, batch);
   for (int s = 0; s < plan->shapes.count; s++)
     for (int i = 0; i < plan->batches.count; i++) {
       double best = NAN;

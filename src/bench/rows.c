@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "data/dataset.h"
 
 enum { CLASSES = 10 };
@@ -45,17 +44,9 @@ void bench_rows_free(BenchRows *rows) {
 static void place_row(const BenchRows *rows, uint64_t r, StagingBuffer to, uint64_t at) {
   const size_t inputs = (size_t)rows->inputs;
   uint8_t *pixels = to.pixels + at * to.stride;
-  if (rows->pixels) {
-    memcpy(pixels, rows->pixels + r * inputs, inputs);
-    memset(pixels + inputs, 0, to.stride - inputs);
-    to.labels[at] = rows->labels[r];
-    return;
-  }
-  for (size_t i = 0; i < to.stride; i += sizeof(RandomWords)) {
-    const RandomWords words = random_words(1, 2, r * to.stride + i);
-    memcpy(pixels + i, &words, sizeof words);
-  }
-  to.labels[at] = (uint16_t)(random_words(1, 3, r).word[0] % CLASSES);
+  memcpy(pixels, rows->pixels + r * inputs, inputs);
+  memset(pixels + inputs, 0, to.stride - inputs);
+  to.labels[at] = rows->labels[r];
 }
 
 bool bench_fill(Engine *engine, const BenchRows *rows, Error *error) {

@@ -21,7 +21,7 @@ fi
 
 case_ 'networks, batches and numbers of networks are timed on the CPU'
 "$PROGRAMS/mlp-digits" --train-rows 300 --test-rows 60 --output-dir . >out
-CUDA_VISIBLE_DEVICES='' prints 2 '^20 .* adam +1 +(32|64) +mlp-train on the CPU ' --levels cpu --hidden 20:12,10 \
+CUDA_VISIBLE_DEVICES='' prints 2 '^20 .* adam +1 +(32|64) +mlp-train on the CPU ' --hidden 20:12,10 \
   --train digits_train.csv --test digits_test.csv --batches 32,64 --networks 1,2 --optimizer adam --epochs 2 --json it.json
 printed 2 '^20 .* adam +2 +(32|64) +mlp-train --seeds '
 printed 2 '^12,10 .* mlp-train --seeds '

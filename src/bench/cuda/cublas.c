@@ -1,9 +1,20 @@
 /* The baseline: a level of fusion whose matrix products are cuBLAS's, with the small kernels of
-   level none between them. */
-
+   level none between them. And what the GPU can do at most. */
 #include "bench/bench.h"
-#include "measure/cuda/cublas.h"
 #include "engine/cuda/cuda_state.h"
+#include "measure/cuda/ceilings.h"
+#include "measure/cuda/cublas.h"
+
+/* The ceiling of multiply-adds is the lab's. What could not be measured is left out. */
+bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
+               Error *error) {
+  GpuMachine gpu;
+  if (!gpu_machine(&gpu, error)) return false;
+  record_add_machine(record, gpu.name, gpu.driver, name, command, sources);
+  ceilings_add(record, CEILING_COPY, CEILING_FMA, error);
+  ceilings_add(record, CEILING_SGEMM_FP32, CEILINGS, error);
+  return record_good(record, error);
+}
 
 enum { WORKSPACE = 32 << 20 }; /* bytes, as cuBLAS takes on Hopper */
 
