@@ -1,6 +1,5 @@
 #include "plot/canvas.h"
 
-#include <arpa/inet.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,16 +7,25 @@
 
 #include "base/output.h"
 
-/* The bytes of a row: PNG's filter, 0, then three of each pixel. */
-static size_t stride(const Canvas *p) {
-  return 1 + 3 * (size_t)p->width;
+/* stb's own deflate does not survive a failing allocation. Returns NULL without memory. */
+static unsigned char *pack(unsigned char *bytes, int size, int *packed, int level) {
+  uLongf length = compressBound((uLong)size);
+  unsigned char *out = malloc(length);
+  if (!out || compress2(out, &length, bytes, (uLong)size, level) != Z_OK) return free(out), NULL;
+  *packed = (int)length;
+  return out;
 }
+
+#define STBIW_ZLIB_COMPRESS pack
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#include <stb/stb_image_write.h>
 
 bool canvas_open(Canvas *picture, int width, int height, Error *error) {
   *picture = (Canvas){.width = width, .height = height};
-  picture->rows = calloc(stride(picture), (size_t)height);
+  picture->pixels = calloc(3 * (size_t)width, (size_t)height);
   picture->coverage = calloc((size_t)width, (size_t)height);
-  if (!picture->rows || !picture->coverage) {
+  if (!picture->pixels || !picture->coverage) {
     canvas_close(picture);
     return error_set(error, "no memory for a picture of %d x %d pixels", width, height);
   }
@@ -26,13 +34,13 @@ bool canvas_open(Canvas *picture, int width, int height, Error *error) {
 }
 
 void canvas_close(Canvas *picture) {
-  free(picture->rows);
+  free(picture->pixels);
   free(picture->coverage);
   *picture = (Canvas){0};
 }
 
 uint8_t *canvas_pixel(const Canvas *p, int x, int y) {
-  return p->rows + stride(p) * (size_t)y + 1 + 3 * x;
+  return p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
 }
 
 /* ---- painting ----------------------------------------------------------------------------- */
@@ -225,35 +233,15 @@ double canvas_text_width(double height, const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Writes a part of a PNG file: length, type, bytes and their CRC (ISO/IEC 15948, 5.3). */
-static void write_chunk(FILE *file, const char *type, const void *bytes, size_t size) {
-  const uLong crc = crc32(0, (const Bytef *)type, 4);
-  const uint32_t length = htonl((uint32_t)size),
-                 check = htonl((uint32_t)crc32(crc, bytes, (uInt)size));
-  fwrite(&length, sizeof length, 1, file);
-  fputs(type, file);
-  fwrite(bytes, 1, size, file);
-  fwrite(&check, sizeof check, 1, file);
+static void write_bytes(void *file, void *bytes, int size) {
+  fwrite(bytes, 1, (size_t)size, file);
 }
 
-bool canvas_save(const Canvas *picture, const char *path, Error *error) {
-  enum { HEAD_SIZE = 13, EIGHT_BITS_RGB = 0x08020000 };
-  const uint32_t head[] = {htonl((uint32_t)picture->width), htonl((uint32_t)picture->height),
-                           htonl(EIGHT_BITS_RGB), 0};
-  const size_t size = stride(picture) * (size_t)picture->height;
-  uLong packed = compressBound(size);
+bool canvas_save(const Canvas *p, const char *path, Error *error) {
   AtomicFile output;
   if (!atomic_file_open(&output, path, error)) return false;
-  uint8_t *bytes = malloc(packed);
-  bool good = bytes && compress(bytes, &packed, picture->rows, size) == Z_OK;
-  if (good) {
-    fputs("\x89PNG\r\n\x1a\n", output.file);
-    write_chunk(output.file, "IHDR", head, HEAD_SIZE);
-    write_chunk(output.file, "IDAT", bytes, packed);
-    write_chunk(output.file, "IEND", "", 0);
-  } else {
-    error_set(error, "no memory to write %s", path);
-  }
-  free(bytes);
+  const bool good = stbi_write_png_to_func(write_bytes, output.file, p->width, p->height, 3,
+                                           p->pixels, 3 * p->width) ||
+                    error_set(error, "no memory to write %s", path);
   return atomic_file_close(&output, good, error);
 }

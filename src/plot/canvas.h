@@ -17,7 +17,7 @@ static inline int colour_part(Colour colour, int part) {
 
 typedef struct {
   int width, height;
-  uint8_t *rows;     /* (height, 1 + 3 width): a 0, then the pixels, as PNG files have them */
+  uint8_t *pixels;   /* (height, width, 3) */
   uint8_t *coverage; /* (height, width): scratch of what is being drawn, 0 between calls */
 } Canvas;
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/sizes.h"
-#include "base/stats.h"
 #include "plot/line_chart.h"
 
 /* ---- curves ------------------------------------------------------------------------------- */
@@ -98,8 +97,7 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
 
 enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; of a filter, at most */
 static const double FILTERS_AREA = 1.4e6;                 /* pixels of all the filters, about */
-static const double ASPECT = 1.5;   /* width of the grid over its height, about */
-static const double INSIDE = 0.995; /* part of the weights that the scale tells apart */
+static const double ASPECT = 1.5; /* width of the grid over its height, about */
 
 /* Returns the divisor that is nearest to the square root. */
 static int filter_width(int inputs) {
@@ -110,30 +108,14 @@ static int filter_width(int inputs) {
   return best;
 }
 
-/* Returns a number near `ideal` that leaves few places of the last row empty. */
-static int even_columns(int count, int ideal) {
-  int best = ideal;
-  for (int columns = ideal - ideal / 4; columns <= ideal + ideal / 3; columns++)
-    if (columns - 1 - (count - 1) % columns < best - 1 - (count - 1) % best) best = columns;
-  return min_int(best, count);
-}
-
-/* Sets *scale to the size of a weight that is drawn white, or black if it is negative; few are
-   larger. 0: all weights are 0. Returns false if there is no memory. */
-static bool weights_scale(const float *weights, int count, double *scale) {
-  double *sizes = make_array(sizes, count);
-  if (!sizes) return false;
+/* Returns the size of a weight that is drawn white, or black if it is negative: three times the
+   root of the mean square of the finite weights. */
+static double weights_scale(const float *weights, int count) {
+  double squares = 0;
   int finite = 0;
   for (int i = 0; i < count; i++)
-    if (isfinite(weights[i])) sizes[finite++] = fabs((double)weights[i]);
-  *scale = 0;
-  if (finite) {
-    const Stats sorted = stats_of(sizes, finite);
-    *scale = sizes[(int)(INSIDE * (finite - 1))];
-    if (*scale == 0) *scale = sorted.high;
-  }
-  free(sizes);
-  return true;
+    if (isfinite(weights[i])) squares += (double)weights[i] * (double)weights[i], finite++;
+  return finite ? 3 * sqrt(squares / finite) : 0;
 }
 
 static uint8_t grey_of(float weight, double scale) {
@@ -149,20 +131,16 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
   const int zoom = max_int(MIN_ZOOM, min_int((int)sqrt(FILTERS_AREA / count / inputs),
                                              FILTER_SIDE / max_int(wide, high)));
   Grid grid = {MARGIN, HEAD, wide * zoom + FILTER_GAP, high * zoom + FILTER_GAP, 0};
-  grid.columns = even_columns(count, (int)ceil(sqrt(ASPECT * count * grid.height / grid.width)));
+  grid.columns = min_int(count, (int)ceil(sqrt(ASPECT * count * grid.height / grid.width)));
   uint8_t greys[NETWORK_MAX_INPUTS];
-  double scale;
-  if (!weights_scale(weight, count * inputs, &scale))
-    return error_set(error, "no memory to draw the weights of %d filters", count);
+  const double scale = weights_scale(weight, count * inputs);
   const ShortText of = count < all ? text_format("the first %d of ", count) : (ShortText){""},
                   title = text_format("First layer: %s%d filter%s of %d x %d weights", of.text, all,
                                       all == 1 ? "" : "s", wide, high),
-                  subtitle = text_format(
-                      scale > 0
-                          ? "black: -%.3g or less, grey: 0, white: %.3g or more (%g%% of them "
-                            "are between)"
-                          : "grey: 0, as all weights are",
-                      scale, scale, 100 * INSIDE);
+                  subtitle =
+                      text_format(scale > 0 ? "black: -%.3g or less, grey: 0, white: %.3g or more"
+                                            : "grey: 0, as all weights are",
+                                  scale, scale);
   Canvas page;
   if (!page_open(&page, title.text, subtitle.text, 2 * MARGIN + grid.columns * grid.width,
                  grid_end(&grid, count) + MARGIN, error))
@@ -181,11 +159,9 @@ enum { MISTAKE_COLUMNS = 8, MISTAKE_LINES = 3 };
 static void draw_mistake(Canvas *page, const Grid *grid, int i, const Mistake *mistake, int side,
                          const char *names) {
   const double percent = 100 * mistake->probability;
-  const bool almost = percent >= 99.995 && percent < 100; /* none is rounded to certainty */
   const ShortText truth = text_format("truth %s", class_name(names, mistake->truth).text),
-                  prediction =
-                      text_format(almost ? "prediction %s: >99.99%%" : "prediction %s: %.2f%%",
-                                  class_name(names, mistake->prediction).text, percent),
+                  prediction = text_format("prediction %s: %.2f%%",
+                                           class_name(names, mistake->prediction).text, percent),
                   row = text_format("row %" PRIu64, mistake->row);
   const Key lines[MISTAKE_LINES] = {
       {INK, truth.text}, {page_series[1], prediction.text}, {PALE, row.text}};

@@ -26,18 +26,6 @@ void seen_close(Seen *seen) {
   free(seen);
 }
 
-/* Returns the mean of the levels that pixel (x, y) of the view stands for. */
-static uint8_t view_level(const Image *p, double step, int x, int y) {
-  const int left = min_int((int)(x * step), p->width - 1),
-            top = min_int((int)(y * step), p->height - 1);
-  const int right = min_int(max_int((int)((x + 1) * step), left + 1), p->width);
-  const int bottom = min_int(max_int((int)((y + 1) * step), top + 1), p->height);
-  unsigned sum = 0;
-  for (int row = top; row < bottom; row++)
-    for (int column = left; column < right; column++) sum += p->level[row * p->width + column];
-  return (uint8_t)(sum / (unsigned)((right - left) * (bottom - top)));
-}
-
 /* Draws the box of a digit, and its tile. */
 static void draw_digit(const Seen *seen, Canvas *c, const Grid *grid, const Photograph *p,
                        const SeenAnswer *answers, int i, int shrunk, double step) {
@@ -78,8 +66,11 @@ bool seen_add(Seen *seen, const char *path, const Image *image, const Photograph
   seen->height += c->height;
   seen->width = max_int(seen->width, LEFT + min_int(p->count, COLUMNS) * DIGIT);
   for (int i = 0; i < width * height; i++) {
-    const int x = i % width, y = i / width;
-    canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1, 0x10101u * view_level(image, step, x, y));
+    const int x = i % width, y = i / width,
+              right = min_int((int)((x + 0.5) * step), image->width - 1),
+              down = min_int((int)((y + 0.5) * step), image->height - 1);
+    canvas_rectangle(c, MARGIN + x, GAP + y, 1, 1,
+                     0x10101u * image->level[down * image->width + right]);
   }
   page_text_within(c, STARTS, MARGIN, GAP + height + CAPTION - 7, SMALL, VIEW + GAP, PALE,
                    text_shown(path).text);
