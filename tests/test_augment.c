@@ -11,14 +11,6 @@ static const AugmentMap no_map = {1, 0, 0, 1, {0, 0}};
 static const AugmentPoint no_control[CONTROLS];
 static const AugmentStrengths none;
 
-/* The usual strength of each of these kinds, bits of 1 << kind. */
-static AugmentStrengths usual(int kinds) {
-  AugmentStrengths strengths = {0};
-  for (int k = 0; k < AUGMENT_KINDS; k++)
-    if (kinds >> k & 1) strengths.most[k] = AUGMENT_USUAL.most[k];
-  return strengths;
-}
-
 static const int sides[] = {1, 5, 28, 31, 64};
 
 /* A blot: ink that is smooth, and none near the border. */
@@ -119,21 +111,16 @@ TEST(test_displacements) {
   }
 }
 
-TEST(test_side) {
-  static const int counts[][2] = {{1, 1}, {784, 28}, {4096, 64}, {783, 0}, {2, 0}};
-  foreach (count, counts) assert_int_equal(augment_side((*count)[0]), (*count)[1]);
-}
-
 static AugmentStrengths only(int kind, float strength) {
   AugmentStrengths strengths = {0};
   strengths.most[kind] = strength;
   return strengths;
 }
 
-/* Uniform to the ends, and not beyond: of 4000 draws the largest is within 1 in 100. */
+/* Uniform to the ends, and not beyond: of 4000 draws the largest is within 1 in 100. Kinds that are
+   drawn together are as they are alone. */
 TEST(test_each_kind_draws_its_own) {
-  const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}},
-                         without_elastic = {{2.5f, 30, 0.3f, 0.4f, 0}};
+  const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
   /* x, y, angle, width, height, lean, elastic; 56 is twice 28 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
@@ -147,16 +134,10 @@ TEST(test_each_kind_draws_its_own) {
     const AugmentMap scale = alone[AUGMENT_SCALE], shear = alone[AUGMENT_SHEAR];
     const AugmentMap all = augment_map(strong, 9, row, 56);
     const AugmentPoint control = augment_control(strong, 9, row, 56, (int)row % CONTROLS);
-    const AugmentPoint still = augment_control(without_elastic, 9, row, 56, (int)row % CONTROLS);
-    for (int k = 0; k < AUGMENT_ELASTIC; k++)
-      assert_true(k == AUGMENT_SHIFT || (alone[k].shift.x == 0 && alone[k].shift.y == 0));
-    assert_true(still.x == 0 && still.y == 0);
     assert_true(shift.xx == 1 && shift.xy == 0 && shift.yx == 0 && shift.yy == 1);
     assert_close(hypot((double)rotate.xx, (double)rotate.xy), 1, 1e-6);
     assert_true(rotate.xx == rotate.yy && rotate.xy == -rotate.yx);
-    assert_true(scale.xy == 0 && scale.yx == 0);
-    assert_true(shear.xx == 1 && shear.yy == 1 && shear.yx == 0);
-    /* together they are the same as alone */
+    assert_true(scale.xy == 0 && scale.yx == 0 && shear.xx == 1 && shear.yy == 1 && shear.yx == 0);
     assert_true(all.shift.x == shift.shift.x && all.shift.y == shift.shift.y);
     assert_close(all.xx, rotate.xx * scale.xx, 1e-6);
     assert_close(all.xy, rotate.xy * scale.xx + shear.xy, 1e-6);
@@ -188,24 +169,11 @@ TEST(test_elastic_strength) {
   assert_close(sqrt(squares / count) / expected, 1, 0.03);
 }
 
-TEST(test_ink_is_kept) {
-  for (int kinds = 1; kinds < 1 << AUGMENT_KINDS; kinds++) {
-    uint8_t pixels[784], copy[784];
-    double before = 0, after = 0;
-    draw_blot(pixels, 28);
-    for (uint32_t row = 0; row < 400; row++) {
-      augment_row(usual(kinds), 3, row, pixels, copy, 28);
-      for (int i = 0; i < 784; i++) before += pixels[i], after += copy[i];
-    }
-    assert_close(after / before, 1, 0.05);
-  }
-}
-
 TEST(test_key_and_row_draw) {
   uint8_t pixels[784], copy[784], again[784];
   draw_blot(pixels, 28);
   for (int k = 0; k < AUGMENT_KINDS; k++) {
-    const AugmentStrengths kind = usual(1 << k);
+    const AugmentStrengths kind = only(k, AUGMENT_USUAL.most[k]);
     augment_row(kind, 3, 7, pixels, copy, 28);
     assert_memory_not_equal(copy, pixels, sizeof copy);
     for (uint32_t other = 0; other < 3; other++) { /* none, the key, the row */

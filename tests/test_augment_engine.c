@@ -1,7 +1,5 @@
 /* Training on augmented rows: both engines against rows augmented here by
    augment.h, which test_augment.c checks. */
-#include <sys/resource.h>
-
 #include "base/augment.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
@@ -150,26 +148,6 @@ EACH_LEVEL(test_not_square, EPOCH + 1) {
   FAILS(engine->call->train(engine, &range, &error), "37 pixels are not square");
   train(engine, plain);
   assert_int_equal(collect(engine).rows, ROWS);
-}
-
-/* A dataset that can be had once and not twice. */
-ENGINE_TEST(test_no_memory) {
-  if (SANITIZED) skip_because("a sanitizer takes address space as it likes");
-  enum { DATASET = 20000000 }; /* 960 MB of addresses, hardly any of them touched */
-  Engine *engine = open_config(augmented_config(DATASET), CPU);
-  struct rlimit before;
-  assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-  const rlim_t pages = strtoull(folder_read("/proc/self/statm"), NULL, 10); /* in use */
-  const rlim_t used = pages * (rlim_t)sysconf(_SC_PAGESIZE);
-  const struct rlimit less = {used + ((rlim_t)500 << 20), before.rlim_max};
-  assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
-  const TrainRange range = window(0, ROWS, AUGMENT_USUAL, KEY);
-  const bool first = engine->call->train(engine, &range, &error);
-  const bool second = engine->call->train(engine, &range, &error);
-  assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-  assert_false(first || second);
-  assert_in(error.text, "MB of memory");
-  train(engine, window(0, ROWS, nothing, KEY));
 }
 
 /* The same augmented rows at level epoch and at level step: what rounding makes of them, unless an

@@ -77,24 +77,6 @@ TEST(test_scale) {
   assert_close(ink.y, 14, 0.51);
 }
 
-/* A digit as MNIST has it comes back as it was, enlarged or not, but for a rounding and for
-   the few strongest pixels, which decide what full ink is. */
-TEST(test_comes_back) {
-  for (uint64_t row = 0; row < 50; row++) {
-    Grey g = digit(row, 3, true);
-    through_png(&g, expected);
-    for (int scale = 1; scale < 5; scale += 2) {
-      g = new_grey(SIDE * scale, SIDE * scale, 0);
-      EACH_PIXEL(x, y, SIDE * scale, SIDE * scale) {
-        *pixel_at(&g, x, y) = expected[y / scale * SIDE + x / scale];
-      }
-      through_png(&g, pixels);
-      const double d = difference();
-      if (!(d < 2)) fail_msg("digit %d enlarged by %d: %g", (int)row, scale, d);
-    }
-  }
-}
-
 /* Dark on light, light on dark, strong or pale: the same to a rounding. */
 TEST(test_colours_do_not_matter) {
   foreach (colours, VALUES(Colours, {{250, 240, 200}, {20, 30, 120}},
@@ -316,8 +298,6 @@ TEST(test_nothing_there) {
   Grey g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
   assert_no_digit(&g);
-  draw_bar(&g, 10, 28, 30, 5, 183);
-  through_png(&g, pixels);
   for (int i = 0; i < 3600;
        i++) { /* paper, photographed: noise of an amplitude of 6, nearly normal */
     const RandomWords words = random_words(5, 0, (uint64_t)i);
