@@ -1,35 +1,30 @@
 #!/usr/bin/env python3
-"""Times training epochs in PyTorch and JAX, as mlp-bench does of mlp-train, by the same options.
+"""Times training epochs in PyTorch or JAX, as mlp-bench does of mlp-train.
 
-Same networks (ReLU, He's uniform start), same rows, same batches, same optimiser (mean cross-entropy),
-a new permutation of the rows on the device every epoch, every row used, a short last batch where it
-comes out so. Several networks at once are JAX's vmap, each on rows in an order of its own; their time is
-that of one. The rows lie on the GPU as float32 before the clock starts, and nothing but the parameters is
+Same networks (ReLU, He's uniform start), same rows, same batches, same optimiser (SGD with momentum, mean
+cross-entropy), a new permutation of the rows on the device every epoch, every row used, a short last batch
+where it comes out so. Several networks at once are JAX's vmap, each on rows in an order of its own; their time
+is that of one. The rows lie on the GPU as float32 before the clock starts, and nothing but the parameters is
 computed: no sums of losses, which mlp-train has. Times are wall clock from the drawing of the permutation
 until the GPU has finished.
 
-Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A peer
-that is not installed, fails or finds no time left is a line with its reason. Data:
-data/mnist_train.csv and data/mnist_test.csv.
+Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A case that fails
+or finds no time left is a line with its reason. Data: data/mnist_train.csv and data/mnist_test.csv.
 """
 import argparse
 import collections
-import functools
 import importlib.metadata
-import importlib.util
 import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import time
 
 INPUTS, CLASSES = 784, 10
-MOMENTUM, BETA1, BETA2, EPSILON = 0.9, 0.9, 0.999, 1e-8
+MOMENTUM = 0.9
 PRECISIONS = ("fp32", "tf32")
 EPOCHS = 9  # that are timed
-GRACE = 45  # seconds that a framework may go on for when its time is up, to finish what it does
 
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
@@ -37,7 +32,7 @@ SCAN = "JAX, epoch in one lax.scan"
 
 def learning_rate(case):
     """The rule of src/bench/levels.c."""
-    return (0.002 if case.optimizer in ("adam", "adamw") else 0.1) * min(1, 0.5 * math.sqrt(case.batch / 64))
+    return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
 
 
 # ---- rows -----------------------------------------------------------------------------------
@@ -67,8 +62,7 @@ def initial_parameters(hidden):
 
 # ---- lines ----------------------------------------------------------------------------------
 
-Case = collections.namedtuple("Case", "peer batch precision hidden networks optimizer",
-                              defaults=(None, None, None, None, "sgd"))
+Case = collections.namedtuple("Case", "peer batch precision hidden networks", defaults=(None, None, None, None))
 
 
 def write(line):
@@ -81,7 +75,7 @@ def write(line):
 def write_case(case, **results):
     hidden = ",".join(map(str, case.hidden)) if case.hidden is not None else None
     write({"case": "epoch", "peer": case.peer, "hidden": hidden, "batch": case.batch,
-           "networks": case.networks, "optimizer": case.optimizer, "precision": case.precision, **results})
+           "networks": case.networks, "precision": case.precision, **results})
 
 
 def results_of(work, *arguments):
@@ -113,7 +107,7 @@ def run_case(case, rows, measure):
 
 
 def run_cases(deadline, peer, arguments, networks, rows, measure):
-    cases = [Case(peer, batch, precision, hidden, count, arguments.optimizer)
+    cases = [Case(peer, batch, precision, hidden, count)
              for hidden in arguments.hidden for batch in arguments.batches for count in networks
              for precision in PRECISIONS]
     for i, case in enumerate(cases):
@@ -124,18 +118,6 @@ def run_cases(deadline, peer, arguments, networks, rows, measure):
 
 
 # ---- PyTorch --------------------------------------------------------------------------------
-
-
-def torch_optimizer(case, parameters):
-    import torch
-
-    rate = learning_rate(case)
-    if case.optimizer in ("sgd", "nesterov"):
-        return torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM, nesterov=case.optimizer == "nesterov",
-                               fused=True)
-    kind = torch.optim.AdamW if case.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, betas=(BETA1, BETA2), eps=EPSILON, weight_decay=0, fused=True,
-                capturable=True)
 
 
 def run_torch(deadline, arguments):
@@ -157,7 +139,7 @@ def run_torch(deadline, arguments):
                 linear.bias.copy_(torch.from_numpy(biases))
             layers += [linear, torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
-        optimiser = torch_optimizer(case, model.parameters())
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate(case), momentum=MOMENTUM, fused=True)
         order = torch.randperm(len(x), device="cuda")
 
         def loss(pixels, labels):
@@ -173,7 +155,7 @@ def run_torch(deadline, arguments):
                 optimiser.step()
 
         # The few steps before the capture compile what is to be compiled, for full and short batches,
-        # and allocate the moments.
+        # and allocate the momenta.
         all_steps = range(0, len(x), case.batch)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -193,8 +175,7 @@ def run_torch(deadline, arguments):
         with torch.no_grad():
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
-    networks = [1] if 1 in arguments.networks else []
-    run_cases(deadline, COMPILED, arguments, networks, len(x), measure)
+    run_cases(deadline, COMPILED, arguments, (1,), len(x), measure)
 
 
 # ---- JAX ------------------------------------------------------------------------------------
@@ -209,25 +190,8 @@ def jax_logits(parameters, x):
     return x @ weights.T + biases
 
 
-def jax_update(optimizer, rate, state, gradients):
-    """The rules of src/base/optimizer.h. state: (parameters, first moments, second moments, step)."""
-    import jax
-    import jax.numpy as jnp
-
-    parameters, m, v, t = state
-    if optimizer in ("sgd", "nesterov"):
-        m = jax.tree.map(lambda m, g: MOMENTUM * m + g, m, gradients)
-        step = m if optimizer == "sgd" else jax.tree.map(lambda m, g: g + MOMENTUM * m, m, gradients)
-        return jax.tree.map(lambda p, s: p - rate * s, parameters, step), m, v, t
-    t = t + 1
-    m = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, m, gradients)
-    v = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, v, gradients)
-    of_m, of_v = rate / (1 - BETA1**t), 1 / (1 - BETA2**t)
-    return jax.tree.map(lambda p, m, v: p - of_m * m / (jnp.sqrt(of_v * v) + EPSILON), parameters, m, v), m, v, t
-
-
 def jax_epoch(rows, case, rate):
-    """epoch(state, key, x, y) -> state, compiled; state: jax_update's."""
+    """epoch((parameters, momenta), key, x, y) -> the same, compiled."""
     import jax
     import jax.numpy as jnp
 
@@ -240,8 +204,10 @@ def jax_epoch(rows, case, rate):
 
     def epoch(state, key, x, y):
         def step(state, batch_rows):
-            gradients = jax.grad(loss)(state[0], x[batch_rows], y[batch_rows], len(batch_rows))
-            return jax_update(case.optimizer, rate, state, gradients), None
+            parameters, momenta = state
+            gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows], len(batch_rows))
+            momenta = jax.tree.map(lambda m, g: MOMENTUM * m + g, momenta, gradients)
+            return (jax.tree.map(lambda p, m: p - rate * m, parameters, momenta), momenta), None
 
         order = jax.random.permutation(key, rows)
         state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
@@ -261,9 +227,7 @@ def measure_jax(x, y, case, rate, count):
     networks = case.networks if (case.networks or 1) > 1 else 0
     if networks:
         parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), parameters)
-    zeros = functools.partial(jax.tree.map, jnp.zeros_like)
-    steps = jnp.zeros(networks) if networks else jnp.zeros(())
-    state = parameters, zeros(parameters), zeros(parameters), steps
+    state = parameters, jax.tree.map(jnp.zeros_like, parameters)
     keys = jax.random.split(jax.random.key(1), (count + 1, networks) if networks else count + 1)
     keys = iter(list(keys))
     run = jax_epoch(len(x), case, rate)
@@ -299,63 +263,29 @@ def run_jax(deadline, arguments):
 FRAMEWORKS = {"jax": ("JAX", run_jax), "torch": ("PyTorch", run_torch)}
 
 
-def version_of(module):
-    """The installed version, or None; the module is not loaded."""
-    if not importlib.util.find_spec(module):
-        return None
-    try:
-        return importlib.metadata.version(module)
-    except importlib.metadata.PackageNotFoundError:
-        return "of an unknown version"
-
-
-def run_child(framework, deadline):
-    """A framework in a process of its own: they share no memory pool, no library, no crash."""
-    seconds = max(deadline - time.monotonic(), 1)
-    command = [sys.executable, *sys.argv, "--framework", framework, "--seconds", str(seconds)]
-    try:
-        code = subprocess.run(command, timeout=seconds + GRACE).returncode
-        reason = f"its process ended with {code}" if code else None
-    except subprocess.TimeoutExpired:
-        reason = "stopped: it went on long after its time was up"
-    if reason:
-        write_case(Case(FRAMEWORKS[framework][0]), reason=reason)
-
-
-def run_all(deadline, arguments):
-    installed = {name: version_of(name) for name in FRAMEWORKS}
-    present = [name for name, version in installed.items() if version]
-    write({"case": "peers",
-           "name": ", ".join(f"{FRAMEWORKS[name][0]} {installed[name]}" for name in present) or "none",
-           "command": " ".join(["scripts/compare_peers.py", *sys.argv[1:]])})
-    for name in (name for name in FRAMEWORKS if name not in present):
-        write_case(Case(FRAMEWORKS[name][0]), reason="not installed")
-    for number, name in enumerate(present):  # the time that is left is shared
-        share = (deadline - time.monotonic()) / (len(present) - number)
-        run_child(name, time.monotonic() + share)
-
-
 def numbers(text):
     return tuple(map(int, text.split(",")))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("framework", choices=FRAMEWORKS)
     parser.add_argument("--seconds", type=float, default=200, help="start no case after this [200]")
     parser.add_argument("--hidden", default="300,100", type=lambda text: list(map(numbers, text.split(":"))),
                         help="hidden layers of each network, as 300,100:128:512,512 [300,100]")
     parser.add_argument("--batches", default="64,256,1024,4096", type=numbers,
                         help="rows of a step [64,256,1024,4096]")
     parser.add_argument("--networks", default="1", type=numbers, help="networks at once [1]")
-    parser.add_argument("--optimizer", default="sgd", choices=("sgd", "nesterov", "adam", "adamw"))
-    parser.add_argument("--framework", choices=FRAMEWORKS, help="this one alone, in this process")
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.seconds
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    if not arguments.framework:
-        run_all(deadline, arguments)
-        return
     title, run = FRAMEWORKS[arguments.framework]
+    try:
+        version = importlib.metadata.version(arguments.framework)
+    except importlib.metadata.PackageNotFoundError:
+        write_case(Case(title), reason="not installed")
+        return
+    write({"case": "peers", "name": f"{title} {version}", "command": " ".join(["scripts/compare_peers.py", *sys.argv[1:]])})
     failed = results_of(run, deadline, arguments)
     if failed:
         write_case(Case(title), **failed)

@@ -28,10 +28,12 @@ first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256}
 ./mlp-bench --hidden "$shapes" --sources "$sources" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
-for options in "--hidden $shapes" "--hidden $first --batches 64 --networks $networks"; do
+# Each framework in a process of its own: they share no memory pool, no library, no crash.
+seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
+for options in {jax,torch}" --hidden $shapes" "jax --hidden $first --batches 64 --networks $networks"; do
   # shellcheck disable=SC2086 # words
-  python3 scripts/compare_peers.py --seconds $((${SECONDS_FOR_PEERS:-200} / 2)) $options || \
-    echo "gpu_bench: the comparison with the peers ended early (the reason is above)" >&2
+  timeout $((seconds + 45)) python3 scripts/compare_peers.py $options --seconds $seconds || \
+    echo "gpu_bench: the comparison with $options ended early (the reason is above)" >&2
 done >"$work/peers.json"
 
 name=$(sed -n '1s/.*"device": *"\([^"]*\)".*/\1/p' "$work/levels.json" | short_name)

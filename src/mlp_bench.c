@@ -72,8 +72,6 @@ static const OptionRow rows[] = {
         "rows per step, separated by commas", .low = 1, .high = 65536),
     ROW("networks", "LIST", "1", numbers, plan.networks,
         "networks at once; more than one by mlp-train --seeds", .low = 1, .high = 1024),
-    ROW("optimizer", "KIND", "sgd", option_choice, plan.optimizer, "rule of the updates",
-        .choices = options_optimizers),
     ROW("epochs", "N", "9", option_whole, plan.epochs,
         "timed epochs of each; 3 are enough if they take 2 s", .low = 1, .high = BENCH_EPOCHS),
     FILE_OR_WORD("json", "FILE", NULL, json, FILE_OUTPUT,

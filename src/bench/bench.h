@@ -37,7 +37,6 @@ typedef struct {
   const char *train, *test; /* CSV files */
   BenchShapes shapes;       /* every shape is timed at every batch and number of networks */
   BenchNumbers batches, networks;
-  Optimizer optimizer;
   int epochs; /* that are timed of each, fewer where they are slow */
 } BenchPlan;
 

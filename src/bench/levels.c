@@ -55,11 +55,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   EngineConfig config = {
       .training = {.batch = batch,
                    .seed = 1,
-                   .rule = {.kind = b->plan->optimizer,
-                            .momentum = 0.9f,
-                            .beta1 = 0.9f,
-                            .beta2 = 0.999f,
-                            .epsilon = 1e-8f},
+                   .rule = {.kind = OPTIMIZER_SGD, .momentum = 0.9f},
                    .precision = precision,
                    .fusion = level->level < CUBLAS ? (Fusion)level->level : FUSION_AUTO,
                    .threads = omp_get_num_procs()},
@@ -85,13 +81,12 @@ static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *second
   const uint64_t steps = ceil_div(b->rows.train_rows, (uint64_t)batch);
   const double scale =
       fmin(1, 0.5 * sqrt(batch / 64.0)); /* scripts/compare_peers.py has the same */
-  const float most = optimizer_has_second(b->plan->optimizer) ? 0.002f : 0.1f;
   const TrainRange range = {.rows = b->rows.train_rows,
                             .shuffled = true,
                             .key = random_order_key(1, epoch),
                             .steps = steps,
                             .updates = epoch * steps,
-                            .learning_rate = most * (float)scale};
+                            .learning_rate = 0.1f * (float)scale};
   EngineSums sums;
   const double start = seconds_now();
   if (!engine->call->train(engine, &range, error) || !engine->call->collect(engine, &sums, error))
@@ -102,11 +97,10 @@ static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *second
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-static json_t *line_of(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
-                       const char *level, const char *precision) {
-  return json_pack("{ss ss si si ss ss ss}", "case", "epoch", "hidden", hidden_text(hidden).text,
-                   "batch", batch, "networks", networks, "optimizer",
-                   options_optimizers[b->plan->optimizer], "fusion", level, "precision", precision);
+static json_t *line_of(const HiddenSizes *hidden, int batch, int networks, const char *level,
+                       const char *precision) {
+  return json_pack("{ss ss si si ss ss}", "case", "epoch", "hidden", hidden_text(hidden).text,
+                   "batch", batch, "networks", networks, "fusion", level, "precision", precision);
 }
 
 /* Sets the times of epochs; the first one is not counted. */
@@ -147,7 +141,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
   for (const Level *level = levels; level < levels + LENGTH(levels); level++) {
     Error reason;
     if ((level->level == CPU) == b->on_gpu) continue;
-    json_t *line = line_of(b, hidden, batch, 1, level->name, level->precision);
+    json_t *line = line_of(hidden, batch, 1, level->name, level->precision);
     if (level->level == chosen) record_number(line, "chosen", 1);
     if (isatty(STDERR_FILENO))
       fprintf(stderr, "mlp-bench: %s, batch %d, %s, %s\n", text_of(line, "hidden"), batch,
@@ -169,9 +163,8 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
 /* The words of an mlp-train that all runs share, then those that differ. */
 #define WORDS(b, hidden, batch, ...)                                                               \
   (const char *const[]) {                                                                          \
-    "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--optimizer",                            \
-        options_optimizers[(b)->plan->optimizer], "--hidden", hidden_text(hidden).text, "--batch", \
-        text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL              \
+    "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--hidden", hidden_text(hidden).text,     \
+        "--batch", text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL   \
   }
 
 #define FEW "0.01" /* the share of the rows that judge: that takes no time */
@@ -198,7 +191,7 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
   for (int tf32 = 0; tf32 < (b->on_gpu ? 2 : 1); tf32++) {
     const char *precision = tf32 ? "tf32" : "fp32";
     Error reason;
-    json_t *line = line_of(b, hidden, batch, networks, b->on_gpu ? "auto" : "cpu", precision);
+    json_t *line = line_of(hidden, batch, networks, b->on_gpu ? "auto" : "cpu", precision);
     if (!time_networks(b, hidden, batch, networks, precision, one, line, &reason))
       record_text(line, "reason", reason.text);
     record_add(b->record, line);

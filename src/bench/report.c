@@ -19,7 +19,7 @@ bool bench_read(Record *record, const char *path, Error *error) {
 /* ---- comparing lines ------------------------------------------------------------------------ */
 
 /* Two epochs can be compared if these fields are the same. */
-static const char *const same_case[] = {"hidden", "optimizer", "batch", "networks", NULL};
+static const char *const same_case[] = {"hidden", "networks", "batch", NULL};
 
 static bool is_same_case(const json_t *a, const json_t *b) {
   bool same = true;
@@ -42,19 +42,14 @@ static double best_for(const Record *record, const json_t *epoch) {
   return best;
 }
 
-/* Orders by network, optimizer, number of networks and batch, slowest first. */
+/* Orders by the case, slowest first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
-  const int hidden = strcmp(text_of(x, "hidden"), text_of(y, "hidden")),
-            optimizer = strcmp(text_of(x, "optimizer"), text_of(y, "optimizer"));
-  const double batches = number_of(x, "batch") - number_of(y, "batch"),
-               networks = number_of(x, "networks") - number_of(y, "networks"),
-               ms = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
-  const double order = hidden               ? hidden
-                       : optimizer          ? optimizer
-                       : fabs(networks) > 0 ? networks
-                       : fabs(batches) > 0  ? batches
-                                            : ms;
+  double order = 0;
+  for (const char *const *key = same_case; *key && order == 0; key++)
+    order = *text_of(x, *key) ? strcmp(text_of(x, *key), text_of(y, *key))
+                              : number_of(x, *key) - number_of(y, *key);
+  if (order == 0) order = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
   return (order > 0) - (order < 0);
 }
 
@@ -96,7 +91,6 @@ enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {
     {"hidden layers", 0, true, .key = "hidden", .in = EPOCH},
-    {"optimizer", 0, true, .key = "optimizer", .in = EPOCH},
     {"networks", 0, .key = "networks", .format = "%.0f", .in = EPOCH},
     {"batch", 0, .key = "batch", .format = "%.0f", .in = EPOCH},
     {"who", 0, true, .cell = who, .in = EPOCH},
