@@ -34,7 +34,6 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-  batch = of_network(batch);
   OptimizerRule rule = batch.d_state->rule;
   rule.kind = kind;
   const OptimizerStep step =
@@ -46,9 +45,8 @@ __global__ void __launch_bounds__(THREADS)
   const bool is_weight = i >= p.weight[layer] && i < p.bias[layer];
   pdl_wait();
   if (i >= p.count || rows_of_all_ranks(batch) == 0) return;
-  const Quad g = load_quad(of_network(p.d_g, batch.networks) + i);
-  float *d_w = of_network(p.d_w, batch.networks) + i, *d_m = of_network(p.d_m, batch.networks) + i,
-        *d_v = p.d_v ? of_network(p.d_v, batch.networks) + i : nullptr;
+  const Quad g = load_quad(p.d_g + i);
+  float *d_w = p.d_w + i, *d_m = p.d_m + i, *d_v = p.d_v ? p.d_v + i : nullptr;
   Quad w = load_quad(d_w), m = load_quad(d_m), v = {};
   if (d_v) v = load_quad(d_v);
   unrolled (e, QUAD)
@@ -70,8 +68,6 @@ __global__ void __launch_bounds__(THREADS)
 __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
-  batch = of_network(batch);
-  take_network(batch.networks, d_average, d_w);
   const float keeps = optimizer_average_keeps(decay, updates_before(batch));
   pdl_wait();
   if (i >= count || rows_of_all_ranks(batch) == 0) return;
@@ -89,14 +85,14 @@ cudaError_t launch_optimizer(BatchView batch, Optimizer kind, const FlatParamete
   for (int l = 0; l < p->layers; l++)
     REQUIRE(p->weight[l] % QUAD == 0 && p->bias[l] % QUAD == 0 &&
             (!p->planes[l].d || valid_fp16_terms(p->planes[l].terms)));
-  return launch_pdl(optimize, for_networks(blocks_for(p->count / QUAD, THREADS), batch.networks),
-                    THREADS, stream, batch, kind, *p);
+  return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, kind,
+                    *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,
                            size_t count, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && given(d_average, d_w) && count >= 1 && decay > 0.0f &&
           decay < 1.0f);
-  return launch_pdl(average, for_networks(blocks_for(count, THREADS), batch.networks), THREADS,
-                    stream, batch, decay, d_average, d_w, count);
+  return launch_pdl(average, blocks_for(count, THREADS), THREADS, stream, batch, decay, d_average,
+                    d_w, count);
 }

@@ -22,9 +22,9 @@ __global__ void begin_kernel(StepState *d_state, StepState state) {
   __threadfence();
 }
 
-/* Moves the state on by `positions`. Grid: one thread of each network. */
-__global__ void advance_kernel(StepState *d_state, uint32_t positions, Networks networks) {
-  of_network(d_state, networks)->position += positions;
+/* Moves the state on by `positions`. Grid: one thread. */
+__global__ void advance_kernel(StepState *d_state, uint32_t positions) {
+  d_state->position += positions;
   __threadfence();
 }
 
@@ -61,10 +61,9 @@ cudaError_t launch_begin(StepState *d_state, StepState state, cudaStream_t strea
   return launched();
 }
 
-cudaError_t launch_advance(StepState *d_state, uint32_t positions, Networks networks,
-                           cudaStream_t stream) {
-  REQUIRE(d_state && valid_networks(networks));
-  advance_kernel<<<for_networks(1, networks), 1, 0, stream>>>(d_state, positions, networks);
+cudaError_t launch_advance(StepState *d_state, uint32_t positions, cudaStream_t stream) {
+  REQUIRE(d_state);
+  advance_kernel<<<1, 1, 0, stream>>>(d_state, positions);
   return launched();
 }
 

@@ -76,7 +76,7 @@ check_tests() {
 # takes longest is first. A test's name: that one alone.
 sanitized='
   test_engine_results memcheck initcheck synccheck
-  test_kernels_many racecheck=test_overflow memcheck
+  test_many racecheck=test_overflow memcheck
   test_kernels memcheck racecheck initcheck synccheck
   test_kernels_gemm memcheck racecheck initcheck synccheck
   test_kernels_softmax memcheck racecheck initcheck synccheck

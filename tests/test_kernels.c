@@ -73,7 +73,7 @@ KERNEL_TEST(test_begin_and_advance) {
   StepState *d_state = poisoned(sizeof *d_state), wanted = {12, 60000, 0.25f, 7, 9, {0}};
   LAUNCH(begin, d_state, wanted);
   foreach (rows, VALUES(uint32_t, 0, 64, 59900)) {
-    if (*rows) LAUNCH(advance, d_state, *rows, (Networks){0});
+    if (*rows) LAUNCH(advance, d_state, *rows);
     wanted.position += *rows;
     const StepState *state = fetch(d_state, sizeof *state);
     assert_int_equal(state->position, wanted.position);
@@ -383,7 +383,7 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   REFUSED(begin, NULL, (StepState){.end = 5});
   REFUSED(begin, d_state, (StepState){.end = 0});
   REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
-  REFUSED(advance, NULL, 5, (Networks){0});
+  REFUSED(advance, NULL, 5);
   REFUSED(sum, NULL, results, 0, 5, (RowShare){0});
   REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, (RowShare){0});
   REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, (RowShare){0});

@@ -13,12 +13,11 @@ static EngineConfig usual_of(const Case *c) {
 }
 
 /* An engine with the case's rows that may have members, or a skipped test. */
-static Engine *open_first(const Case *c, const Data *d, EngineConfig config, Fusion fusion) {
-  config.training.fusion = fusion;
+static Engine *open_first(const Case *c, const Data *d) {
+  const EngineConfig config = usual_of(c);
   needs_gpu();
   Engine *first = keep_engine(engine_cuda_open(&config, &error));
-  const bool not_epoch = first->config.training.fusion != FUSION_EPOCH; /* clusters are for it */
-  if ((fusion == FUSION_AUTO && not_epoch) || first->call->members(first, 2 * MEMBERS) == 0)
+  if (first->call->members(first) < MEMBERS)
     skip_because("it needs a GPU of compute capability 9.0");
   send_all(first, d, c->rows);
   return first;
@@ -38,33 +37,29 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains them at once, member m at m + 1 times the case's rate, and closes them. */
+/* Trains them at once, member m at first + m + 1 times the case's rate, and closes them. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)
-  for (int m = 0; m < count; m++) {
-    const EngineOperations *call = member[m]->call;
-    good = call->attend(member[m], true, NULL);
+  for (int m = 0; m < count; m++)
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
       TrainRange range = epoch_of(c, epoch);
       range.learning_rate *= (float)(first + m + 1);
-      good = good && call->train(member[m], &range, NULL);
+      good = member[m]->call->train(member[m], &range, NULL) && good;
     }
-    good = call->attend(member[m], false, NULL) && good;
-  }
   assert_true(good);
   for (int m = 0; m < count; m++) outcomes[m] = close_with_outcome(member[m]);
 }
 
-static void check_members(const Case *c, Fusion fusion) {
+static void check_members(const Case *c) {
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d, usual_of(c), fusion), *members[MEMBERS];
+  Engine *first = open_first(c, &d), *members[MEMBERS];
   Outcome together[MEMBERS], alone;
   for (int m = 0; m < MEMBERS; m++) members[m] = open_member(first, 0.01f);
   train_members(c, members, MEMBERS, 0, together);
   for (int m = 0; m < MEMBERS; m++) {
     assert_int_equal(together[m].sums.rows, 2 * c->rows);
-    members[0] = open_member(open_first(c, &d, usual_of(c), fusion), 0.01f);
+    members[0] = open_member(open_first(c, &d), 0.01f);
     train_members(c, members, 1, m, &alone);
     assert_same_outcome(&together[m], &alone, 0);
   }
@@ -75,7 +70,7 @@ static const Case *usual_case(void) {
 }
 
 ENGINE_TEST(test_members_in_clusters) {
-  check_members(usual_case(), FUSION_AUTO);
+  check_members(usual_case());
 }
 
 /* One of a cluster, and one of two clusters. */
@@ -83,56 +78,26 @@ ENGINE_TEST(test_members_by_tiles) {
   Case c = *usual_case();
   c.hidden_count = 1;
   c.hidden[0] = 128;
-  check_members(&c, FUSION_AUTO);
+  check_members(&c);
   close_engines(NULL);
   c.hidden[0] = 129;
-  check_members(&c, FUSION_AUTO);
+  check_members(&c);
 }
 
-ENGINE_TEST(test_members_that_share_launches) {
-  check_members(usual_case(), FUSION_STEP);
-}
-
-/* Level step adds in another order. All kernels that are shared take part: the softmax of many
-   classes, a rule with a second moment, an average, an update over more rows than a slab of 64. An
-   array of another network is off by 1. */
-ENGINE_TEST(test_members_are_near_to_level_step) {
-  Case many = cases[MANY_CLASSES];
-  const Case *c = &many;
-  many.batch = 75;
-  const Data d = make_data(c);
-  EngineConfig config = usual_of(c);
-  Outcome outcomes[MEMBERS];
-  Engine *members[MEMBERS], *first;
-  config.training.rule =
-      (OptimizerRule){OPTIMIZER_ADAMW, 0, 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f};
-  config.training.ema = 0.9f;
-  config.training.label_smoothing = 0.1f;
-  first = open_first(c, &d, config, FUSION_STEP);
-  for (int m = 0; m < MEMBERS; m++) members[m] = open_member(first, 0.01f);
-  train_members(c, members, MEMBERS, 0, outcomes);
-  for (int m = 0; m < MEMBERS; m++) {
-    Engine *alone = begin(open_first(c, &d, config, FUSION_STEP), 0.01f);
-    for (uint64_t epoch = 0; epoch < 2; epoch++) {
-      TrainRange range = epoch_of(c, epoch);
-      range.learning_rate *= (float)(m + 1);
-      train(alone, range);
-    }
-    const Outcome o = close_with_outcome(alone);
-    const size_t floats = (1 + o.states) * o.floats;
-    const double off =
-        way_error(outcomes[m].parameters, doubles_of(o.parameters, floats), NULL, floats);
-    if (!(off < 1e-3)) fail_msg("member %d is off by %.1e", m, off);
-    assert_close(outcomes[m].sums.loss, o.sums.loss, 1e-4 * o.sums.loss);
-  }
+/* Networks of other levels train one after the other. */
+ENGINE_TEST(test_level_step_has_no_members) {
+  EngineConfig config = usual_of(usual_case());
+  config.training.fusion = FUSION_STEP;
+  needs_gpu();
+  Engine *engine = keep_engine(engine_cuda_open(&config, &error));
+  assert_int_equal(engine->call->members(engine), 0);
 }
 
 /* A member that is too large for fp16 is trained by level layer, and has its bits; others' stay. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);
-  Engine *first = open_first(c, &d, usual_of(c), FUSION_AUTO), *members[2],
-         *layer = open_loaded(c, LAYER, &d);
+  Engine *first = open_first(c, &d), *members[2], *layer = open_loaded(c, LAYER, &d);
   Outcome outcomes[2], alone;
   members[0] = open_member(first, 0.01f);
   train_members(c, members, 1, 0, &alone);

@@ -15,9 +15,6 @@ struct Slopes {
   float *d_dx;
   int in;
   float scale;
-  __device__ void take(const Networks &networks) {
-    take_network(networks, d_a, d_dx);
-  }
   __device__ Prefetched prefetch(int row, int column) const {
     return activation_slope(d_a[(size_t)row * in + column]);
   }
@@ -42,26 +39,21 @@ struct Slopes {
    operations for each. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
-    backward_kernel(Gradient dz, Weights w, Slopes dx, Networks networks) {
-  dz.take(networks);
-  w.take(networks);
-  dx.take(networks);
+    backward_kernel(Gradient dz, Weights w, Slopes dx) {
   tile_of_block<Shape>(dz, w, dz.rows, w.columns, w.rows, dx);
 }
 
 template <bool ALONG_VECTOR, bool ACROSS_VECTOR, int TERMS>
-cudaError_t backward(const BatchView &batch, const float *d_dz, const float *d_w, const Slopes &dx,
-                     int out, cudaStream_t stream) {
-  const int rows = batch.rows;
+cudaError_t backward(int rows, const float *d_dz, const float *d_w, const Slopes &dx, int out,
+                     cudaStream_t stream) {
   using Gradient = Matrix<ALONG, ALONG_VECTOR, TERMS>;
   using Weights = Matrix<ACROSS, ACROSS_VECTOR, TERMS>;
   const Gradient dz = {d_dz, rows, out, false};
   const Weights w = {d_w, out, dx.in, false};
-  return with_best_tile<LargeTile, true>(rows, dx.in, out, batch.networks, [&](auto shape) {
+  return with_best_tile<LargeTile, true>(rows, dx.in, out, [&](auto shape) {
     using Shape = decltype(shape);
-    return launch_pdl(backward_kernel<Shape, Gradient, Weights>,
-                      for_networks(tile_grid<Shape>(rows, dx.in), batch.networks), Shape::THREADS,
-                      stream, dz, w, dx, batch.networks);
+    return launch_pdl(backward_kernel<Shape, Gradient, Weights>, tile_grid<Shape>(rows, dx.in),
+                      Shape::THREADS, stream, dz, w, dx);
   });
 }
 
@@ -71,7 +63,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
                             float *d_dx, int in, int out, Dropout dropped, int terms,
                             cudaStream_t stream) {
   REQUIRE(given(d_dz, d_w, d_a, d_dx) && out >= 1 && valid_tiling(batch.rows, in) &&
-          valid_terms(terms) && valid_dropout(dropped) && valid_networks(batch.networks));
+          valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
@@ -80,5 +72,5 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
                    : along  ? backward<true, false, 3>
                    : across ? backward<false, true, 3>
                             : backward<false, false, 3>;
-  return run(batch, d_dz, d_w, dx, out, stream);
+  return run(batch.rows, d_dz, d_w, dx, out, stream);
 }

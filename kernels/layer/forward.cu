@@ -19,10 +19,6 @@ struct Activated {
   Dropout dropout;
   float scale;     /* of what is not dropped */
   BatchView batch; /* dropout goes by its positions */
-  __device__ void take(const Networks &networks) {
-    take_network(networks, d_b, d_y);
-    batch = of_network(batch);
-  }
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
@@ -63,10 +59,6 @@ struct Activated {
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {
-  const Networks &networks = y.batch.networks;
-  x.take(networks);
-  w.take(networks);
-  y.take(networks);
   tile_of_block<Shape>(x, w, rows, y.out, w.columns, y);
 }
 
@@ -79,13 +71,11 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const Activated &
   /* large: the tile for large batches. Pairs share the split of their rows: of pixels, none. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
-    return with_best_tile<decltype(large), (Input::TERMS > 1)>(
-        rows, y.out, in, y.batch.networks, [&](auto shape) {
-          using Shape = decltype(shape);
-          return launch_pdl(forward_kernel<Shape, Input, Floats>,
-                            for_networks(tile_grid<Shape>(rows, y.out), y.batch.networks),
-                            Shape::THREADS, stream, x, w, y, rows);
-        });
+    return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {
+      using Shape = decltype(shape);
+      return launch_pdl(forward_kernel<Shape, Input, Floats>, tile_grid<Shape>(rows, y.out),
+                        Shape::THREADS, stream, x, w, y, rows);
+    });
   };
   return input.d_x ? launch(NarrowTile(), Floats{input.d_x, rows, in, false})
                    : launch(PixelTile(), Pixels<ALONG>{input.batch, in, false, 0, 0});
@@ -98,7 +88,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
                            cudaStream_t stream) {
   const int rows = input.batch.rows;
   REQUIRE(given(d_w, d_b, d_y) && in >= 1 && valid_tiling(rows, out) && valid_terms(terms) &&
-          valid_dropout(dropout) && valid_networks(input.batch.networks) &&
+          valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
   /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */

@@ -316,8 +316,8 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
    end). Block: the tile that is `row`th down and `column`th across, in LARGE_TILE_BYTES of shared
    memory. Warp: DOWN x WIDE pieces of 16 x 16, as accumulators in the registers of its lanes;
    WARPS_DOWN x WARPS_ACROSS warps cover the tile. Reads (to - from) * (ROWS + COLUMNS) values, each
-   once. ONE_SLAB: the sum is one slab's, so no registers are kept for the next. */
-template <class Shape, bool ONE_SLAB = false, class A, class B, class Epilogue>
+   once. */
+template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
   /* Prologue: where this block and this warp stand. */
@@ -361,11 +361,11 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     /* Split into terms and store: the slabs, to shared memory. */
     slab_a.store_shared(a, i0, k0, planes_a);
     slab_b.store_shared(b, j0, k0, planes_b);
-    if (!A::ALONG_K && !ONE_SLAB) slab_a.seek(a, i0, k0 + Shape::DEPTH);
-    if (!B::ALONG_K && !ONE_SLAB) slab_b.seek(b, j0, k0 + Shape::DEPTH);
+    if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
+    if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
     /* Fetch: the next slabs, into registers, in flight while these are multiplied. */
-    if (!ONE_SLAB && k0 + Shape::DEPTH < to) {
+    if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
@@ -380,7 +380,6 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       }
     }
     __syncthreads();
-    if (ONE_SLAB) break;
   }
 
   /* Epilogue: through shared memory into segments of rows, combined and stored. */
@@ -434,16 +433,9 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
 }
 
 /* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
-   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it.
-   Several networks have tiles enough together: medium ones are for a C so small that those of all
-   are one turn. One that is alone has the same tiles: its bits must not depend on company. */
+   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it. */
 template <class Large, bool PAIRS, class Launch>
-cudaError_t with_best_tile(int m, int n, int depth, const Networks &networks,
-                           const Launch &launch) {
-  const dim3 quads = tile_grid<QuadTile>(m, n);
-  const bool one_turn = quads.x * quads.y * NETWORKS_AT_ONCE <= MULTIPROCESSORS;
-  if (networks.count > 0)
-    return one_turn && depth >= QuadTile::STRIDE ? launch(QuadTile{}) : launch(NarrowTile{});
+cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
   if (is_medium<QuadTile>(m, n, depth)) return launch(QuadTile{});
   if constexpr (PAIRS)

@@ -99,11 +99,6 @@ struct Head {
   int in = 0, classes = 0;
   float scale = 1.0f; /* of dX, what dropout scaled X by */
   Target target = {};
-  __device__ void take(const Networks &networks) {
-    take_network(networks, d_x, d_w, d_b);
-    if (d_z) d_z = of_network(d_z, networks);
-    take_network(networks, d_dz, d_dx);
-  }
 };
 
 /* Goes forward and backward through the layer.
@@ -123,9 +118,6 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int r = (blockIdx.x * WARPS + threadIdx.x / 32) / SHARERS, lane = threadIdx.x % 32;
   const int first = threadIdx.x % STEP; /* input */
   const int in = head.in, classes = head.classes;
-  batch = of_network(batch);
-  head.take(batch.networks);
-  results = of_network(results, batch.networks);
   const int rows = rows_of_step(batch), all_rows = rows_of_all_ranks(batch);
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
   pdl_wait();
@@ -209,13 +201,13 @@ cudaError_t launch(const BatchView &batch, Head head, const RowResults &results,
                    cudaStream_t stream) {
   head.target = target_of(batch, head.classes);
   if (head.in > ALONE_INPUTS && batch.rows <= SHARED_ROWS)
-    return launch_pdl(head_kernel<4, TERMS, WARPS>, for_networks(batch.rows, batch.networks),
-                      32 * WARPS, stream, batch, head, results);
+    return launch_pdl(head_kernel<4, TERMS, WARPS>, batch.rows, 32 * WARPS, stream, batch, head,
+                      results);
   const auto kernel = head.in <= 128   ? head_kernel<4, TERMS, 1>
                       : head.in <= 256 ? head_kernel<8, TERMS, 1>
                                        : head_kernel<16, TERMS, 1>;
-  return launch_pdl(kernel, for_networks(blocks_for(batch.rows, WARPS), batch.networks), 32 * WARPS,
-                    stream, batch, head, results);
+  return launch_pdl(kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, head,
+                    results);
 }
 
 } // namespace

@@ -11,8 +11,6 @@
                this one has ended
      VECTOR    the matrix's columns are a multiple of 4, so neighbours can be one load
 
-   take() makes it the operand of this block's network.
-
    A load never waits: an address out of bounds is moved in bounds, and
    zero_out_of_bounds() replaces the value by 0 when it is used. So all loads of a thread are in
    flight before it waits for the first. */
@@ -48,9 +46,6 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
 
   using Line = int;
   template <int COUNT> struct Raw { float value[COUNT]; };
-  __device__ void take(const Networks &networks) {
-    data = of_network(data, networks);
-  }
   __device__ void begin() {
   }
   __device__ Line line(int row) const {
@@ -109,9 +104,6 @@ template <Reading AS> struct Pixels {
     uint32_t dataset_row;
     bool exists;
   };
-  __device__ void take(const Networks &) {
-    batch = of_network(batch);
-  }
   __device__ void begin() {
     first = first_position(batch);
     last = batch.d_state->end - 1;

@@ -35,9 +35,6 @@ __global__ void __launch_bounds__(32 * WARPS)
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
-  batch = of_network(batch);
-  take_network(batch.networks, d_z, d_dz);
-  results = of_network(results, batch.networks);
   const int rows = rows_of_step(batch);
   const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits are */
   pdl_wait();
@@ -89,7 +86,6 @@ __global__ void __launch_bounds__(32 * WARPS)
 cudaError_t launch_softmax(BatchView batch, const float *d_z, float *d_dz, int classes,
                            RowResults results, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && d_z && classes >= 1);
-  return launch_pdl(softmax_kernel, for_networks(blocks_for(batch.rows, WARPS), batch.networks),
-                    32 * WARPS, stream, batch, d_z, d_dz, classes, target_of(batch, classes),
-                    results);
+  return launch_pdl(softmax_kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, d_z,
+                    d_dz, classes, target_of(batch, classes), results);
 }

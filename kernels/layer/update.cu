@@ -103,7 +103,6 @@ constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
 constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
-static_assert(UPDATE_ROWS == 2 * MIN_SPLIT_ROWS - 1, "fewer rows are not shared");
 
 /* Adds the splits of a tile in their order, in the last block of it that is done: the same bits,
    whichever that is. Each thread adds 4 neighbouring weights. */
@@ -134,52 +133,46 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
 }
 
 /* Computes the gradient of a tile, or a split of it, and updates by it. By the whole block. */
-template <bool ONE_SLAB, class Gradient, class Input>
+template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
   const int tile = block % share.tiles, split = block / share.tiles;
   const int row = tile / share.tiles_across, column = tile % share.tiles_across;
-  const bool alone = ONE_SLAB || share.splits == 1;
+  const bool alone = share.splits == 1;
   const PartialOrUpdate epilogue = {
       update,
       alone ? nullptr : share.d_partial + ((size_t)tile * share.splits + split) * TILE_FLOATS,
       row * Shape::ROWS, column * Shape::COLUMNS};
   const int from = split * share.split_rows;
-  large_tile<Shape, ONE_SLAB>(dz, x, update.out, update.in + 1, from,
-                              min(from + share.split_rows, rows), epilogue, row, column, shared);
+  large_tile<Shape>(dz, x, update.out, update.in + 1, from, min(from + share.split_rows, rows),
+                    epilogue, row, column, shared);
   if (!alone) add_splits(share, update, tile);
 }
 
-template <int TERMS, bool ONE_SLAB, bool VECTOR>
+template <int TERMS, bool VECTOR>
 __device__ void update_layer(const Share &share, const BatchView &batch,
                              const MomentumUpdate &update, int block, unsigned char *shared) {
   using Floats = Matrix<ACROSS, VECTOR, TERMS>;
   const LayerUpdate &layer = share.layer;
   Floats dz = {layer.d_dz, batch.rows, layer.out, false};
   Floats x = {layer.d_x, batch.rows, layer.in, true};
-  dz.take(batch.networks);
-  x.take(batch.networks);
   if (layer.d_x)
-    update_tile<ONE_SLAB>(dz, x, update, share, block, batch.rows, shared);
+    update_tile(dz, x, update, share, block, batch.rows, shared);
   else
-    update_tile<ONE_SLAB>(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block,
-                          batch.rows, shared);
+    update_tile(dz, Pixels<ACROSS>{batch, layer.in, true, 0, 0}, update, share, block, batch.rows,
+                shared);
 }
 
 /* Updates every layer of a launch, or stores its gradient.
 
    Block: one tile of some layer's W (out, in + 1) and, in a long batch, one split of its rows. Each
    value of dZ (4 bytes) serves COLUMNS multiply-adds, each value of X (4 bytes, a pixel 1) ROWS.
-   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient.
-   ONE_SLAB: the batch is one, and three blocks have room on a multiprocessor, with 80 registers a
-   thread. Sixteen networks are 7% faster by that, and one, whose blocks have room anyway, 7%
-   slower. */
-template <int TERMS, bool ONE_SLAB>
-__global__ void __launch_bounds__(Shape::THREADS, ONE_SLAB ? 3 : 2)
+   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient. */
+template <int TERMS>
+__global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
-  batch = of_network(batch);
   if (rows_of_all_ranks(batch) == 0) {
     pdl_wait(); /* or the kernel after next would not wait for the one before */
     return;
@@ -189,21 +182,18 @@ __global__ void __launch_bounds__(Shape::THREADS, ONE_SLAB ? 3 : 2)
   const Share &share = shares.share[n];
   const LayerUpdate &layer = share.layer;
   const bool stores = layer.d_gw;
-  const Networks &networks = batch.networks;
   const StepState *state = batch.d_state;
-  const MomentumUpdate update = {{of_network(stores ? layer.d_gw : layer.d_w, networks),
-                                  of_network(stores ? layer.d_gb : layer.d_b, networks),
-                                  of_network(layer.d_vw, networks),
-                                  of_network(layer.d_vb, networks), stores},
+  const MomentumUpdate update = {{stores ? layer.d_gw : layer.d_w, stores ? layer.d_gb : layer.d_b,
+                                  layer.d_vw, layer.d_vb, stores},
                                  {state->rule.momentum, state->rule.weight_decay},
                                  layer.out,
                                  layer.in,
                                  state->learning_rate};
   const int block = blockIdx.x - share.first_block;
   if (share.vector)
-    update_layer<TERMS, ONE_SLAB, true>(share, batch, update, block, shared);
+    update_layer<TERMS, true>(share, batch, update, block, shared);
   else
-    update_layer<TERMS, ONE_SLAB, false>(share, batch, update, block, shared);
+    update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
 /* Divides a layer among blocks; false if an argument is invalid. */
@@ -239,16 +229,12 @@ cudaError_t launch_updates(BatchView batch, const LayerUpdate *layers, int count
       reinterpret_cast<unsigned *>(d_partial + (size_t)MAX_UPDATES * MAX_SPLIT_TILES * TILE_FLOATS);
   for (int n = 0; n < count; n++) {
     Share &share = shares.share[n];
-    REQUIRE(share_out(layers[n], batch.rows, share) &&
-            (share.splits == 1 || batch.networks.count == 0));
+    REQUIRE(share_out(layers[n], batch.rows, share));
     share.first_block = blocks;
     share.d_partial = d_partial + (size_t)n * MAX_SPLIT_TILES * TILE_FLOATS;
     share.d_done = d_done + n * MAX_SPLIT_TILES;
     blocks += share.tiles * share.splits;
   }
-  const bool one_slab = batch.networks.count > 0 && batch.rows <= Shape::DEPTH;
-  const auto kernel = one_slab ? (terms == 3 ? update_kernel<3, true> : update_kernel<2, true>)
-                               : (terms == 3 ? update_kernel<3, false> : update_kernel<2, false>);
-  return launch_pdl(kernel, for_networks(blocks, batch.networks), Shape::THREADS, stream, shares,
-                    batch);
+  return launch_pdl(terms == 3 ? update_kernel<3> : update_kernel<2>, blocks, Shape::THREADS,
+                    stream, shares, batch);
 }

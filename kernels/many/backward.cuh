@@ -1,11 +1,11 @@
-/* Many networks at once: from the gradient of the logits to new weights. */
+/* A network in a cluster: from the gradient of the logits to new weights. */
 #pragma once
 
 #include "many/forward.cuh"
 
 namespace many {
 
-/* The weights of W1 that a thread keeps from the first step of a part to the last: those of inputs
+/* The weights of W1 that a thread keeps from the first step to the last: those of inputs
    2 g and 2 g + 1 of three k-steps and of five units, and the momenta of some. */
 struct OwnW1 {
   float w[TILE], v[HELD];
@@ -20,7 +20,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
     copy_to_block(&s.heads[rank], &s.head, sizeof(Head), &s.came[HEADS], to);
   if (l.lane == 1 && to != rank)
     copy_to_block(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
-  if (l.w == 1 && l.lane == 0 && step + 1 < s.part.last)
+  if (l.w == 1 && l.lane == 0 && step + 1 < job.steps)
     copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has read that buffer */
   unrolled (n, 4) {
     const uint32_t *p = s.w3[step % 2][min(32 * l.group + 8 * n + l.g, HIDDEN2)] + 2 * l.q;
@@ -188,20 +188,20 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
 
 /* The momentum rule by the gradient g times `by`; biases do not decay. */
 template <bool DECAYS>
-__device__ inline void learn(const ManyNetwork &n, float &w, float &v, float g, float by,
+__device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
-  const float kept = n.rule.momentum * v;
+  const float kept = job.rule.momentum * v;
   v = fmaf(g, by, DECAYS ? fmaf(decay, w, kept) : kept);
-  w = fmaf(-n.learning_rate, v, w);
+  w = fmaf(-job.learning_rate, v, w);
 }
 
 /* Updates four weights of a column of W2. */
 __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, float mean,
                                  float (&w2)[8]) {
   const Quad g = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
-  const ManyNetwork &n = s.part.network;
   unrolled (k, 4)
-    learn<true>(n, w2[k], w2[4 + k], g.value[k], mean / (DZ2_SCALE * H_SCALE), n.rule.weight_decay);
+    learn<true>(job, w2[k], w2[4 + k], g.value[k], mean / (DZ2_SCALE * H_SCALE),
+                job.rule.weight_decay);
   store_w2(job, s, l.thread, w2);
 }
 
@@ -211,23 +211,22 @@ __device__ inline void store_b2(Shared &s, int column) {
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
   to[0] = terms, to[W2_LOW / 2] = terms >> 16;
 }
-__device__ inline void update_b2(Shared &s, int column, float mean) {
+__device__ inline void update_b2(const Job &job, Shared &s, int column, float mean) {
   const float g = (s.db2[0][column] + s.db2[1][column]) + (s.db2[2][column] + s.db2[3][column]);
-  learn<false>(s.part.network, s.b2[0][column], s.b2[1][column], g, mean / (DZ2_SCALE * H_SCALE));
+  learn<false>(job, s.b2[0][column], s.b2[1][column], g, mean / (DZ2_SCALE * H_SCALE));
   store_b2(s, column);
 }
 
 /* Updates the block's columns of W3, and b3, which all have. */
-__device__ inline void update_w3(Shared &s, const Lanes &l, int step, float mean) {
+__device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int step, float mean) {
   const int first = OWN_COLUMNS * cluster_rank();
   const Quad g = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
   unrolled (k, 4) {
     const int class_ = l.g + 8 * (k / 2), slot = 2 * l.q + k % 2, column = first + slot;
     if (class_ >= CLASSES) continue;
     float &w = s.own_w3[0][class_][slot];
-    const float decay = slot == OWN_COLUMNS ? 0 : s.part.network.rule.weight_decay;
-    learn<true>(s.part.network, w, s.own_w3[1][class_][slot], g.value[k],
-                mean / (DZ3_SCALE * H_SCALE), decay);
+    const float decay = slot == OWN_COLUMNS ? 0 : job.rule.weight_decay;
+    learn<true>(job, w, s.own_w3[1][class_][slot], g.value[k], mean / (DZ3_SCALE * H_SCALE), decay);
     const uint32_t terms = split(w * W3_SCALE);
     if (slot == OWN_COLUMNS) {
       s.b3[class_] = w;
@@ -241,12 +240,12 @@ __device__ inline void update_w3(Shared &s, const Lanes &l, int step, float mean
 /* Adds up the parts; updates all but the first layer. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
-  const float mean = step == s.part.short_step ? s.part.last_mean : s.part.mean;
+  const float mean = step == job.short_step ? job.last_mean : job.mean;
   if (l.thread < ROWS * UNITS / 4) make_dz1(s, l, mean);
   if (l.thread < HIDDEN2 * UNITS / 4) update_w2(job, s, l, mean, w2);
   if (l.thread >= 320 && l.thread < 320 + HIDDEN2 && cluster_rank() == 0)
-    update_b2(s, l.thread - 320, mean);
-  if (l.warp == 15) update_w3(s, l, step, mean);
+    update_b2(job, s, l.thread - 320, mean);
+  if (l.warp == 15) update_w3(job, s, l, step, mean);
   shared_is_written();
 }
 
@@ -298,7 +297,8 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
 }
 
 /* The last 16 inputs, 8 units a warp, and by ones instead of pixels b1. */
-__device__ inline void update_last(Shared &s, int turn, const ScaledRule &rule, const Lanes &l) {
+__device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
+                                   const Lanes &l) {
   const int part = l.warp % 4;
   const bool bias = l.warp >= 4;
   float d[2][4] = {};
@@ -328,8 +328,7 @@ __device__ inline void update_last(Shared &s, int turn, const ScaledRule &rule, 
     unrolled (k, 2) {
       if (k >= units || (bias && (i > 0 || l.g > 0))) continue;
       if (bias) {
-        learn<false>(s.part.network, s.b1[0][first + k], s.b1[1][first + k], g[k],
-                     255.0f / 256 / DZ1_SCALE);
+        learn<false>(job, s.b1[0][first + k], s.b1[1][first + k], g[k], 255.0f / 256 / DZ1_SCALE);
       } else {
         float &at = s.last_w1[0][2 * l.g + i][first + k];
         rule.update(at, s.last_w1[1][2 * l.g + i][first + k], g[k]);
@@ -345,12 +344,12 @@ __device__ inline void update_last(Shared &s, int turn, const ScaledRule &rule, 
   }
 }
 
-__device__ inline void update_first(Shared &s, int turn, OwnW1 &own) {
+__device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &own) {
   const Lanes l = lanes();
-  const ScaledRule rule = {s.part.network.rule.momentum, -s.part.network.learning_rate * GRADIENT,
-                           s.part.network.rule.weight_decay / GRADIENT};
+  const ScaledRule rule = {job.rule.momentum, -job.learning_rate * GRADIENT,
+                           job.rule.weight_decay / GRADIENT};
   update_w1(s, turn, own, rule, l);
-  if (l.warp < 7 && l.warp != 3) update_last(s, turn, rule, l);
+  if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
   shared_is_written();
   sync_group(l.group); /* which multiplies the pixels whose weights it has updated */
 }

@@ -1,4 +1,4 @@
-/* Many networks at once: from pixels to the gradient of the logits. */
+/* A network in a cluster: from pixels to the gradient of the logits. */
 #pragma once
 
 #include "many/layout.cuh"
@@ -12,8 +12,8 @@ __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, i
   const int stride = (int)job.stride;
   uint8_t *to = s.pixels[turn] + (OWN_ROWS * cluster_rank() + group) * INPUTS;
   const size_t row = s.rows[step % 4][group] & ROW_MASK;
-  copy_to_all(to, s.part.network.d_pixels + row * job.stride, stride, &s.came[PIXELS]);
-  if (stride < INPUTS) copy_to_all(to + stride, job.table->zeros, INPUTS - stride, &s.came[PIXELS]);
+  copy_to_all(to, job.d_pixels + row * job.stride, stride, &s.came[PIXELS]);
+  if (stride < INPUTS) copy_to_all(to + stride, zeros, INPUTS - stride, &s.came[PIXELS]);
 }
 
 /* The warpgroups' sums of Z1 lie in the buffer of pixels that nobody reads. */
@@ -23,11 +23,11 @@ __device__ inline float *sums_of_z1(Shared &s, int turn) {
 
 /* Z1 (64, 20) of the block's units = pixels (64, 784) W1^T, by all warps: each warpgroup has 192
    inputs, the first one the last 16, too. Thread 64 fetches the numbers of rows two steps ahead. */
-__device__ inline void make_z1(Shared &s, int step, int turn) {
+__device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
-    if (step + 2 < s.part.last)
-      copy_16_bytes(shared_address(s.rows[(step + 2) % 4]), s.part.rows + (step + 2) * ROWS, 16);
+    if (step + 2 < job.steps)
+      copy_16_bytes(shared_address(s.rows[(step + 2) % 4]), rows_of(job, step + 2), 16);
     close_copies();
     await_groups<1>();
   }
@@ -183,8 +183,8 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const uint32_t largest = __ballot_sync(FULL_WARP, z == most);
   if (!counts || l.lane != label) return;
   const size_t at = (size_t)step * job.shape.batch + row;
-  s.part.network.results.d_loss[at] = logf(sum) + most - z;
-  s.part.network.results.d_correct[at] = __ffs(largest) - 1 == label;
+  job.results.d_loss[at] = logf(sum) + most - z;
+  job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
 /* Sends the parts of Z2 and receives those of the block's rows (4, 100), a warpgroup each; then H2,

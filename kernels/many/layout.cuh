@@ -1,4 +1,4 @@
-/* Many networks at once: where a block keeps its part of one, what blocks exchange, and terms of
+/* A network in a cluster: where a block keeps its part of it, what blocks exchange, and terms of
    numbers. many.cu explains the whole. */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace many {
 
-constexpr int BLOCKS = 16; /* of a cluster, which has one network */
+constexpr int BLOCKS = 16; /* of a cluster, which has the network */
 constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
 constexpr int UNITS = 20; /* of hidden layer 1, of a block; slot 20 is always 1, for b2 */
@@ -45,32 +45,19 @@ typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, to who u
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* A range of one network's steps, which count from its first one. */
-struct Span {
-  int network, first, last, waits; /* for another cluster, that has the steps before */
-};
-struct Part {
-  ManyNetwork network;  /* d_... of its first step's first row */
-  const uint32_t *rows; /* the block's: see pack_kernel */
-  uint32_t *done;       /* blocks that have stored another part of the network */
-  int first, last, short_step;
-  float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
-};
-
-/* A launch: what the host tells it, at the start of its memory, and what it keeps there. */
-struct Table {
-  uint8_t zeros[INPUTS];
-  ManyNetwork networks[MANY_MOST];
-  uint32_t done[MANY_MOST];
-  Span spans[MANY_MOST + MANY_CLUSTERS];
-  int first_span[MANY_CLUSTERS + 1]; /* of each list, and behind the last */
-  int most_steps;
-};
+/* A launch. results begin with those of its first step, and steps count from that one. */
 struct Job : ManyJob {
-  Table *table;
-  uint32_t *rows; /* (networks, most_steps, ROWS) */
-  float *w2;      /* (blocks, 8, THREADS): four weights of W2 of a thread and their momenta */
+  int steps, short_step; /* short_step has fewer rows than a batch; -1: every step is whole */
+  float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
+  float *w2;             /* (BLOCKS, 8, THREADS): four weights of W2 of a thread, their momenta */
+  uint32_t *rows;        /* (steps, ROWS): see pack_kernel */
 };
+/* Returns the block's rows of a step. */
+__device__ inline const uint32_t *rows_of(const Job &job, int step) {
+  return job.rows + step * ROWS + OWN_ROWS * cluster_rank();
+}
+
+alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
@@ -101,7 +88,6 @@ struct alignas(128) Shared {
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
   uint32_t rows[4][OWN_ROWS]; /* of steps, in turns */
   uint64_t came[4];           /* of each Exchange */
-  Part part;
   int overflowed;
 };
 static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");

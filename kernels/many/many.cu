@@ -1,10 +1,12 @@
-/* Many networks at once: every step of a range of each, for two hidden layers and batches up to 64,
-   by SGD with momentum. A network has parameters, momentum, an order of rows, a rate, momentum's
-   and weight decay's settings and results of its own.
+/* Level epoch by one cluster of blocks: every step of a range of one network of two hidden layers,
+   for batches up to 64, by SGD with momentum. Alone a network is faster by the other kernels of
+   level epoch, which spread it over the GPU. Of several networks each has a launch of this kernel,
+   in a stream of its own.
 
-   A cluster of 16 blocks, one per multiprocessor, has one network at a time; a GPU has room for 7
-   or 8 clusters. Blocks of a cluster reach each other's shared memory, so that a step takes no mail
-   through the L2 cache and no barrier of a grid, and one network does not wait for another:
+   A launch is one cluster of 16 blocks, one per multiprocessor. A GPU has room for 7 or 8 clusters,
+   and runs other launches when one of them ends. Blocks of a cluster reach each other's shared
+   memory, so that a step takes no mail through the L2 cache and no barrier of a grid, and one
+   network does not wait for another:
 
    - A block has 18 to 20 units of hidden layer 1: their rows of W1, columns of W2, b1, and what
      that takes of every row of the batch; four rows of the batch from Z2 to dZ3; seven columns of
@@ -37,65 +39,29 @@
 
    A step and block takes 3,300 cycles of the tensor cores, 5,000 of shared memory, 2,400
    instructions a warp, which are 9,600 cycles, and 3,100 of exchanges; of 19,000 in all, since
-   they follow each other: 16 warps do the same at the same time. That is 1.34 to 1.35 ms per
-   network and epoch of MNIST on an H200. To 1.1 ms lack: momenta of W1 through shared memory (1,180
-   cycles), exchange 1 sent by tiles (500), H1's and dZ1's phases (500). docs/fusion.md has the
-   lesson.
+   they follow each other: 16 warps do the same at the same time. With seven clusters that is 1.34
+   to 1.35 ms per network and epoch of MNIST on an H200. To 1.1 ms lack: momenta of W1 through
+   shared memory (1,180 cycles), exchange 1 sent by tiles (500), H1's and dZ1's phases (500).
+   docs/fusion.md has the lesson.
 
-   All sums have a fixed order, and a step is the same whatever was stored before it: bits depend
-   neither on who shares a launch nor on where ranges are cut. */
+   All sums have a fixed order, and a step is the same whatever was stored before it: bits do not
+   depend on where ranges are cut. */
 #include "many/backward.cuh"
-#include "base/random.h"
-#include "results.cuh"
 
 namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes what clusters read of the rows of each step: the row's number and above it its label, or
-   NO_LABEL for one that the step does not have: it is a row again that the step has. Grid: (steps,
-   networks); a thread for each of 64 rows. */
-__global__ void pack_kernel(Job job) {
-  const ManyNetwork &n = job.table->networks[blockIdx.y];
-  const uint32_t batch = job.shape.batch, first = n.position + blockIdx.x * batch, r = threadIdx.x;
-  if (first >= n.end) return;
-  const bool exists = r < batch && first + r < n.end;
-  const uint32_t p = exists ? first + r : first,
-                 row = n.first_row + (n.shuffled ? random_permute(p, n.rows, n.key) : p),
+/* Writes what the cluster reads of the rows of each step: the row's number and above it its label,
+   or NO_LABEL for one that the step does not have: it is a row again that the step has. Grid: the
+   steps; a thread for each of 64 rows. */
+__global__ void pack_kernel(const __grid_constant__ Job job) {
+  const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
+                 r = threadIdx.x;
+  const bool exists = r < batch && first + r < job.end;
+  const uint32_t row = job.d_order[exists ? first + r : first],
                  label = exists ? job.d_labels[row] : NO_LABEL;
-  job.rows[((size_t)blockIdx.y * gridDim.x + blockIdx.x) * ROWS + r] = row | label << ROW_BITS;
-}
-
-/* Adds up the results of each network. Grid: a block for each. */
-__global__ void sum_networks_kernel(Job job) {
-  const ManyNetwork &n = job.table->networks[blockIdx.x];
-  add_results(n.d_sums, n.results, n.position, n.end, RowShare{});
-}
-
-/* Reads what the part is, and waits for the one before it. */
-__device__ inline void begin_part(const Job &job, Shared &s, const Span &span) {
-  if (threadIdx.x == 0) {
-    ManyNetwork n = job.table->networks[span.network];
-    const uint32_t batch = job.shape.batch, rest = (n.end - n.position) % batch;
-    n.results.d_loss += n.position;
-    n.results.d_correct += n.position;
-    s.part = {n,
-              job.rows + (size_t)span.network * job.table->most_steps * ROWS +
-                  OWN_ROWS * cluster_rank(),
-              job.table->done + span.network,
-              span.first,
-              span.last,
-              rest ? (int)((n.end - n.position) / batch) : -1,
-              1.0f / batch,
-              1.0f / (rest ? rest : batch)};
-    s.overflowed = 0;
-    for (uint32_t done = 0; span.waits && done < BLOCKS;)
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                   : "=r"(done)
-                   : "l"(s.part.done)
-                   : "memory");
-  }
-  __syncthreads();
+  job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
 /* Moves the block's parameters and momenta from global memory to where steps have them, or back. */
@@ -107,16 +73,12 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
             units = part_start(shape.hidden1, rank + 1, BLOCKS) - first;
   const auto move_one = [&](float &w, float &v, bool exists, size_t at, float scale, float v_scale,
                             float end) {
-    const ManyNetwork &n = s.part.network;
     if (LOADS) {
-      w = exists ? __ldcg(n.d_parameters + at) : 0;
-      v = exists ? __ldcg(n.d_momentum + at) : 0;
-      if (exists && s.part.first == 0 && n.d_before[0])
-        n.d_before[0][at] = w, n.d_before[1][at] = v;
-      w *= scale, v *= v_scale;
+      w = exists ? __ldcg(job.d_parameters + at) * scale : 0;
+      v = exists ? __ldcg(job.d_momentum + at) * v_scale : 0;
     } else if (exists) {
-      n.d_parameters[at] = w / scale;
-      n.d_momentum[at] = v / v_scale;
+      job.d_parameters[at] = w / scale;
+      job.d_momentum[at] = v / v_scale;
       watch(s, end, w);
     }
   };
@@ -175,7 +137,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
   for (int i = thread; i < 2 * (HIDDEN2 + 1) * (CLASSES + 2); i += THREADS) {
     const int k = i % (CLASSES + 2), column = i / (CLASSES + 2) % (HIDDEN2 + 1);
     const bool exists = k < job.shape.classes && column < job.shape.hidden2;
-    const float *w3 = s.part.network.d_parameters + job.layout.weight[2];
+    const float *w3 = job.d_parameters + job.layout.weight[2];
     (&s.w3[0][0][0])[i] =
         split(exists ? __ldcg(w3 + (size_t)k * job.shape.hidden2 + column) * W3_SCALE : 0);
   }
@@ -194,104 +156,61 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
     s.w3_out[thread / CLASSES][thread % CLASSES] =
         split(s.own_w3[0][thread % CLASSES][thread / CLASSES] * W3_SCALE);
   if (thread < 2 * OWN_ROWS) {
-    const int step = s.part.first + thread / OWN_ROWS, r = thread % OWN_ROWS;
-    s.rows[step % 4][r] = step < s.part.last ? s.part.rows[step * ROWS + r] : 0;
+    const int step = thread / OWN_ROWS, r = thread % OWN_ROWS;
+    s.rows[step][r] = step < job.steps ? rows_of(job, step)[r] : 0;
   }
   shared_is_written();
 }
 
-/* Trains the cluster's parts of networks, one after the other. Grid: 16 blocks of each cluster. */
+/* Trains the network. Grid: the cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
 #ifdef HAVE_SM_90A /* other code has no such instructions, and many_clusters() is 0 */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
-  const int list = (gridDim.x - 1 - blockIdx.x) / BLOCKS;
+  OwnW1 own;
   pdl_wait();
   if (threadIdx.x == 0) {
     for (uint64_t &barrier : s.came) barrier_init(&barrier, 1);
     barriers_are_ready();
     expect(s, PIXELS), expect(s, PARTS_OF_Z2), expect(s, HEADS), expect(s, NEW_W3);
+    s.overflowed = 0;
   }
-  int turn = 0;
-  for (int i = job.table->first_span[list]; i < job.table->first_span[list + 1]; i++) {
-    OwnW1 own;
-    begin_part(job, s, job.table->spans[i]);
-    clear(s.h1), clear(s.w2), clear(s.heads), clear(s.h2_in), clear(s.head), clear(s.h2_out);
-    clear(s.w3_out);
-    __syncthreads();
-    move<true>(job, s, own);
-    prepare(job, s, own);
-    cluster_fence();
-    if (threadIdx.x % GROUP == 0) copy_row(job, s, s.part.first, turn, threadIdx.x / GROUP);
+  clear(s.h1), clear(s.w2), clear(s.heads), clear(s.h2_in), clear(s.head), clear(s.h2_out);
+  clear(s.w3_out);
+  __syncthreads();
+  move<true>(job, s, own);
+  prepare(job, s, own);
+  cluster_fence();
+  if (threadIdx.x % GROUP == 0) copy_row(job, s, 0, 0, threadIdx.x / GROUP);
 #pragma unroll 1
-    for (int step = s.part.first; step < s.part.last; step++, turn ^= 1) {
-      make_z1(s, step, turn);
-      __syncthreads();
-      make_h1(s, step, turn);
-      __syncthreads();
-      multiply_h1(s);
-      __syncthreads();
-      make_dz3(job, s, step, turn);
-      __syncthreads();
-      float w2[8];
-      {
-        uint32_t w3[4][4];
-        exchange_heads(job, s, step, turn, w3);
-        make_parts(job, s, w3, w2);
-      }
-      __syncthreads();
-      update_upper(job, s, step, w2);
-      __syncthreads();
-      update_first(s, turn, own);
+  for (int step = 0, turn = 0; step < job.steps; step++, turn ^= 1) {
+    make_z1(job, s, step, turn);
+    __syncthreads();
+    make_h1(s, step, turn);
+    __syncthreads();
+    multiply_h1(s);
+    __syncthreads();
+    make_dz3(job, s, step, turn);
+    __syncthreads();
+    float w2[8];
+    {
+      uint32_t w3[4][4];
+      exchange_heads(job, s, step, turn, w3);
+      make_parts(job, s, w3, w2);
     }
     __syncthreads();
-    move<false>(job, s, own);
+    update_upper(job, s, step, w2);
     __syncthreads();
-    if (threadIdx.x == 0) {
-      if (s.overflowed) atomicOr(&s.part.network.d_sums->overflowed, 1u);
-      __threadfence();
-      atomicAdd(s.part.done, 1u);
-    }
-    cluster_fence(); /* nobody is asked for shared memory any more */
+    update_first(job, s, turn, own);
   }
+  __syncthreads();
+  move<false>(job, s, own);
+  __syncthreads();
+  if (threadIdx.x == 0 && s.overflowed) atomicOr(job.d_overflowed, 1u);
+  cluster_fence(); /* nobody is asked for shared memory any more */
 #endif
 }
 
-/* Divides the steps equally among `clusters` lists of spans, and returns how many lists there are
-   (McNaughton's wrap-around rule, 1959). Where a list is full, the next one begins with the first
-   steps of the same network, so that they are done long before the full one ends with the others.
-   The last list belongs to the first cluster: nobody waits for blocks that may start later. */
-int divide(const ManyNetwork *networks, int count, uint32_t batch, int clusters, Table *table) {
-  int all = 0, most = 0, lists = 0, listed = 0, steps[MANY_MOST];
-  for (int k = 0; k < count; k++) {
-    all += steps[k] = (int)ceil_div(networks[k].end - networks[k].position, batch);
-    most = max(most, steps[k]);
-  }
-  const int share = max(most, ceil_div(all, clusters));
-  int left = share;
-  for (int k = 0; k < count; k++) {
-    if (steps[k] > left) {
-      if (left > 0) table->spans[listed++] = {k, steps[k] - left, steps[k], 1};
-      table->first_span[++lists] = listed;
-      steps[k] -= left;
-      left = share;
-    }
-    table->spans[listed++] = {k, 0, steps[k], 0};
-    left -= steps[k];
-  }
-  table->first_span[++lists] = listed;
-  table->most_steps = most;
-  return lists;
-}
-
-constexpr size_t TABLE_BYTES = round_up(sizeof(Table), 256);
-constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float); /* of a cluster */
-
-bool valid_network(const ManyNetwork &n, uint32_t batch) {
-  return given(n.d_pixels, n.d_parameters, n.d_momentum, n.results.d_loss, n.results.d_correct,
-               n.d_sums) &&
-         !n.d_before[0] == !n.d_before[1] && n.position < n.end && n.end <= n.rows &&
-         n.position % batch == 0;
-}
+constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float);
 
 } // namespace many
 
@@ -313,37 +232,33 @@ int many_clusters(void) {
             cudaSuccess &&
         ask_clusters(many_kernel, THREADS, sizeof(Shared), BLOCKS, &clusters) == cudaSuccess;
     launched(); /* forgets a failure */
-    return known ? min(clusters, (int)MANY_CLUSTERS) : 0;
+    return known ? clusters : 0;
   });
 }
 
-size_t many_work_bytes(uint32_t steps, int networks) {
-  return TABLE_BYTES + many_clusters() * W2_BYTES +
-         (size_t)steps * networks * ROWS * sizeof(uint32_t);
+size_t many_work_bytes(uint32_t steps) {
+  return W2_BYTES + (size_t)steps * ROWS * sizeof(uint32_t);
 }
 
-cudaError_t launch_many(const ManyJob *of, const ManyNetwork *networks, int count, void *d_work,
-                        cudaStream_t stream) {
-  const int clusters = many_clusters();
-  REQUIRE(given(of, networks, d_work) && given(of->d_labels) && count >= 1 && count <= MANY_MOST &&
-          many_takes(of->shape) && of->stride % 16 == 0 && of->stride <= INPUTS &&
-          of->stride >= (size_t)of->shape.inputs);
-  if (clusters == 0) return cudaErrorNotSupported;
-  Table table = {};
-  for (int k = 0; k < count; k++) {
-    REQUIRE(valid_network(networks[k], of->shape.batch));
-    table.networks[k] = networks[k];
-  }
-  const int lists = divide(networks, count, of->shape.batch, clusters, &table);
-  uint8_t *d_w2 = static_cast<uint8_t *>(d_work) + TABLE_BYTES;
-  const Job job = {*of, static_cast<Table *>(d_work),
-                   reinterpret_cast<uint32_t *>(d_w2 + clusters * W2_BYTES),
-                   reinterpret_cast<float *>(d_w2)};
-  TRY(cudaMemcpyAsync(d_work, &table, sizeof table, cudaMemcpyHostToDevice, stream));
-  pack_kernel<<<dim3(table.most_steps, count), ROWS, 0, stream>>>(job);
+cudaError_t launch_many(const ManyJob *of, cudaStream_t stream) {
+  REQUIRE(of && many_takes(of->shape) &&
+          given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_momentum,
+                of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_work) &&
+          of->stride % 16 == 0 && of->stride <= INPUTS && of->stride >= (size_t)of->shape.inputs &&
+          of->position < of->end && of->position % of->shape.batch == 0);
+  if (many_clusters() == 0) return cudaErrorNotSupported;
+  const uint32_t batch = of->shape.batch, rows = of->end - of->position, rest = rows % batch;
+  uint8_t *d_work = static_cast<uint8_t *>(of->d_work);
+  Job job = {*of,
+             (int)ceil_div(rows, batch),
+             rest ? (int)(rows / batch) : -1,
+             1.0f / batch,
+             1.0f / (rest ? rest : batch),
+             reinterpret_cast<float *>(d_work),
+             reinterpret_cast<uint32_t *>(d_work + W2_BYTES)};
+  job.results.d_loss += of->position;
+  job.results.d_correct += of->position;
+  pack_kernel<<<job.steps, ROWS, 0, stream>>>(job);
   TRY(launched());
-  TRY(launch_pdl_clusters(many_kernel, lists * BLOCKS, THREADS, sizeof(Shared), BLOCKS, stream,
-                          job));
-  sum_networks_kernel<<<count, SUM_THREADS, 0, stream>>>(job);
-  return launched();
+  return launch_pdl_clusters(many_kernel, BLOCKS, THREADS, sizeof(Shared), BLOCKS, stream, job);
 }

@@ -97,9 +97,9 @@ static bool open_members(Team *team, Error *error) {
   ManyRuns *r = team->runs;
   Trainer *first = team->trainer[0];
   Engine *engine = first->engine;
-  const int most = r->several && first->resident && engine->call->members
-                       ? engine->call->members(engine, min_int(MOST_MEMBERS, team->count))
-                       : 0;
+  const bool may = r->several && first->resident && engine->call->members;
+  const int most =
+      may ? min_int(engine->call->members(engine), min_int(MOST_MEMBERS, team->count)) : 0;
   bool same = true;
   Options o;
   if (most == 0) return true;
@@ -130,12 +130,6 @@ static void tell_data(ManyRuns *r, const Trainer *trainer) {
   r->read = true;
 }
 
-/* A member that trains is waited for by the others. */
-static bool attend(Trainer *trainer, bool attends, Error *error) {
-  const EngineOperations *call = trainer ? trainer->engine->call : NULL;
-  return !call || !call->attend || call->attend(trainer->engine, attends, error);
-}
-
 /* Keeps what came of a run once all runs before it are kept. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
@@ -153,8 +147,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run of the worker's number, and then others. Members wait for each other, so each of
-   them takes one run in `workers`; other workers take the next run that is left. */
+/* Trains the run of the worker's number, and then one after the other of those that are left. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
@@ -163,8 +156,7 @@ static void *work(void *context) {
   Options o;
   pthread_mutex_lock(&team->one); /* until it is known how many work */
   pthread_mutex_unlock(&team->one);
-  for (int run = worker->number; run < team->count;
-       run = team->rows ? run + team->workers : atomic_fetch_add(&team->next, 1)) {
+  for (int run = worker->number; run < team->count; run = atomic_fetch_add(&team->next, 1)) {
     Error why;
     const bool begins = !team->failed;
     if (run < team->opened && !trainer) {
@@ -174,9 +166,8 @@ static void *work(void *context) {
     } else if (begins) {
       trainer = open_run(r, run, team->threads, trainer, &o, &why);
     }
-    const bool trained = trainer && begins && attend(trainer, true, &why) &&
-                         r->train(r->context, r->first + run * r->step, trainer, &why);
-    attend(trainer, false, NULL);
+    const bool trained =
+        trainer && begins && r->train(r->context, r->first + run * r->step, trainer, &why);
     keep(team, run, trainer, trained, &o, &why);
   }
   trainer_close(trainer);
@@ -197,7 +188,6 @@ static bool train_all(Team *team, Error *error) {
     started++;
   team->workers = started;
   atomic_init(&team->next, started);
-  for (int i = started; i < team->opened; i++) attend(team->trainer[i], false, NULL);
   pthread_mutex_unlock(&team->one);
   work(&workers[0]);
   for (int i = 1; i < started; i++) pthread_join(workers[i].thread, NULL);

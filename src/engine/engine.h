@@ -102,15 +102,12 @@ typedef struct {
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
-  /* Makes ready for up to `wanted` members that train at once, each a network of its own. Returns
-     how many it can have; 0: none. NULL: 0. */
-  int (*members)(Engine *engine, int wanted);
-  /* Opens one of them: an engine for the rows of this one, which stays open longer and gets no
-     others. Each member belongs to a thread. Their calls of train wait for each other, so a member
-     may be waited for from now on until it leaves. */
+  /* Returns how many members the engine may have: networks that train at once on its rows, each by
+     an engine of its own. Returns 0 if networks train one after the other. NULL means 0. */
+  int (*members)(Engine *engine);
+  /* Opens a member. `engine` stays open longer, and gets no other rows. Different threads may train
+     different members at the same time. */
   Engine *(*member)(Engine *engine, Error *error);
-  /* A member leaves, or comes again and serves the calling thread. NULL: nobody waits. */
-  bool (*attend)(Engine *engine, bool attends, Error *error);
 } EngineOperations;
 
 struct Engine {

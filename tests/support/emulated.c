@@ -30,19 +30,3 @@ bool gpu_limits_read(GpuLimits *limits, Error *error) {
   *limits = (GpuLimits){80, 108, 163 << 10, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, 0};
   return true;
 }
-
-/* It has no clusters of blocks. */
-int many_clusters(void) {
-  return 0;
-}
-
-size_t many_work_bytes(uint32_t steps, int networks) {
-  (void)steps, (void)networks;
-  return 0;
-}
-
-cudaError_t launch_many(const ManyJob *job, const ManyNetwork *networks, int count, void *d_work,
-                        cudaStream_t stream) {
-  (void)job, (void)networks, (void)count, (void)d_work, (void)stream;
-  return cudaErrorNotSupported;
-}

@@ -4,8 +4,6 @@
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
 
-enum { PACKED_AT = 256 }; /* bytes: where an array of a block may start */
-
 /* Hands `what` to the engine, to be released by `release` after everything that came later. */
 static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
   e->owned[e->owned_count++] = (Owned){what, release};
@@ -40,19 +38,13 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 }
 
 bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
-  if (is_packed(e)) {
-    *(void **)pointer = e->d_block ? e->d_block + e->packed : NULL;
-    e->packed += round_up(count * size, PACKED_AT);
-    return true;
-  }
   return cuda_array_by(e, cudaMalloc, cudaFree, pointer, count, size, error);
 }
 
 bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error) {
   return cuda_array(e, pointer, count, size, error) &&
-         (!*(void **)pointer ||
-          cuda_done(cudaMemsetAsync(*(void **)pointer, 0, count * size, e->compute), "clearing",
-                    error));
+         cuda_done(cudaMemsetAsync(*(void **)pointer, 0, count * size, e->compute), "clearing",
+                   error);
 }
 
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error) {

@@ -5,7 +5,6 @@
 
 #include "engine/cuda/cuda_error.h"
 #include "engine/engine.h"
-#include "engine/rendezvous.h"
 #include "kernels.h"
 
 typedef struct CudaEngine CudaEngine;
@@ -59,7 +58,6 @@ enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* of 0 steps: its rows were evaluated */
   int count;
-  bool begins;        /* nothing was trained since the look */
   float *d_before;    /* parameters and moments */
   ResultSums *d_sums; /* sums */
 } Replay;
@@ -84,19 +82,6 @@ typedef struct {
                                      e->compute does not wait for yet; 0: there is none */
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
-
-/* The members of an engine share this, and one of them launches for all: engine_cuda_many.c. */
-typedef struct {
-  Rendezvous meeting;
-  int count, most; /* that were opened, and may be */
-  /* by clusters */
-  ManyJob job;
-  void *d_work;
-  /* by the launches of level step */
-  CudaEngine *all;  /* whose arrays are those of member 0, and whose stream is the first engine's */
-  uint8_t *d_block; /* (most, apart) bytes of arrays; NULL: members are not by those */
-  size_t apart;
-} Members;
 
 /* Memory, a stream or an event, and the function that gives it back. */
 typedef struct {
@@ -124,14 +109,8 @@ struct CudaEngine {
   RankSums sums;
 
   CudaEngine *first; /* whose member this one is, and whose rows it reads; NULL: nobody's */
-  Members members;
   bool may_join;     /* it may have members: the level was not asked for */
-  bool attends;      /* the others wait for this one */
-  int number;        /* among the members */
   int device;        /* as CUDA counts */
-  uint8_t *d_block;  /* its part of the members' block; NULL while its arrays are only counted */
-  size_t packed;     /* bytes of it that arrays have taken */
-  Networks networks; /* that its launches are for */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
@@ -161,7 +140,7 @@ struct CudaEngine {
   uint32_t positions_before;                  /* of the range before this one */
   const uint8_t *d_captured;                  /* the d_train_on that they read */
   TilesPlan tiles;                            /* level epoch by tiles; no blocks: by rows */
-  void *d_steps;                              /* what it works with */
+  void *d_steps;                              /* what tiles or a cluster work with */
   EpochPlan plan;                             /* level epoch by rows */
   float *d_gram;                              /* its products of pixels */
   void *d_mail;                               /* of either */
@@ -212,17 +191,12 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if its arrays lie in its engine's block, as those of every member do. */
-static inline bool is_packed(const CudaEngine *e) {
-  return e->first && e->engine.config.training.fusion == FUSION_STEP;
-}
-
 /* Returns true if level epoch is by tiles. */
 static inline bool has_tiles(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }
 
-/* Returns true if it trains by the clusters of a launch for all members. */
+/* Returns true if it is a member that trains by a cluster of kernels/many/. */
 static inline bool has_cluster(const CudaEngine *e) {
   return e->first && e->engine.config.training.fusion == FUSION_EPOCH && !has_tiles(e);
 }
@@ -317,20 +291,13 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
    that is waited for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* The calls of engine.h for members. */
-int cuda_members(Engine *engine, int wanted);
+/* The calls of engine.h for members: engine_cuda_many.c. */
+int cuda_members(Engine *engine);
 Engine *cuda_member(Engine *engine, Error *error);
-bool cuda_attend(Engine *engine, bool attends, Error *error);
-/* A member's steps, which cover positions `position` to `end`, queued by whoever comes last. */
-cudaError_t members_train(CudaEngine *e, const TrainRange *range, uint32_t position, uint32_t end);
-cudaError_t members_steps(CudaEngine *e, StepState state);
-void members_close(CudaEngine *first);
 /* Returns true if members have a cluster of kernels/many/ each. */
 bool engine_cuda_by_clusters(const CudaEngine *e);
 /* Opens a member's memory and stream: engine_cuda.c. */
-Engine *engine_cuda_open_member(CudaEngine *first, Fusion fusion, Error *error);
-/* Returns how many bytes the arrays of a packed one take. */
-size_t engine_cuda_member_bytes(CudaEngine *first);
+Engine *engine_cuda_open_member(CudaEngine *first, Error *error);
 
 /* Queues `steps` steps on e->compute, at the engine's level of fusion. They cover positions
    state.position to state.end of e->d_order; e->d_state says the same. */

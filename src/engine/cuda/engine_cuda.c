@@ -103,7 +103,6 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   const uint32_t last = (uint32_t)min_size(end * batch, range->rows);
   if (augment_any(range->augment)) TRY(augment(e, range));
   e->d_train_on = augment_any(range->augment) ? e->d_augmented : e->d_pixels;
-  if (has_cluster(e)) return members_train(e, range, position, last);
   TRY(order(e, range));
   StepState state = {.learning_rate = range->learning_rate,
                      .updates = (uint32_t)(range->updates - range->first_step),
@@ -121,13 +120,18 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   return consume(e, range->first_row, range->rows);
 }
 
+/* Makes the member's GPU the current one of the calling thread, which may never have used it. */
+static bool take_gpu(const CudaEngine *e, Error *error) {
+  return !e->first || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
+}
+
 static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   if (!engine_can_train(&engine->config, range, error)) return false;
   if (range->steps == 0) return true;
   if (augment_any(range->augment) && !e->d_augmented)
     return error_set(error, "the engine was not opened for augmented rows");
-  if (!replay_note(e, range, error)) return false;
+  if (!take_gpu(e, error) || !replay_note(e, range, error)) return false;
   nvtxRangePushA("train");
   const cudaError_t status = cuda_queue_range(e, range);
   nvtxRangePop();
@@ -155,7 +159,7 @@ static bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, floa
                          Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   const TrainRange evaluated = {.first_row = first_row, .rows = rows};
-  if (!engine_has_rows(&engine->config, first_row, rows, error) ||
+  if (!engine_has_rows(&engine->config, first_row, rows, error) || !take_gpu(e, error) ||
       !(logits ? replay_settle(e, error) : replay_note(e, &evaluated, error)))
     return false;
   nvtxRangePushA(logits ? "predict" : "evaluate");
@@ -214,8 +218,6 @@ static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error 
 
 static void cuda_close(Engine *engine) {
   CudaEngine *e = (CudaEngine *)engine;
-  members_close(e);
-  if (e->attends) cuda_attend(engine, false, NULL);
   e->sums.closes = true;
   if (e->compute) sums_wait(e, NULL, "", NULL);
   if (e->copy) cudaStreamSynchronize(e->copy);
@@ -239,7 +241,6 @@ static const EngineOperations OPERATIONS = {
     .close = cuda_close,
     .members = cuda_members,
     .member = cuda_member,
-    .attend = cuda_attend,
 };
 
 static bool allocate(CudaEngine *e, Error *error) {
@@ -249,8 +250,8 @@ static bool allocate(CudaEngine *e, Error *error) {
   const Level *level = e->level;
   const size_t rows = (size_t)e->forward_rows, batch = (size_t)engine_rows(c);
   const size_t all = c->dataset_rows, results = all > rows ? all : rows;
-  const size_t steps = min_size(ceil_div(all, (size_t)t->batch), EPOCH_STEPS);
-  const bool member = e->first, tiles = has_tiles(e),
+  const size_t steps = ceil_div(all, (size_t)t->batch);
+  const bool member = e->first, tiles = has_tiles(e), cluster = has_cluster(e),
              by_rows = t->fusion == FUSION_EPOCH && !member && !tiles,
              exercise = level == &level_exercise;
   const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
@@ -280,10 +281,11 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_largest, exercise ? rows : 0, sizeof(float), false},
       {&e->d_sum, exercise ? rows : 0, sizeof(float), false},
       {&e->d_work, !member, update_work_bytes(), true},
-      {&e->d_gram, by_rows ? steps * EPOCH_GRAM : 0, sizeof(float), false},
+      {&e->d_gram, by_rows ? min_size(steps, EPOCH_STEPS) * EPOCH_GRAM : 0, sizeof(float), false},
       {&e->d_mail, by_rows, e->plan.mail_bytes, true},
       {&e->d_mail, tiles, e->tiles.mail_bytes, true},
       {&e->d_steps, tiles, tiles ? tiles_work_bytes(&e->tiles) : 0, false},
+      {&e->d_steps, cluster, many_work_bytes((uint32_t)steps), false},
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
@@ -389,11 +391,9 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   return e;
 }
 
-/* Returns what a member is before it has memory. */
-static CudaEngine *new_member(CudaEngine *first, Fusion fusion, Error *error) {
+Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   CudaEngine *e = new_engine(&first->engine.config, error);
   if (!e) return NULL;
-  e->engine.config.training.fusion = fusion;
   memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
   memcpy(e->engine.reason, first->engine.reason, sizeof e->engine.reason);
   e->engine.memory = first->engine.memory;
@@ -406,24 +406,8 @@ static CudaEngine *new_member(CudaEngine *first, Fusion fusion, Error *error) {
   e->d_work = first->d_work; /* for the launcher's check: a member has too few rows to use it */
   e->taken = first->taken;   /* all share --device-memory */
   e->device = first->device;
-  return e;
-}
-
-size_t engine_cuda_member_bytes(CudaEngine *first) {
-  CudaEngine *e = new_member(first, FUSION_STEP, NULL);
-  const size_t bytes = e && allocate(e, NULL) ? e->packed : 0;
-  free(e);
-  return bytes;
-}
-
-Engine *engine_cuda_open_member(CudaEngine *first, Fusion fusion, Error *error) {
-  CudaEngine *e = new_member(first, fusion, error);
-  if (!e) return NULL;
-  e->number = first->members.count;
-  if (is_packed(e)) e->d_block = first->members.d_block + (size_t)e->number * first->members.apart;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;
-    first->members.count++;
     return &e->engine;
   }
   cuda_close(&e->engine);

@@ -15,8 +15,7 @@ BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
                      .d_labels = e->d_labels,
                      .stride = e->stride,
                      .d_state = e->d_state,
-                     .rows = rows,
-                     .networks = e->networks};
+                     .rows = rows};
 }
 
 /* Returns a step's rows in the epoch's order. */
@@ -152,8 +151,7 @@ static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   const uint64_t positions =
       (of->steps + (of->rest > 0)) * (uint64_t)e->engine.config.training.batch;
   cudaError_t status = steps_by_kernel(e, of->steps, of->rest);
-  if (status == cudaSuccess)
-    status = launch_advance(e->d_state, (uint32_t)positions, e->networks, e->compute);
+  if (status == cudaSuccess) status = launch_advance(e->d_state, (uint32_t)positions, e->compute);
   const cudaError_t captured = cudaStreamEndCapture(e->compute, &graph);
   if (status == cudaSuccess) status = captured;
   if (status == cudaSuccess) status = cudaGraphInstantiate(&of->graph, graph, 0);
@@ -276,14 +274,34 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
+/* Launches a member's steps at once: they wait until a cluster of the GPU is free. */
+static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
+  return launch_many(&(ManyJob){.shape = e->first->plan.shape,
+                                .layout = epoch_layout(e),
+                                .d_pixels = e->d_train_on,
+                                .d_labels = e->d_labels,
+                                .d_order = e->d_order,
+                                .stride = e->stride,
+                                .position = state.position,
+                                .end = state.end,
+                                .learning_rate = state.learning_rate,
+                                .rule = update_rule(e),
+                                .d_parameters = e->d_parameters,
+                                .d_momentum = e->d_momentum,
+                                .results = e->results,
+                                .d_overflowed = &e->d_sums->overflowed,
+                                .d_work = e->d_steps},
+                     e->compute);
+}
+
 /* ---- any level ---------------------------------------------------------------------------- */
 
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
+    if (has_cluster(e)) return steps_by_cluster(e, state);
     return (has_tiles(e) ? steps_by_tiles : steps_by_epoch)(e, state, steps);
   case FUSION_STEP:
-    if (e->first) return members_steps(e, state);
     /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
        NCCL too, may load its kernels in it, which a capture might refuse. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&

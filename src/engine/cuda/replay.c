@@ -5,8 +5,7 @@
    results are those of one level or the other. */
 #include "engine/cuda/cuda_state.h"
 
-/* Keeps the parameters, moments and sums, or brings them back. A member's are kept by the kernel
-   that reads them. */
+/* Keeps the parameters, moments and sums, or brings them back. */
 static cudaError_t copy_state(CudaEngine *e, bool back) {
   const size_t floats = e->engine.config.network.floats,
                moments = training_moments(&e->engine.config.training) * floats;
@@ -18,8 +17,7 @@ static cudaError_t copy_state(CudaEngine *e, bool back) {
                 {e->d_average, e->replay.d_before + floats + moments,
                  e->d_average ? floats * sizeof(float) : 0},
                 {e->d_sums, e->replay.d_sums, sizeof(ResultSums)}};
-  e->replay.begins = !back;
-  for (size_t i = has_cluster(e) && !back ? 3 : 0; i < sizeof copies / sizeof *copies; i++)
+  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
     if (copies[i].bytes > 0)
       TRY(cudaMemcpyAsync(back ? copies[i].now : copies[i].before,
                           back ? copies[i].before : copies[i].now, copies[i].bytes,
