@@ -44,7 +44,7 @@ def profile(ncu, lab, topic, rung, metric):
     report = f"build/profiles/{topic}-{rung}.ncu-rep"
     status, text = said(ncu, "--export", report, "--force-overwrite", "--nvtx", "--nvtx-include", f"{rung}/",
                         "--section", "WarpStateStats", "--metrics", ",".join(filter(None, (TIME, MEMORY, metric))),
-                        lab, topic, "--rung", rung, "--profile")
+                        lab, topic, "--rung", rung, "--check")
     if status == 0:
         text += said(ncu, "--import", report, "--csv", "--page", "raw", "--print-units", "base",
                      "--print-kernel-base", "function")[1]

@@ -23,7 +23,7 @@ typedef struct {
   const char *topic;    /* NULL means all */
   const LabTopic *live; /* the topic, unless it is one of a record */
   const char *problem, *size, *rung, *json, *from, *sources;
-  bool check, profile, markdown;
+  bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
   char command[512];
@@ -41,8 +41,6 @@ static const OptionRow rows[] = {
     WORD("size", "AxB", size, FILE_NONE, "run another size; 'mlp-lab list TOPIC' shows the order"),
     WORD("rung", "NAME", rung, FILE_NONE, "run only this rung"),
     ROW("check", NULL, NULL, option_yes_no, check, "check, but do not time"),
-    ROW("profile", NULL, NULL, option_yes_no, profile,
-        "run each rung once for a profiler, without checks or times"),
     ROW("on", "WHAT", NULL, option_choice, on,
         "emulator: check and count at a small size, without a GPU [gpu]",
         .choices = (const char *const[]){"gpu", "emulator", NULL}),
@@ -97,8 +95,7 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
 static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
-  const bool no_times = lab->check || lab->profile;
-  if (lab->lists && (one || lab->json || lab->markdown || no_times))
+  if (lab->lists && (one || lab->json || lab->markdown || lab->check))
     return error_set(error, "'list' does not take options");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
@@ -108,7 +105,7 @@ static bool parse_rest(Lab *lab, Error *error) {
                      lab->rung ? lab->rung : lab->problem,
                      lab->rung && lab->problem ? " in the problem " : "",
                      lab->rung && lab->problem ? lab->problem : "", lab->topic);
-  if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || no_times))
+  if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || lab->check))
     return error_set(error, "--from shows what was recorded: it goes with --problem and "
                             "--markdown alone");
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
@@ -175,13 +172,8 @@ static bool list(const Lab *lab, Error *error) {
 /* Measures a problem: at the ladder's size, and at the others unless one size or rung was asked
    for, or no times. A smaller GPU may miss the largest sizes. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
-  LabHow how = {.mode = lab->check     ? LAB_CHECKS
-                        : lab->profile ? LAB_PROFILE
-                                       : LAB_TIMES,
-                .rung = lab->rung,
-                .guarded = true,
-                .seed = 1};
-  const int sizes = !lab->size && !lab->rung && how.mode == LAB_TIMES ? LAB_SIZES : 1;
+  LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
+  const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;
   for (int i = 0; i < sizes && topic->sizes[i].dim[0]; i++) {
     const LabSize size = lab->size     ? lab->parsed
                          : is_emulator ? lab_small_size(topic)
@@ -226,8 +218,7 @@ static bool run(Lab *lab, Error *error) {
                      "counts here",
                      reason.text, topic, SHOWN);
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
-                     !lab_machine(&lab->measured, lab->command, lab->sources,
-                                  !lab->check && !lab->profile, error)))
+                     !lab_machine(&lab->measured, lab->command, lab->sources, !lab->check, error)))
     return false;
   record_print_machine(record, "The kernel lab", stdout, lab->markdown);
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)

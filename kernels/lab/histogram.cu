@@ -159,120 +159,45 @@ struct OneByOne {
   }
 };
 
-/* ---- rung 4 -----------------------------------------------------------------------------------
- */
+/* ---- rung 4 ---------------------------------------------------------------------------------- */
 
-/* 16-byte loads of a thread in flight. With 2048 threads, two make 64 KB. Where half-width counters
-   leave room for only one block of 1024 threads, four do. */
-constexpr int LOADS = 2, LOADS_OF_HALVES = 4;
+/* 16-byte loads of a thread in flight. With 2048 threads, two make 64 KB. */
+constexpr int LOADS = 2;
 
-/* 4 LOADS_ values of this thread; -1, which is counted in no bin, where there are none left. */
-template <int LOADS_> struct Values {
-  float x[4 * LOADS_];
+/* 4 LOADS values of this thread; -1, which is counted in no bin, where there are none left. */
+struct Values {
+  float x[4 * LOADS];
 
   __device__ void fetch(const float *d_values, int64_t quads, int64_t base) {
     const auto *d_quads = reinterpret_cast<const LabWord<4> *>(d_values) + base + threadIdx.x;
-    const int left = (int)min((int64_t)THREADS * LOADS_, quads - base) - (int)threadIdx.x;
-    unrolled (n, LOADS_) {
+    const int left = (int)min((int64_t)THREADS * LOADS, quads - base) - (int)threadIdx.x;
+    unrolled (n, LOADS) {
       const auto quad = n * THREADS < left ? d_quads[n * THREADS] : LabWord<4>{-1, -1, -1, -1};
       unrolled (i, 4) x[4 * n + i] = quad.value[i];
     }
   }
 };
 
-/* Calls count_values(values), which may contain a barrier, until all values of the grid are done;
-   those of the next call are in flight meanwhile. The up to three values after the last quad go to
-   block 0. */
-template <int LOADS_, class CountValues>
-__device__ void for_all_values(const float *d_values, int64_t count, CountValues count_values) {
-  const int64_t quads = count / 4, stride = (int64_t)gridDim.x * THREADS * LOADS_;
-  int64_t base = (int64_t)blockIdx.x * THREADS * LOADS_;
-  Values<LOADS_> values, following;
-  values.fetch(d_values, quads, base);
-#pragma unroll 1
-  for (; base < quads; base += stride) {
-    following.fetch(d_values, quads, base + stride);
-    count_values(values);
-    values = following;
-  }
-  if (blockIdx.x > 0 || count % 4 == 0) return; /* values are all -1 by now */
-  if (threadIdx.x < count % 4) values.x[0] = d_values[4 * quads + threadIdx.x];
-  count_values(values);
-}
-
 /* Rung 3 with 16-byte loads, several of them in flight while the values before them are counted.
    With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor, less than latency
-   times bandwidth, some 20 KB. */
+   times bandwidth, some 20 KB. The up to three values after the last quad go to block 0. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
-    for_all_values<LOADS>(d_values, count, [=](const Values<LOADS> &values) {
+    const int64_t quads = count / 4, stride = (int64_t)gridDim.x * THREADS * LOADS;
+    int64_t base = (int64_t)blockIdx.x * THREADS * LOADS;
+    Values values, following;
+    values.fetch(d_values, quads, base);
+#pragma unroll 1
+    for (; base < quads; base += stride) {
+      following.fetch(d_values, quads, base + stride);
 #pragma unroll
       for (float x : values.x) use(x);
-    });
+      values = following;
+    }
+    if (blockIdx.x == 0 && threadIdx.x < count % 4) use(d_values[4 * quads + threadIdx.x]);
   }
 };
-
-constexpr uint32_t HALF_FULL = 0x8000;
-static_assert(HALF_FULL + 4 * LOADS_OF_HALVES * THREADS < 0x10000, "no counter overflows");
-
-/* Adds `times` to the 16 bits of a bin, two bins to a word. The thread that brings a counter to
-   half of what it can hold moves that half to the result. */
-__device__ void add_to_half(uint32_t *counters, uint32_t *d_counts, int bin, uint32_t times) {
-  const int shift = 16 * (bin % 2);
-  const uint32_t before = atomicAdd(counters + bin / 2, times << shift) >> shift & 0xffff;
-  if (before < HALF_FULL && before + times >= HALF_FULL) {
-    atomicSub(counters + bin / 2, HALF_FULL << shift);
-    atomicAdd(d_counts + bin, HALF_FULL);
-  }
-}
-
-/* Rung 4 for bins that only fit with counters of 16 bits: 65536 of them in 128 KB. A block adds at
-   most 16384 between two barriers, so a counter below 32768 cannot overflow before the half is
-   moved away. Atomics that return the old value serve equal bins one by one; therefore a thread
-   adds a run of equal bins at once. Grid: one block per multiprocessor, each with all the bins. */
-__global__ void __launch_bounds__(THREADS)
-    half_width(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
-  extern __shared__ uint32_t counters[]; /* bins / 2, rounded up */
-  clear(counters, ceil_div(bins, 2));
-  __syncthreads();
-  for_all_values<LOADS_OF_HALVES>(d_values, count, [=](const Values<LOADS_OF_HALVES> &values) {
-    constexpr int COUNT = 4 * LOADS_OF_HALVES;
-    int bin = bin_of(values.x[0], bins);
-    uint32_t times = 1;
-#pragma unroll
-    for (int n = 1; n <= COUNT; n++) {
-      const int following = n < COUNT ? bin_of(values.x[n], bins) : bins;
-      const bool ends = n == COUNT || following != bin;
-      if (ends && bin < bins) add_to_half(counters, d_counts, bin, times);
-      times = ends ? 1 : times + 1;
-      bin = following;
-    }
-    __syncthreads();
-  });
-  for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
-    const uint32_t sum = counters[bin / 2] >> 16 * (bin % 2) & 0xffff;
-    if (sum > 0) atomicAdd(d_counts + bin, sum);
-  }
-}
-
-bool needs_halves(const LabCall *call) {
-  return bytes_of((int)call->size.dim[1], 1) > shared_room(call->gpu);
-}
-
-cudaError_t launch_wide_loads(const LabCall *call) {
-  return needs_halves(call)
-             ? launch_counting(call, half_width,
-                               lab_resident_grid(call, 4 * LOADS_OF_HALVES * THREADS, 1),
-                               ceil_div((int)call->size.dim[1], 2) * 4)
-             : launch_shared_bins<WideLoads, LANES>(call);
-}
-
-const char *refuse_wide_loads(const LabCall *call) {
-  return ceil_div(call->size.dim[1], 2) * 4 > (int)call->gpu->shared_bytes
-             ? "half-width bins do not fit into shared memory"
-             : nullptr;
-}
 
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
   return cub::DeviceHistogram::HistogramEven(d_work, *bytes, (const float *)call->d_in[0],
@@ -299,10 +224,8 @@ const LabRung rungs[] = {
      "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
      "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
      launch_shared_bins<OneByOne, LANES>, .refuse = refuse_shared},
-    {"wide-loads",
-     "16-byte loads, several in flight, keep memory busy while lanes count; many bins fit "
-     "with counters of 16 bits",
-     launch_wide_loads, .refuse = refuse_wide_loads},
+    {"wide-loads", "16-byte loads, several in flight, keep memory busy while lanes count",
+     launch_shared_bins<WideLoads, LANES>, .refuse = refuse_shared},
     {"cub", "cub::DeviceHistogram::HistogramEven", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};
 
@@ -314,7 +237,7 @@ const LabTopic lab_histogram = {
     "values x bins",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {lab_size(1 << 28, 256), lab_size(1 << 28, 4096), lab_size(1 << 28, 65536)},
+    .sizes = {lab_size(1 << 28, 256), lab_size(1 << 28, 4096)},
     .tested = lab_size(1000000, MOST_BINS),
     .refuse = refuse_all,
     .count = [](int, LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },

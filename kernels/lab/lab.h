@@ -30,8 +30,9 @@ typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-/* An element has 4 bytes, or 2 of LAB_BFLOAT16, which only inputs are. */
-typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_INT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
+/* An element has 4 bytes, or 2 of LAB_BFLOAT16. Inputs are float32 or bfloat16, outputs float32 or
+   uint32. */
+typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
 /* ---- a problem ----------------------------------------------------------------------------- */
 
@@ -45,10 +46,10 @@ typedef struct {
   double *expected, *allowed;
 } LabRange;
 
-/* One problem of a topic, such as the sum of int32, or that of float32. Functions of (size) only
+/* One problem of a topic, such as the sum of values, or that of products. Functions of (size) only
    see sizes that the topic has not refused. */
 typedef struct {
-  const char *name;       /* "int32"; "" where the topic has only one problem */
+  const char *name;       /* "float32"; "" where the topic has only one problem */
   LabType in[LAB_INPUTS]; /* LAB_NOTHING: there is neither this array nor one after it */
   LabType out;            /* every problem has one output array */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
@@ -64,7 +65,7 @@ typedef struct {
 } LabProblem;
 
 /* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
-   large. bfloat16: these, rounded. Integers: all 32 bits random. */
+   large. bfloat16: these, rounded. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* ---- a rung -------------------------------------------------------------------------------- */

@@ -44,50 +44,15 @@ cudaError_t launch_pairs(const LabCall *call) {
                  call->size.dim[1]);
 }
 
-/* ---- 2. subsets in shared memory, transposed ----------------------------------------------------
-   Grid: the tiles of SUBSET x SUBSET pairs with i <= j. Block: one tile; it takes SUBSET elements
-   of its 2 x SUBSET vectors at a time. Lane: copies the element next to its neighbour's (one
-   request of 128 bytes) into a column, then owns a pair of its warp's row: a[k] is one word for the
-   warp, b[k] 32 neighbouring ones. The odd pitch spreads the columns over all banks. Two loads of
-   shared memory per term, at one per clock, take four times as long as the arithmetic. */
-constexpr int SUBSET = 32;
-
 /* Element k of vector i; 0 out of bounds, where it adds 0 to sums or belongs to pairs that are not
    stored. */
 __device__ float element(const float *d_x, int n, int d, int i, int k) {
   return i < n && k < d ? d_x[(size_t)i * d + k] : 0.0f;
 }
 
-__global__ void __launch_bounds__(SUBSET *SUBSET)
-    subsets(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d, int tiles) {
-  __shared__ float a[SUBSET][SUBSET + 1], b[SUBSET][SUBSET + 1]; /* k, vector */
-  const Pair tile = tile_of(blockIdx.x, tiles);
-  const int x = threadIdx.x % SUBSET, y = threadIdx.x / SUBSET;
-  float sum = 0.0f;
-  for (int k0 = 0; k0 < d; k0 += SUBSET) {
-    a[x][y] = element(d_x, n, d, tile.i * SUBSET + y, k0 + x);
-    b[x][y] = element(d_x, n, d, tile.j * SUBSET + y, k0 + x);
-    __syncthreads();
-    unrolled (k, SUBSET) {
-      const float difference = a[k][y] - b[k][x];
-      sum += difference * difference;
-    }
-    __syncthreads();
-  }
-  const int i = tile.i * SUBSET + y, j = tile.j * SUBSET + x;
-  if (i < j && j < n) d_out[row_start(i, n) + j] = sum;
-}
-
 /* Blocks of a triangle of tiles, the diagonal among them. */
 unsigned triangle(int64_t tiles) {
   return (unsigned)pairs_of(tiles + 1);
-}
-
-/* Launches KERNEL with a block of THREADS for each tile of SIDE x SIDE pairs of the triangle. */
-template <void (*KERNEL)(const float *, float *, int, int, int), int SIDE, int THREADS>
-cudaError_t launch_tiles(const LabCall *call) {
-  const unsigned tiles = lab_grid(call, SIDE);
-  return lab_map(call, KERNEL, triangle(tiles), THREADS, call->size.dim[1], tiles);
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
@@ -164,34 +129,7 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
   }
 }
 
-/* ---- 3. tiles in registers ----------------------------------------------------------------------
-   A slab of SLAB elements of both 128 vectors is copied and transposed at a time, by lanes 8 along
-   k and 4 along the vectors: a whole sector of each vector, and with the pitch of 4 more than 128
-   words all 32 banks. All threads wait while a slab is fetched. */
-constexpr int SLAB = 8, PITCH = TILE + 4;
-
-__global__ void __launch_bounds__(TILE_BLOCK, 2)
-    register_tiles(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d,
-                   int tiles) {
-  __shared__ __align__(16) float a[SLAB][PITCH], b[SLAB][PITCH]; /* k, position */
-  const Pair tile = tile_of(blockIdx.x, tiles);
-  const Owner mine = owner();
-  const int warp = threadIdx.x / 32, e = threadIdx.x % 32 / 8, k_of_lane = threadIdx.x % 8;
-  float sum[SIDE][SIDE] = {};
-  for (int k0 = 0; k0 < d; k0 += SLAB) {
-    unrolled_by (group, TILE, 32) {
-      const int position = group + 4 * warp + e, vector = vector_at(position);
-      a[k_of_lane][position] = element(d_x, n, d, tile.i * TILE + vector, k0 + k_of_lane);
-      b[k_of_lane][position] = element(d_x, n, d, tile.j * TILE + vector, k0 + k_of_lane);
-    }
-    __syncthreads();
-    unrolled (k, SLAB) add_terms<Differences>(sum, a[k], b[k], mine);
-    __syncthreads();
-  }
-  store_tile<Differences>(sum, nullptr, d_out, n, tile, mine);
-}
-
-/* ---- 4. transposed once, copied asynchronously --------------------------------------------------
+/* ---- 2. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
    slabs: 40 MB, about 20 us. After that 16-byte asynchronous copies bring a slab to shared memory
    with no test, no register and no transposition. Two buffers: while one is worked on, the other is
@@ -267,7 +205,7 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 
-/* ---- 5. norms and a product ---------------------------------------------------------------------
+/* ---- 3. norms and a product ---------------------------------------------------------------------
    |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
    before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
 constexpr int NORM_BLOCK = 256;
@@ -290,7 +228,7 @@ cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
                     helper->d_in[0], d_norms, helper->size.dim[0], helper->size.dim[1]);
 }
 
-/* d_work of rungs 4 and 5: the transposed vectors, then their norms, if Way has them. */
+/* d_work of rungs 2 and 3: the transposed vectors, then their norms, if Way has them. */
 template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   const Transposed t = transposed(call->size);
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
@@ -314,7 +252,7 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
 }
 
 /* ---- entropy, 1 and 2: a matrix, or none --------------------------------------------------------
-   All tiles of n x n, by the slabs of rung 4. Materialised: distances are written, and a warp per
+   All tiles of n x n, by the slabs of rung 2. Materialised: distances are written, and a warp per
    row reads them again. Fused: a row's sums go on from tile to tile as online softmax does (Milakov
    and Gimelshein 2018). Grid: (tiles of rows, splits): a block takes every (splits)th tile of its
    rows. */
@@ -491,13 +429,8 @@ const LabProblem problems[] = {
 const LabRung rungs[] = {
     {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
      lab_value<2>, .problems = DISTANCES},
-    {"shared", "32 x 32 vectors in shared memory, transposed: coalesced reads, each used 32 times",
-     launch_tiles<subsets, SUBSET, SUBSET * SUBSET>, lab_value<2>, .problems = DISTANCES},
-    {"registers", "8 x 8 pairs per thread: each loaded value is used 8 times without another load",
-     launch_tiles<register_tiles, TILE, TILE_BLOCK>, lab_value<4, SIDE * SIDE>,
-     .problems = DISTANCES},
     {"asynchronous",
-     "Transposed once, slabs copied while the last is worked on: little but arithmetic",
+     "8 x 8 pairs per thread, slabs copied while the last is worked on: little but arithmetic",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>, .problems = DISTANCES,
      .capability = 80, /* `product` copies with registers below that, which is not its lesson */
      .work = asynchronous_bytes<Differences>},

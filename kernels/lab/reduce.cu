@@ -14,30 +14,22 @@
 
 namespace {
 
-enum { INT32, FLOAT32, DOT, PROBLEMS };
+enum { FLOAT32, DOT, PROBLEMS };
 
-/* The values of a problem; y is NULL once the products of a dot product are made. */
-template <int PROBLEM> struct Values {
-  using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
-  static constexpr bool IS_DOT = PROBLEM == DOT;
-  static __device__ T at(const T *x, const T *y, int64_t i) {
-    return IS_DOT && y ? x[i] * y[i] : x[i];
-  }
-};
+/* Value i of a problem; y is NULL once the products of a dot product are made. */
+template <int PROBLEM> __device__ float value_at(const float *x, const float *y, int64_t i) {
+  return PROBLEM == DOT && y ? x[i] * y[i] : x[i];
+}
 
-/* Integers wrap modulo 2^32, so every order of additions gives the same sum. They are added as
-   unsigned numbers here and in the kernels: there wrapping is defined.
-
-   d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
+/* d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
    than a whole lost warp. The values below are therefore integers of which every partial sum stays
    under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
 template <int PROBLEM> void reference(const LabRange *range) {
-  using T = typename Values<PROBLEM>::T;
-  using Wide = std::conditional_t<PROBLEM == INT32, uint32_t, double>;
-  const T *x = (const T *)range->h_in[0], *y = (const T *)range->h_in[1];
-  Wide all = 0;
-  for (int64_t i = 0; i < range->size.dim[0]; i++) all += PROBLEM == DOT ? (Wide)x[i] * y[i] : x[i];
-  lab_exactly(range, [=](int64_t) { return PROBLEM == INT32 ? (int32_t)all : (double)all; });
+  const float *x = (const float *)range->h_in[0], *y = (const float *)range->h_in[1];
+  double all = 0;
+  for (int64_t i = 0; i < range->size.dim[0]; i++)
+    all += PROBLEM == DOT ? (double)x[i] * y[i] : x[i];
+  lab_exactly(range, [=](int64_t) { return all; });
 }
 
 /* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
@@ -53,19 +45,20 @@ void fill_integers(LabSize, int array, void *h_values, int64_t count, uint64_t s
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. V says
-   what the values are. */
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. PROBLEM
+   says what the values are. */
 
 constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* of a block */
-  template <class V, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
+  template <int PROBLEM>
+  static __device__ float fetch(const float *x, const float *y, int64_t count) {
     const int64_t i = lab_thread(THREADS);
-    return i < count ? V::at(x, y, i) : 0;
+    return i < count ? value_at<PROBLEM>(x, y, i) : 0;
   }
-  template <class T> static __device__ T add_up(T mine, T *v) {
+  static __device__ float add_up(float mine, float *v) {
     const int t = threadIdx.x;
     v[t] = mine;
     for (int step = 1; step < THREADS; step *= 2) {
@@ -80,7 +73,7 @@ template <class Add> struct Tree {
    threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
    in 8 warps out of 8 until the distance is 32. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
+  static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
   }
   /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
@@ -91,7 +84,7 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
    now reach 2, 4, 8, ... words apart, which are words of one bank. In the middle steps all
    wavefronts belong to one warp, for which the block waits at each barrier. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
+  static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;
     if (at < THREADS) v[at] += v[at + step];
   }
@@ -103,7 +96,7 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
 /* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
    neighbouring words, a third of the wavefronts. */
 struct Sequential : Tree<Sequential> {
-  template <class T> static __device__ void to(T *v, int t, int step) {
+  static __device__ void to(float *v, int t, int step) {
     const int half = THREADS / 2 / step;
     if (t < half) v[t] += v[t + half];
   }
@@ -114,18 +107,20 @@ struct Sequential : Tree<Sequential> {
    many bytes in flight from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
-  template <class V, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
+  template <int PROBLEM>
+  static __device__ float fetch(const float *x, const float *y, int64_t count) {
     const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x, j = i + THREADS;
-    return (i < count ? V::at(x, y, i) : 0) + (j < count ? V::at(x, y, j) : 0);
+    return (i < count ? value_at<PROBLEM>(x, y, i) : 0) +
+           (j < count ? value_at<PROBLEM>(x, y, j) : 0);
   }
 };
 
 /* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. Works
    for any block of whole warps. */
 struct WarpShuffle : AddOnLoad {
-  template <class T> static __device__ T add_up(T mine, T *v) {
+  static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    T sum = lab_shuffle<32>(mine, LabSum());
+    float sum = lab_shuffle<32>(mine, LabSum());
     if (lane == 0) v[warp] = sum;
     __syncthreads();
     if (warp == 0) sum = lab_shuffle<32>(lane < warps ? v[lane] : 0, LabSum());
@@ -136,10 +131,11 @@ struct WarpShuffle : AddOnLoad {
 
 /* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
    each of them. Reads 4 bytes per value, writes 4 per block. */
-template <class Rung, class V, class T = typename V::T>
-__global__ void __launch_bounds__(THREADS) level(const T *x, const T *y, T *d_out, int64_t count) {
-  __shared__ T v[THREADS];
-  const T sum = Rung::add_up(Rung::template fetch<V>(x, y, count), v);
+template <class Rung, int PROBLEM>
+__global__ void __launch_bounds__(THREADS)
+    level(const float *x, const float *y, float *d_out, int64_t count) {
+  __shared__ float v[THREADS];
+  const float sum = Rung::add_up(Rung::template fetch<PROBLEM>(x, y, count), v);
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
@@ -151,15 +147,13 @@ template <class Rung> size_t work_of_levels(const LabCall *call) {
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    using V = Values<problem>;
-    using T = typename V::T;
     int64_t count = call->size.dim[0];
-    const T *d_in = (const T *)call->d_in[0], *d_in2 = (const T *)call->d_in[1];
-    T *d_next = (T *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
+    const float *d_in = (const float *)call->d_in[0], *d_in2 = (const float *)call->d_in[1];
+    float *d_next = (float *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
     do {
       const unsigned blocks = lab_blocks(count, Rung::VALUES);
-      T *d_sums = blocks == 1 ? (T *)call->d_out : d_next;
-      TRY(lab_launch(call, level<Rung, V>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
+      float *d_sums = blocks == 1 ? (float *)call->d_out : d_next;
+      TRY(lab_launch(call, level<Rung, problem>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
       d_next = d_after, d_after = d_sums;
       d_in = d_sums, d_in2 = nullptr, count = blocks;
     } while (count > 1);
@@ -190,15 +184,15 @@ constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 __device__ unsigned blocks_done;
 
 /* The values of word i. */
-template <class V, class T> __device__ LabWord<4, T> quad_at(const T *x, const T *y, int64_t i) {
-  const LabWord<4, T> a = ((const LabWord<4, T> *)x)[i];
-  if constexpr (!V::IS_DOT) return a;
-  const LabWord<4, T> b = ((const LabWord<4, T> *)y)[i];
+template <int PROBLEM> __device__ LabWord<4> quad_at(const float *x, const float *y, int64_t i) {
+  const LabWord<4> a = ((const LabWord<4> *)x)[i];
+  if (PROBLEM != DOT) return a;
+  const LabWord<4> b = ((const LabWord<4> *)y)[i];
   return {a.value[0] * b.value[0], a.value[1] * b.value[1], a.value[2] * b.value[2],
           a.value[3] * b.value[3]};
 }
 
-template <class T> __device__ T sum_of(LabWord<4, T> quad) {
+__device__ float sum_of(LabWord<4> quad) {
   return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
 }
 
@@ -207,26 +201,26 @@ template <class T> __device__ T sum_of(LabWord<4, T> quad) {
    the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
    last finds all of them in the L2 cache and adds them in a fixed order: the same result every
    time, whichever block was last. Reads 4 bytes per value, once. */
-template <class V, class T = typename V::T>
+template <int PROBLEM>
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
-    one_pass(const T *x, const T *y, T *d_sums, T *d_out, int64_t count) {
-  __shared__ T v[32];
+    one_pass(const float *x, const float *y, float *d_sums, float *d_out, int64_t count) {
+  __shared__ float v[32];
   __shared__ bool is_last;
   const int64_t quads = count / 4, tiles = quads / TILE;
-  T sum = 0;
+  float sum = 0;
 #pragma unroll 1 /* the loads of one tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t mine = tile * TILE + threadIdx.x;
-    LabWord<4, T> quad[LOADS];
-    unrolled (n, LOADS) quad[n] = quad_at<V>(x, y, mine + n * ONE_PASS_THREADS);
+    LabWord<4> quad[LOADS];
+    unrolled (n, LOADS) quad[n] = quad_at<PROBLEM>(x, y, mine + n * ONE_PASS_THREADS);
     unrolled (n, LOADS) sum += sum_of(quad[n]);
   }
   const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
   for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
-    sum += sum_of(quad_at<V>(x, y, i));
-  if (me < count % 4) sum += V::at(x, y, 4 * quads + me);
+    sum += sum_of(quad_at<PROBLEM>(x, y, i));
+  if (me < count % 4) sum += value_at<PROBLEM>(x, y, 4 * quads + me);
 
   sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
@@ -254,7 +248,7 @@ size_t work_of_one_pass(const LabCall *call) {
 
 cudaError_t launch_one_pass(const LabCall *call) {
   return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return lab_launch(call, one_pass<Values<problem>>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
+    return lab_launch(call, one_pass<problem>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
                       call->d_in[0], call->d_in[1], call->d_work, call->d_out, call->size.dim[0]);
   });
 }
@@ -266,11 +260,8 @@ double wavefronts_of_one_pass(const LabCall *call) {
 }
 
 cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
-  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    using T = typename Values<problem>::T;
-    return cub::DeviceReduce::Sum(d_work, *bytes, (const T *)call->d_in[0], (T *)call->d_out,
-                                  call->size.dim[0], call->stream);
-  });
+  return cub::DeviceReduce::Sum(d_work, *bytes, (const float *)call->d_in[0], (float *)call->d_out,
+                                call->size.dim[0], call->stream);
 }
 
 cudaError_t launch_cublas_dot(const LabCall *call) {
@@ -282,17 +273,15 @@ cudaError_t launch_cublas_dot(const LabCall *call) {
 }
 
 template <int PROBLEM> constexpr LabProblem problem(const char *name) {
-  constexpr LabType TYPE = PROBLEM == INT32 ? LAB_INT32 : LAB_FLOAT32;
   return {name,
-          {TYPE, PROBLEM == DOT ? TYPE : LAB_NOTHING},
-          TYPE,
+          {LAB_FLOAT32, PROBLEM == DOT ? LAB_FLOAT32 : LAB_NOTHING},
+          LAB_FLOAT32,
           [](LabSize size) { return (double)size.dim[0] - 1.0; },
           reference<PROBLEM>,
-          PROBLEM == INT32 ? nullptr : fill_integers};
+          fill_integers};
 }
 
-const LabProblem problems[PROBLEMS] = {problem<INT32>("int32"), problem<FLOAT32>("float32"),
-                                       problem<DOT>("dot")};
+const LabProblem problems[PROBLEMS] = {problem<FLOAT32>("float32"), problem<DOT>("dot")};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,

@@ -49,7 +49,7 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 extern const char *const lab_kinds[LAB_MISTAKE + 1];
 
 /* The words of the column "check". A row of a file that has none is right. */
-#define LAB_UNCHECKED "-" /* it was not run, is a part, or was only profiled */
+#define LAB_UNCHECKED "-" /* it was not run, or is a part */
 #define LAB_RIGHT "right"
 #define LAB_WRONG "WRONG"
 #define LAB_CAUGHT "caught" /* a mistake that was found wrong, as it should be */
@@ -65,10 +65,8 @@ bool lab_table_good(const json_t *table);
 
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
 
-typedef enum { LAB_TIMES, LAB_CHECKS, LAB_PROFILE } LabMode;
-
 typedef struct {
-  LabMode mode;     /* LAB_PROFILE runs each rung once and checks nothing */
+  bool times;       /* rungs that are right are timed */
   const char *rung; /* the only one to run; NULL means all */
   bool last;        /* run only the last rung and the libraries, as at extra sizes */
   bool guarded;     /* the arrays lie between guards */

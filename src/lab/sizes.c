@@ -23,7 +23,7 @@ int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array) {
 }
 
 int lab_width(const LabTopic *topic, int problem, int array) {
-  static const int widths[] = {0, 4, 4, 4, 2}; /* by LabType */
+  static const int widths[] = {0, 4, 4, 2}; /* by LabType */
   const LabProblem *p = &topic->problems[problem];
   return widths[array < 0 ? p->out : p->in[array]];
 }

@@ -5,15 +5,21 @@ record=$results/lab-h100.json
 
 case_ 'a record shows what was measured'
 prints 1 '^transfers, twice: ' all --from "$record"
-prints 1 '^## reduce, int32: ' reduce --problem int32 --from "$record" --markdown
+prints 1 '^## reduce, dot: ' reduce --problem dot --from "$record" --markdown
 printed 0 'reduce, float32: '
 prints 1 '^transfers ' list --from "$record"
 
 case_ 'what is no record is refused'
+machine='{"case":"machine","device":"G"}'
+printf '%s\n' "$machine" '{"case":"table","topic":"t","rows":[]}' >strange
+printf '%s\n' "$machine" "$(grep '"case":"topic","topic":"softmax"' "$record")" \
+  '{"case":"table","topic":"softmax","rows":[{"rung":"fast"}]}' >unknown
 refusals 1 all <<END
 cannot open none|--from none
 line 1: it is too long|--from /dev/zero
 it has no results|--from $results/fusion-h100.json
+line 2: it does not describe the topic 't'|--from strange
+line 3: softmax has no rung 'fast'|--from unknown
 END
 
 case_ 'topics are listed without a GPU, and what needs one says so'
@@ -45,7 +51,7 @@ else
     printed 0 ' WRONG$'
   done <<'END'
 vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +- +32.0 +31.2  right$
-reduce --problem int32 --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
+reduce --problem float32 --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
 reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
 vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
 softmax --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
@@ -53,14 +59,18 @@ matmul --problem float32 --size 64x64x32|^10  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, tma: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
-pairwise --size 40x20|^5  product .* right$
-pairwise --problem entropy --size 150x20|^8  fused +0.0618 .* right$
+pairwise --size 40x20|^3  product .* right$
+pairwise --problem entropy --size 150x20|^6  fused +0.0618 .* right$
 copy_patterns --size 1024|^3  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
 divergence --size 64|^3  lane .* 32.0 +3[12].[0-9]  right$
 divergence --size 64|^7  loops-divergent .* 2.00 +(1.9|2.0)[0-9]  right$
 constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
+  prints 1 right$ divergence --rung lane --size 64 --on emulator --json it.json
+  cp out measured
+  prints 1 right$ divergence --from it.json
+  same out measured
 fi
 
 case_ 'pages have the tables of the record, and a picture is drawn of another'

@@ -101,7 +101,7 @@ static bool choose_copies(LabArrays *a, Error *error) {
     return false;
   const size_t once = device_bytes(a, 1), arrays = once - a->blocks[LAB_WORK].bytes;
   a->copies = 1;
-  if (a->how->mode == LAB_TIMES && !a->topic->on_host)
+  if (a->how->times && !a->topic->on_host)
     while (a->copies < MAX_COPIES && (size_t)a->copies * arrays < 2 * (size_t)cache) a->copies++;
   if (device_bytes(a, a->copies) > left) a->copies = 1;
   if (once <= left) return true;

@@ -59,14 +59,8 @@ static bool expect(LabArrays *a, Error *error) {
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static double element(const LabArrays *a, int64_t i) {
-  switch (a->problem->out) {
-  case LAB_INT32:
-    return ((const int32_t *)a->h_out)[i];
-  case LAB_UINT32:
-    return ((const uint32_t *)a->h_out)[i];
-  default:
-    return ((const float *)a->h_out)[i];
-  }
+  return a->problem->out == LAB_UINT32 ? ((const uint32_t *)a->h_out)[i]
+                                       : (double)((const float *)a->h_out)[i];
 }
 
 /* An output that is expected beyond float32's range must be infinite. */
@@ -193,17 +187,15 @@ static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, 
   return true;
 }
 
-/* Runs the row, judges it unless it is only profiled, and sets the seconds of the run. */
+/* Runs the row, judges it, and sets the seconds of the run. */
 static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, Error *error) {
-  const bool checks = a->how->mode != LAB_PROFILE;
   LabRecord record = {0};
   ShortText note;
-  if (checks && !lab_arrays_poison(a, error)) return false;
+  if (!lab_arrays_poison(a, error)) return false;
   const cudaError_t status = run_once(a, row, &record, &note, seconds);
   if (status != cudaSuccess) return take_failure(a, row, status, &note, error);
-  return !checks ||
-         (cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error) &&
-          judge(a, row, &note, error));
+  return cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error) &&
+         judge(a, row, &note, error);
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */
@@ -234,9 +226,9 @@ static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
     set_outcome(row, LAB_REFUSED, refused.text);
     return true;
   }
-  if (rung->kind == LAB_MISTAKE && a->how->mode != LAB_PROFILE) return check_mistake(a, row, error);
+  if (rung->kind == LAB_MISTAKE) return check_mistake(a, row, error);
   if (!check_once(a, row, &seconds, error)) return false;
-  return a->how->mode != LAB_TIMES || is_wrong(row) || lab_time(a, row, seconds, error);
+  return !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
 }
 
 /* ---- a table -------------------------------------------------------------------------------- */
@@ -294,8 +286,7 @@ bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size
     return set_reason(
         table,
         text_format("%s at %s: %s", topic->name, lab_size_text(topic, size).text, refused).text);
-  bool good = lab_arrays_open(&a, topic, problem, size, how, error) &&
-              (how->mode == LAB_PROFILE || expect(&a, error)) &&
+  bool good = lab_arrays_open(&a, topic, problem, size, how, error) && expect(&a, error) &&
               cuda_done(open_streams(&a.call), "creating streams", error);
   good = good ? run_rows(&a, json_object_get(table, "rows"), error)
               : error->too_large && set_reason(table, error->text);

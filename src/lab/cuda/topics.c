@@ -31,17 +31,11 @@ static uint16_t bfloat16_of(float value) {
 }
 
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed) {
-  const int of_words = type == LAB_FLOAT32 || type == LAB_BFLOAT16 ? 2 : 4; /* of 128 bits */
 #pragma omp parallel for
-  for (int64_t block = 0; block < (count + of_words - 1) / of_words; block++) {
-    const RandomWords words = random_words(seed, 0, (uint64_t)block);
-    for (int k = 0; k < of_words; k++) {
-      const int64_t i = block * of_words + k;
-      if (i == count) break;
-      if (of_words == 4) {
-        ((uint32_t *)h_values)[i] = words.word[k];
-        continue;
-      }
+  for (int64_t pair = 0; pair < (count + 1) / 2; pair++) {
+    const RandomWords words = random_words(seed, 0, (uint64_t)pair);
+    for (int k = 0; k < 2 && 2 * pair + k < count; k++) {
+      const int64_t i = 2 * pair + k;
       const uint64_t bits = (uint64_t)words.word[2 * k + 1] << 32 | words.word[2 * k];
       const float value = sum_of_three(bits) * (i % LARGE_EVERY == 0 ? 100.0f : 1.0f);
       if (type == LAB_BFLOAT16)
