@@ -305,7 +305,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' GPUS='$(GPUS)' SETUP='$(SETUP)' CLASS='$(filter exercise grade-all warmup,$(MAKECMDGOALS))' scripts/setup.sh
+	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CLASS='$(filter exercise grade-all warmup,$(MAKECMDGOALS))' scripts/setup.sh
 
 # Only some shells expand the ~ of PREFIX=~/.local.
 at_home = $(if $(filter ~ ~/%,$(1)),$(patsubst ~,$(HOME),$(patsubst ~/%,$(HOME)/%,$(1))),$(1))

@@ -5,9 +5,9 @@
 #   sanitizers  compute-sanitizer over the CUDA tests
 #   mnist       MNIST at each level of fusion, the same bits five times and after a resumed run,
 #               configs/record.conf
-#   older       the CUDA tests and MNIST as GPUs of compute capability 7.5, 8.0, 8.6 and 8.9 would run
-#               them, the lab's ladders as the first two: the driver compiles their PTX for this GPU; the
-#               tests with less shared memory and fewer multiprocessors
+#   older       the CUDA tests, MNIST and the lab's ladders as GPUs of compute capability 7.5 and 8.0 would
+#               run them: the driver compiles their PTX for this GPU; the tests with less shared memory and
+#               fewer multiprocessors
 #   faults      GPUs that cannot be used
 #
 # Writes docs/results/gpu-check.txt, a section per part and a line per result, PASS or FAIL first. A part
@@ -17,8 +17,6 @@
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the CUDA Toolkit's compiler  [nvcc]
 #   JOBS          programs that run at the same time  [half of the cores]
-#   PROGRAM       the mlp-train that part mnist trains with, built elsewhere  [./mlp-train]
-#   MNIST_SOURCE  see scripts/download_mnist.sh
 #
 # A check that fails does not stop the others. Exit status 1 if any of the parts that ran failed.
 set -uo pipefail
@@ -30,7 +28,7 @@ parts=(tests sanitizers mnist older faults)
 # The programs that run kernels: their tests ask for a GPU. Some of their other tests are skipped for other reasons.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
-nvcc=${NVCC:-nvcc} program=${PROGRAM:-./mlp-train}
+nvcc=${NVCC:-nvcc} program=./mlp-train
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 
 # record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
@@ -137,17 +135,14 @@ check_level() {
 # check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
 # saved after the first epoch and resumed.
 check_bits() {
-  local saved different options=(--fusion "$1" --precision "$2" --quiet)
-  saved=$(mktemp -d "$work/saved.XXXXXX")
-  for n in 1 2 3 4 5; do
-    train "${options[@]}" --epochs 2 --save "$saved/$n.st" || break
-  done
-  train "${options[@]}" --epochs 1 --save "$saved/resumed.st" &&
-    train "${options[@]}" --epochs 2 --resume "$saved/resumed.st"
-  different=$(sha256sum "$saved"/*.st | cut -d' ' -f1 | sort -u | wc -l)
-  [ "$(find "$saved" -name '*.st' | wc -l)" = 6 ] && [ "$different" = 1 ]
+  local saved=$work/saved-$1-$2 different options=(--fusion "$1" --precision "$2" --quiet)
+  mkdir "$saved"
+  for n in 1 2 3 4 5; do train "${options[@]}" --epochs 2 --save "$saved/$n.st"; done
+  train "${options[@]}" --epochs 1 --save "$saved/resumed.st"
+  train "${options[@]}" --epochs 2 --resume "$saved/resumed.st"
+  different=$(sha256sum "$saved"/{1,2,3,4,5,resumed}.st | cut -d' ' -f1 | sort -u | wc -l)
+  [ "$different" = 1 ]
   record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
-  rm -rf "$saved"
 }
 
 # check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is that of the defaults.
@@ -197,31 +192,19 @@ check_as() {
     all+=" $level $(last_accuracy)"
   done
   record "$status" "as $name: mnist test-acc$all"
-  [ "$1" -le 80 ] || return 0 # no kernel of the lab distinguishes 8.6 and 8.9 from 8.0
   run 300 "$place/mlp-lab" all --check
   record $? "as $name: lab: $(said | grep -cE '^ *[0-9]+ .* (right|caught)$') rungs right, \
 $(said | grep -cE '^ *[0-9]+ .* refused$') refused with a reason"
 }
 
-# check_limited SIZE TEST...: this GPU, believed to be smaller: docs/gpus.md.
-check_limited() {
-  run 300 env TEST_QUICK=1 MLP_TEST_GPU="$1" scripts/run_tests.sh "${@:2}"
-  record $? "as with ${1%:*} KB and ${1#*:} multiprocessors: CUDA tests: $(counts)"
-}
-
 check_older() {
-  local here capability limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
-  here=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
-  for capability in 75 80 86 89; do
-    if [ "$capability" -le "${here:-0}" ]; then
-      beside check_as "$capability"
-    else
-      echo "----  as ${capability%?}.${capability: -1}: newer than this GPU" >>"$section"
-    fi
-  done
+  local capability limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
+  for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
-  beside check_limited 99:66 "${limited[@]}" # level epoch has its smallest blocks
   wait
+  # A GPU that is believed to have 99 KB and 66 multiprocessors: level epoch has its smallest blocks.
+  run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
+  record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
 }
 
@@ -276,7 +259,7 @@ main() {
   trap 'jobs -pr | xargs -r kill' EXIT
   trap 'exit 1' INT TERM HUP
   # Parts that want what is missing after this fail.
-  [ "$program" != ./mlp-train ] || { run 600 make setup && build all tests; }
+  run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
   for part in "${wanted[@]}"; do
     section=$work/$part.10000

@@ -6,8 +6,6 @@
 #   41 passed, 0 failed, 2 skipped
 #
 #   JOBS   programs that run at the same time; their lines come as they end  [as many as cores]
-#   ALONE  names of programs that measure times or free memory, so that nothing may run beside them:
-#          one by one, after the others  [test_engine_interface, if there is a GPU]
 #
 # A program that crashes, or does not end within 5 minutes, is one more failure. Exit status 1 if
 # anything failed.
@@ -60,25 +58,12 @@ test_program() {
 export -f test_program
 
 JOBS=${JOBS:-$(nproc)}
-[ -n "${ALONE+given}" ] || ! compgen -G '/dev/nvidia[0-9]*' >/dev/null || ALONE=test_engine_interface
 # Threads of OpenMP that wait would take the cores from the other programs.
 [ "$JOBS" = 1 ] || export OMP_WAIT_POLICY=passive
 
-# test_programs JOBS PROGRAM...: by xargs, as this shell's own background processes, and so the
-# programs, would ignore Ctrl-C.
-test_programs() {
-  [ $# -gt 1 ] || return 0
-  # shellcheck disable=SC2016 # the inner bash expands $1
-  printf '%s\0' "${@:2}" | xargs -0 -n 1 -P "$1" bash -euo pipefail -c 'test_program "$1"' test_program
-}
-
-together=() alone=()
-for program; do
-  if [[ " ${ALONE-} " = *" ${program##*/} "* ]]; then alone+=("$program"); else together+=("$program"); fi
-done
-test_programs "$JOBS" "${together[@]}"
-test_programs 1 "${alone[@]}"
-
+# By xargs, as this shell's own background processes, and so the programs, would ignore Ctrl-C.
+# shellcheck disable=SC2016 # the inner bash expands $1
+printf '%s\0' "$@" | xargs -0 -n 1 -P "$JOBS" bash -euo pipefail -c 'test_program "$1"' test_program
 touch "$results/sums" "$results/reasons"
 sort "$results/reasons" | uniq -c | sort -rn | sed -E 's/^ *([0-9]+) /skipped \1: /'
 awk '{ passed += $1; failed += $2; skipped += $3 }

@@ -4,7 +4,7 @@
 # there is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda, or says why not; that is no failure.
 #
 #   scripts/setup.sh          sets up for a build with these variables of the Makefile: CC, NVCC (empty
-#                             if there is none), CUDA, CUBLAS, MPI, GPUS, CLASS (a goal of the class)
+#                             if there is none), CUDA, CUBLAS, MPI, CLASS (a goal of the class)
 #                             and SETUP, which at 0 only has it say that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
 # shellcheck disable=SC2016 # commands in sentences
@@ -49,8 +49,7 @@ missing_packages() {
   has_header cmocka.h || echo libcmocka-dev
   has_header seccomp.h || echo libseccomp-dev
   [ -z "${CLASS-}" ] || has clang++ || echo clang
-  [ "${MPI-}" != 1 ] || has mpicc || echo libopenmpi-dev
-  [ "${MPI-}" != 1 ] || has mpirun || echo openmpi-bin
+  [ "${MPI-}" != 1 ] || { has mpicc && has mpirun; } || printf '%s\n' libopenmpi-dev openmpi-bin
 }
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
@@ -66,37 +65,18 @@ driver_version() {
     cat /proc/driver/nvidia/version; } 2>/dev/null | grep -oE '\b[0-9]{3}\.[0-9.]+' | head -n 1 || true
 }
 
-# what_serves VERSION: how the owner of a driver that is too old gets a compiler for it.
-what_serves() {
-  local package needs=$DRIVER
-  package=$(LC_ALL=C apt-cache policy nvidia-cuda-toolkit 2>/dev/null |
-    sed -nE 's/^ *Candidate: ([0-9]+\.[0-9]+).*/\1/p')
-  case $package in 11.*) needs=450 ;; 12.*) needs=525 ;; esac
-  if [ -n "$package" ] && [ "${1%%.*}" -ge $needs ]; then
-    echo "\`sudo apt-get install nvidia-cuda-toolkit\` brings CUDA $package, which it runs"
-  elif [ -e /dev/dxg ]; then
-    echo "update NVIDIA's driver in Windows"
-  else
-    echo 'update it; on Ubuntu `sudo ubuntu-drivers install` does'
-  fi
-}
-
-has_pip() { python3 -m pip --version >/dev/null 2>&1; }
-can_make_pip() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
-
 # Fetches the wheels into .cuda, which is whole or as it was; else sets $why.
 fetch_wheels() {
-  local python=python3 new=.cuda.partial
+  local new=.cuda.partial
   echo "setup: fetching nvcc into .cuda: $(wanted_wheels | grep -q cublas && echo 129 MB and cuBLAS, 444 MB || echo 129 MB) of NVIDIA's wheels"
   rm -rf $new
   mkdir $new
   wanted_wheels >$new/wheels.txt
-  has_pip || { python3 -m venv $new/venv && python=$new/venv/bin/python; }
-  if TMPDIR=$PWD/$new PIP_USER=0 "$python" -m pip install -q --retries 1 --timeout 20 --no-deps \
+  if TMPDIR=$PWD/$new PIP_USER=0 python3 -m pip install -q --retries 1 --timeout 20 --no-deps \
     --only-binary :all: --target $new -r $new/wheels.txt >$new/log 2>&1; then
     ln -s lib $new/nvidia/cu13/lib64
     [ ! -e $new/nvidia/cu13/lib/libcublas.so.13 ] || ln -s libcublas.so.13 $new/nvidia/cu13/lib/libcublas.so
-    rm -rf .cuda $new/venv $new/log
+    rm -rf .cuda $new/log
     mv $new .cuda
     nvcc=$wheels/bin/nvcc
   else
@@ -125,7 +105,7 @@ if [ "${CUDA-}" = 1 ] && [[ -z $nvcc || $nvcc = "$wheels"/* ]] && ! wanted_wheel
   if [ "${SETUP-}" = 0 ]; then
     why='`make setup` brings it'
   elif [ -n "$driver" ] && [ "${driver%%.*}" -lt $DRIVER ]; then
-    why="the GPU's driver is $driver, and CUDA 13 needs $DRIVER or newer; $(what_serves "$driver")"
+    why="the GPU's driver is $driver, and CUDA 13 needs $DRIVER or newer: update it, in Windows if this is WSL"
   else
     fetch=1
   fi
@@ -137,7 +117,7 @@ fi
 
 read -ra compiler <<<"${CC:-gcc}"
 mapfile -t packages < <(missing_packages)
-mapfile -t for_wheels < <([ -z "$fetch" ] || { has g++ || echo g++; has_pip || can_make_pip || echo python3-venv; })
+mapfile -t for_wheels < <([ -z "$fetch" ] || { has g++ || echo g++; python3 -m pip --version >/dev/null 2>&1 || echo python3-pip; })
 needed=${#packages[@]}
 packages+=("${for_wheels[@]}")
 if [ ${#packages[@]} -gt 0 ]; then
@@ -153,11 +133,9 @@ fi
 [ -z "$fetch" ] || fetch_wheels
 
 if [ -n "$nvcc" ]; then
-  [ -n "${GPUS-}" ] || slow="; without a GPU the kernels, which take some minutes to compile, can be left out: \`make CUDA=0\`"
-  echo "setup: everything is there, CUDA through $nvcc${why:+; wheels are missing: $why}${slow-}"
+  echo "setup: everything is there, CUDA through $nvcc${why:+; wheels are missing: $why}"
 elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
-  echo "setup: everything is there, but no GPU: the build is CPU-only. \`make CUDA=1\` also builds the" \
-    "kernels, which takes some minutes"
+  echo 'setup: everything is there, but no GPU: the build is CPU-only. `make CUDA=1` also builds the kernels, in minutes'
 else
   echo "setup: everything is there but nvcc, so the build is CPU-only${why:+: $why}"
 fi

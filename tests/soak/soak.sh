@@ -9,7 +9,7 @@
 #
 # Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario. Its folder stays,
 # with the file `commands`, which says what ran.
-# shellcheck disable=SC2034,SC2164 # scenario.sh reads case_now and ends at a failed cd
+# shellcheck disable=SC2034,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
 MOST_PIXELS=300000 # of a training file
 MOST_STEPS=4000    # of a run
 END=60             # seconds that a run may take under a sanitizer on a busy machine
