@@ -1,6 +1,6 @@
 /* Checkpoints that are saved and loaded: every field, the bytes of the format, saving in a file
-   system that fails, damage anywhere. tests/scenarios/checkpoint.sh has files of others and what is
-   refused, test_output.c how a file is replaced. */
+   system that fails, files that are cut off. tests/scenarios/checkpoint.sh has files of others and what is
+   refused, fuzz_checkpoint.c damage anywhere, test_output.c how a file is replaced. */
 #include <fcntl.h>
 #include <float.h>
 #include <sys/stat.h>
@@ -201,23 +201,6 @@ SAVING(file_is_as_the_format_says) {
   assert_memory_equal(saved.bytes + 8 + length, data, at);
 }
 
-/* A file of another program knows nothing of its training. */
-SAVING(others_have_no_past) {
-  enum { HEADER = 122 };
-  static const char bytes[8 + HEADER + 16] =
-      "\172\0\0\0\0\0\0\0"
-      "{\"0.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-      "\"0.weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[8,16]}}";
-  folder_write_bytes(model, bytes, sizeof bytes);
-  Checkpoint c = must_load();
-  assert_int_equal(c.count, 1);
-  assert_string_equal(c.options, "");
-  assert_true(isnan(c.test_accuracy) && isnan(c.best_accuracy));
-  assert_true(c.epoch == 0 && c.step == 0 && c.loss == 0 && c.correct == 0 && c.rows == 0 &&
-              c.best_epoch == 0);
-  checkpoint_free(&c);
-}
-
 /* ---- saving in the file system ------------------------------------------------------------- */
 
 /* The file is on the disk before it takes its place, and then the folder is. */
@@ -271,28 +254,4 @@ SAVING(truncated_files_are_refused) {
     FAILS(loaded, size < 8 ? "it has only" : "cut off");
     assert_true(!checkpoint.parameters && !checkpoint.count && !checkpoint.options);
   }
-}
-
-/* A damaged header is refused or read, and what is read can be saved: the sanitizers watch. */
-SAVING(damaged_headers_do_no_harm) {
-  save_sample();
-  const size_t data = 4 * 148;
-  int refused = 0, count = 0;
-  const int file = open(model, O_WRONLY);
-  assert_true(file >= 0);
-  for (size_t i = 0; i < saved.size - data; i++)
-    foreach (change, VALUES(uint8_t, 0x01, 0x02, 0x10, 0x80)) {
-      const uint8_t byte = saved.bytes[i] ^ *change;
-      Checkpoint loaded;
-      error.text[0] = '\0';
-      assert_int_equal(pwrite(file, &byte, 1, (off_t)i), 1);
-      const bool good = checkpoint_load(&loaded, model, &error);
-      refused += !good;
-      count++;
-      assert_int_equal(good, *error.text == 0);
-      checkpoint_free(&loaded);
-      assert_int_equal(pwrite(file, &saved.bytes[i], 1, (off_t)i), 1);
-    }
-  assert_true(refused > count / 2 && refused < count);
-  close(file);
 }

@@ -3,11 +3,9 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
@@ -199,6 +197,7 @@ bool checkpoint_probe(const char *path, Error *error) {
 /* ---- loading: the header ------------------------------------------------------------------- */
 
 typedef struct {
+  FILE *file;
   json_t *root;   /* an object */
   uint64_t start; /* of the data, in bytes of the file */
   uint64_t bytes; /* of the data */
@@ -206,14 +205,12 @@ typedef struct {
   int count;
 } Header;
 
-static bool read_at(int file, uint64_t offset, void *bytes, size_t size, Error *error) {
-  for (size_t done = 0; done < size;) {
-    const ssize_t got = pread(file, (char *)bytes + done, size - done, (off_t)(offset + done));
-    if (got == 0) return error_set(error, "it became shorter while it was read");
-    if (got < 0 && errno != EINTR) return error_set(error, "%s", strerror(errno));
-    if (got > 0) done += (size_t)got;
-  }
-  return true;
+static bool read_at(const Header *header, uint64_t offset, void *bytes, size_t size, Error *error) {
+  errno = 0;
+  if (fseeko(header->file, (off_t)offset, SEEK_SET) == 0 &&
+      fread(bytes, 1, size, header->file) == size)
+    return true;
+  return error_set(error, "%s", errno ? strerror(errno) : "it became shorter while it was read");
 }
 
 /* jansson may go on without memory, a letter of a string less, so it is seen here. */
@@ -239,19 +236,14 @@ static bool parse_header(const char *text, size_t length, Header *header, Error 
                    cause.text, cause.position);
 }
 
-static bool read_header(int file, Header *header, Error *error) {
-  struct stat status;
-  if (fstat(file, &status) != 0) return error_set(error, "%s", strerror(errno));
-  if (S_ISDIR(status.st_mode)) return error_set(error, "it is a folder");
-  if (!S_ISREG(status.st_mode)) return error_set(error, "it is not a regular file");
-  const uint64_t size = (uint64_t)status.st_size;
+static bool read_header(uint64_t size, Header *header, Error *error) {
   uint64_t length;
   if (size < sizeof length)
     return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
-  if (!read_at(file, 0, &length, sizeof length, error)) return false;
+  if (!read_at(header, 0, &length, sizeof length, error)) return false;
   char start[128];
   const size_t known = min_size(sizeof start, (size_t)size);
-  if (length > HEADER_MAX && (!read_at(file, 0, start, known, error) ||
+  if (length > HEADER_MAX && (!read_at(header, 0, start, known, error) ||
                               !format_check("it", start, known, FORMAT_NETWORK, error)))
     return false;
   if (length > HEADER_MAX)
@@ -267,7 +259,7 @@ static bool read_header(int file, Header *header, Error *error) {
   if (!text) return error_set(error, "no memory for its header");
   header->start = sizeof length + length;
   header->bytes = size - header->start;
-  const bool good = read_at(file, sizeof length, text, length, error) &&
+  const bool good = read_at(header, sizeof length, text, length, error) &&
                     parse_header(text, length, header, error);
   free(text);
   return good;
@@ -296,72 +288,34 @@ static bool parse_name(Tensor *tensor, Error *error) {
   return true;
 }
 
-static bool parse_shape(Tensor *tensor, const json_t *shape, Error *error) {
-  const size_t dimensions = json_array_size(shape), wanted = tensor->bias ? 1 : 2;
-  if (dimensions != wanted)
-    return error_set(error, "tensor %.99s has %zu dimensions, not %zu", tensor->name, dimensions,
-                     wanted);
-  int size[2] = {0, 1};
-  for (size_t d = 0; d < dimensions; d++) {
-    const json_int_t value = json_integer_value(json_array_get(shape, d)); /* 0 if it is none */
-    if (value < 1 || value > NETWORK_MAX_HIDDEN)
-      return error_set(error, "tensor %.99s: the sizes of its shape must be whole numbers, 1 to %d",
-                       tensor->name, NETWORK_MAX_HIDDEN);
-    size[d] = (int)value;
-  }
-  tensor->rows = size[0];
-  tensor->columns = size[1];
-  return true;
-}
-
-static bool parse_offsets(Tensor *tensor, json_t *offsets, uint64_t bytes, Error *error) {
-  json_int_t begin, end;
-  if (json_unpack(offsets, "[I,I!]", &begin, &end) != 0 || begin < 0 || end < begin)
-    return error_set(error, "tensor %.99s: its data_offsets must be two ascending whole numbers",
-                     tensor->name);
-  if ((uint64_t)end > bytes)
-    return error_set(error,
-                     "tensor %.99s ends at byte %lld of the data, of which there are only %" PRIu64
-                     ": the file was cut off or damaged",
-                     tensor->name, (long long)end, bytes);
-  const uint64_t wanted = tensor_count(tensor) * sizeof(float);
-  if ((uint64_t)(end - begin) != wanted)
-    return error_set(error, "tensor %.99s has %lld bytes, its shape wants %" PRIu64, tensor->name,
-                     (long long)(end - begin), wanted);
-  tensor->begin = (uint64_t)begin;
-  return true;
-}
-
 static bool parse_tensor(Tensor *tensor, json_t *entry, uint64_t bytes, Error *error) {
   const char *dtype;
-  json_t *shape, *offsets;
-  if (json_unpack(entry, "{s:s, s:o, s:o}", "dtype", &dtype, "shape", &shape, "data_offsets",
-                  &offsets) != 0 ||
-      !json_is_array(shape) || !json_is_array(offsets))
-    return error_set(error, "tensor %.99s must have a dtype, a shape and data_offsets",
-                     tensor->name);
+  json_int_t rows, columns = 1, begin, end;
+  const int failed = tensor->bias
+                         ? json_unpack(entry, "{s:s, s:[I!], s:[I,I!]}", "dtype", &dtype, "shape",
+                                       &rows, "data_offsets", &begin, &end)
+                         : json_unpack(entry, "{s:s, s:[I,I!], s:[I,I!]}", "dtype", &dtype, "shape",
+                                       &rows, &columns, "data_offsets", &begin, &end);
+  if (failed)
+    return error_set(error,
+                     "tensor %.99s must have a dtype, a shape of %d whole numbers and two "
+                     "data_offsets",
+                     tensor->name, tensor->bias ? 1 : 2);
   if (strcmp(dtype, "F32") != 0)
     return error_set(error, "tensor %.99s is of dtype %.16s; only F32 can be read: convert it",
                      tensor->name, dtype);
-  return parse_shape(tensor, shape, error) && parse_offsets(tensor, offsets, bytes, error);
-}
-
-/* Refuses a tensor that is not of the network that those before it belong to. */
-static bool check_place(const Header *header, const Tensor *tensor, Error *error) {
-  for (int i = 0; i < header->count; i++) {
-    const Tensor *other = &header->tensors[i];
-    if (other->array != tensor->array) continue;
-    if (other->prefix != tensor->prefix || strncmp(other->name, tensor->name, tensor->prefix) != 0)
-      return error_set(error,
-                       "tensors %.99s and %.99s must belong to one network: the same name but for "
-                       "the number before .weight or .bias",
-                       other->name, tensor->name);
-    if (other->number == tensor->number && other->bias == tensor->bias)
-      return error_set(error, "tensors %.99s and %.99s are one and the same", other->name,
-                       tensor->name);
-  }
-  return header->count < TENSORS_MAX ||
-         error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
+  if (rows < 1 || rows > NETWORK_MAX_HIDDEN || columns < 1 || columns > NETWORK_MAX_HIDDEN)
+    return error_set(error, "tensor %.99s: the sizes of its shape must be from 1 to %d",
+                     tensor->name, NETWORK_MAX_HIDDEN);
+  tensor->rows = (int)rows;
+  tensor->columns = (int)columns;
+  tensor->begin = (uint64_t)begin;
+  const size_t wanted = tensor_count(tensor) * sizeof(float);
+  return (begin >= 0 && end >= begin && (size_t)(end - begin) == wanted && (size_t)end <= bytes) ||
+         error_set(error,
+                   "tensor %.99s: its data_offsets must span %zu of the %" PRIu64
+                   " bytes of data: the file was cut off or damaged",
+                   tensor->name, wanted, bytes);
 }
 
 static bool find_tensors(Header *header, Error *error) {
@@ -369,9 +323,10 @@ static bool find_tensors(Header *header, Error *error) {
   json_t *entry;
   json_object_foreach (header->root, tensor.name, entry) {
     if (strcmp(tensor.name, "__metadata__") == 0) continue;
-    if (!parse_name(&tensor, error) || !check_place(header, &tensor, error) ||
-        !parse_tensor(&tensor, entry, header->bytes, error))
+    if (!parse_name(&tensor, error) || !parse_tensor(&tensor, entry, header->bytes, error))
       return false;
+    if (header->count == TENSORS_MAX)
+      return error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
     header->tensors[header->count++] = tensor;
   }
   return true;
@@ -391,22 +346,30 @@ static int by_begin(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Sets *network to what the array of tensor `weight` is, and numbers its layers from 0. */
-static bool shape_network(Tensor *weight, const Tensor *end, Network *network, Error *error) {
-  int size[NETWORK_MAX_LAYERS + 1] = {weight->columns}, layers = 0;
-  for (const int array = weight->array; weight < end && weight->array == array; weight += 2) {
+/* Returns true if a tensor is the bias beside a weight, and both are named as the array's first. */
+static bool are_layer(const Tensor *first, const Tensor *weight, const Tensor *bias) {
+  const size_t prefix = first->prefix;
+  return !weight->bias && bias->bias && bias->array == weight->array &&
+         bias->number == weight->number && weight->prefix == prefix && bias->prefix == prefix &&
+         strncmp(first->name, weight->name, prefix) == 0 &&
+         strncmp(first->name, bias->name, prefix) == 0;
+}
+
+/* Sets *network to what the array of tensor `first` is, and numbers its layers from 0. */
+static bool shape_network(Tensor *first, const Tensor *end, Network *network, Error *error) {
+  int size[NETWORK_MAX_LAYERS + 1] = {first->columns}, layers = 0;
+  for (Tensor *weight = first; weight < end && weight->array == first->array; weight += 2) {
     Tensor *bias = weight + 1;
-    if (weight->bias) return error_set(error, "tensor %.99s has no weight beside it", weight->name);
-    if (bias == end || bias->array != array || bias->number != weight->number)
-      return error_set(error, "tensor %.99s has no bias beside it", weight->name);
     if (layers == NETWORK_MAX_LAYERS)
       return error_set(error, "it has more than %d layers", NETWORK_MAX_LAYERS);
-    if (bias->rows != weight->rows)
-      return error_set(error, "tensor %.99s has %d values, %.99s wants %d", bias->name, bias->rows,
-                       weight->name, weight->rows);
-    if (weight->columns != size[layers])
-      return error_set(error, "tensor %.99s takes %d values, the layer before gives %d",
-                       weight->name, weight->columns, size[layers]);
+    if (bias == end || !are_layer(first, weight, bias))
+      return error_set(error,
+                       "tensor %.99s has no weight or bias beside it, of the same name but for "
+                       "the number as %.99s",
+                       weight->name, first->name);
+    if (bias->rows != weight->rows || weight->columns != size[layers])
+      return error_set(error, "the shapes of tensors %.99s and %.99s do not fit the layer before",
+                       weight->name, bias->name);
     weight->number = bias->number = layers;
     size[++layers] = weight->rows;
   }
@@ -434,15 +397,14 @@ static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
 /* Every byte of the data belongs to one tensor. */
 static bool check_cover(Header *header, Error *error) {
   uint64_t next = 0;
+  bool good = true;
   qsort(header->tensors, (size_t)header->count, sizeof *header->tensors, by_begin);
-  for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
-    if (t->begin < next)
-      return error_set(error, "tensors %.99s and %.99s overlap", t[-1].name, t->name);
-    if (t->begin > next) break;
-    next += tensor_count(t) * sizeof(float);
+  for (const Tensor *t = header->tensors; good && t < header->tensors + header->count; t++) {
+    good = t->begin == next;
+    if (good) next += tensor_count(t) * sizeof(float);
   }
-  return next == header->bytes ||
-         error_set(error, "byte %" PRIu64 " of its data belongs to no tensor", next);
+  return (good && next == header->bytes) ||
+         error_set(error, "byte %" PRIu64 " of its data must belong to one tensor", next);
 }
 
 /* ---- loading: the rest --------------------------------------------------------------------- */
@@ -500,7 +462,7 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
                             error);
 }
 
-static bool load_described(Checkpoint *checkpoint, int file, Header *header, Error *error) {
+static bool load_described(Checkpoint *checkpoint, Header *header, Error *error) {
   const Network *network = &checkpoint->network;
   if (!find_tensors(header, error) || !shape_arrays(checkpoint, header, error) ||
       !check_cover(header, error) || !read_metadata(checkpoint, header, error))
@@ -509,7 +471,7 @@ static bool load_described(Checkpoint *checkpoint, int file, Header *header, Err
   if (!checkpoint->parameters)
     return error_set(error, "no memory for its %zu parameters", network->parameters);
   for (const Tensor *t = header->tensors; t < header->tensors + header->count; t++) {
-    if (!read_at(file, header->start + t->begin, values_of(checkpoint, t),
+    if (!read_at(header, header->start + t->begin, values_of(checkpoint, t),
                  tensor_count(t) * sizeof(float), error) ||
         !all_finite(checkpoint, t, error))
       return false;
@@ -518,15 +480,18 @@ static bool load_described(Checkpoint *checkpoint, int file, Header *header, Err
 }
 
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error) {
-  *checkpoint = (Checkpoint){0};
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
-  if (file < 0) return error_set(error, "cannot load %s: %s", path, strerror(errno));
   Error cause;
   Header header = {0};
-  const bool loaded =
-      read_header(file, &header, &cause) && load_described(checkpoint, file, &header, &cause);
+  struct stat status;
+  *checkpoint = (Checkpoint){0};
+  const bool found = stat(path, &status) == 0, is_file = found && S_ISREG(status.st_mode);
+  if (found && !is_file) return error_set(error, "cannot load %s: it is not a regular file", path);
+  if (!found || !(header.file = fopen(path, "rbe")))
+    return error_set(error, "cannot load %s: %s", path, strerror(errno));
+  const bool loaded = read_header((uint64_t)status.st_size, &header, &cause) &&
+                      load_described(checkpoint, &header, &cause);
   json_decref(header.root);
-  close(file);
+  fclose(header.file);
   if (loaded) return true;
   checkpoint_free(checkpoint);
   return error_set(error, "cannot load %s: %s", path, cause.text);

@@ -54,65 +54,53 @@ done
 forgeries <<<"it has more than 8 layers|$layers"
 forgeries <<'END'
 its header is not the JSON of a safetensors file: '}' expected|{<W>,<B>
-end of file expected|{<W>,<B>} x
 duplicate object key near '"0.weight"'|<W><W><B>
-duplicate object key near '"dtype"'|{'0.weight':{'dtype':'F32','dtype':'F32','shape':[2,3],'data_offsets':[0,24]},<B>}
 unable to decode byte 0xff|{'0.\xff':1}
 it is not a safetensors file: its header does not start with {|[]
-its header does not start with {| {<W>,<B>}
 its header does not start with {|
 it has no tensor named like layers.0.weight|{}
 it has no tensor named like layers.0.weight|{'__metadata__':{}}
-tensor 0.weight must have a dtype, a shape and data_offsets|{'0.weight':7,<B>}
-have a dtype|{'0.weight':{'shape':[2,3],'data_offsets':[0,24]},<B>}
-have a dtype|{'0.weight':{'dtype':'F32','data_offsets':[0,24]},<B>}
-have a dtype|{'0.weight':{'dtype':'F32','shape':[2,3]},<B>}
+tensor 0.weight must have a dtype, a shape of 2 whole numbers and two data_offsets|{'0.weight':7,<B>}
+must have a dtype|{'0.weight':{'shape':[2,3],'data_offsets':[0,24]},<B>}
+must have a dtype|<0.weight 6 0,24><B>
+must have a dtype|<0.weight 2,3,1 0,24><B>
+must have a dtype|<0.weight 2.0,3 0,24><B>
+tensor 0.bias must have a dtype, a shape of 1 whole|<W><0.bias 2,1 24,32>
+must have a dtype|<W><0.bias - 24,28>
+must have a dtype|<0.weight 2,3 0,24.0><B>
+must have a dtype|<0.weight 2,3 0,24,24><B>
 tensor 0.weight is of dtype BF16; only F32 can be read|{'0.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]},<B>}
 its __metadata__ must be a map of strings|{'__metadata__':{'epoch':1},<W>,<B>}
-must be a map of strings|{'__metadata__':[],<W>,<B>}
-tensor 1.running_mean is none of a network of linear layers|<W><B><1.running_mean 2 32,40>
-tensor out.weight is|<W><B><out.weight 2,2 32,48>
+its __metadata__ must be a map of strings|{'__metadata__':[],<W>,<B>}
+tensor out.weight is none of a network of linear layers|<W><B><out.weight 2,2 32,48>
 tensor weight is none|<W><B><weight 2,2 32,48>
 9999999999.bias is none|<W><9999999999.bias 2 24,32>
-tensors 0.weight and a.0.bias must belong to one network|<W><a.0.bias 2 24,32>
-tensors ab0.weight and ac0.bias must belong to one network|<ab0.weight 2,3 0,24><ac0.bias 2 24,32>
-tensors ab0.weight and a0.bias must belong to one network|<ab0.weight 2,3 0,24><a0.bias 2 24,32>
-tensors 0.bias and 00.bias are one and the same|<W><B><00.bias 2 32,40>
-tensor 0.weight has no bias beside it|<W>
-tensor 0.bias has no weight beside it|<0.bias 2 0,8>
-0.weight has no bias beside it|<W><1.bias 2 24,32>
 tensor \x1b[2J\x0a is|<W><B><\\u001b[2J\\n 2 32,40>
-tensor 0.weight has 1 dimensions, not 2|<0.weight 6 0,24><B>
-has 3 dimensions, not 2|<0.weight 2,3,1 0,24><B>
-has 2 dimensions, not 1|<W><0.bias 2,1 24,32>
-has 0 dimensions, not 1|<W><0.bias - 24,28>
-tensor 0.bias has 3 values, 0.weight wants 2|<W><0.bias 3 24,36>
-tensor 1.weight takes 3 values, the layer before gives 2|<W><B><1.weight 2,3 32,56><1.bias 2 56,64>
-tensor 0.weight: the sizes of its shape must be whole numbers, 1 to 16384|<0.weight 0,3 0,0><0.bias 0 0,0>
-must be whole numbers|<0.weight -2,-3 0,24><B>
-must be whole numbers|<0.weight 2.0,3 0,24><B>
-must be whole numbers|<0.weight 16385,1 0,65540><B>
-must be whole|<0.weight 4294967296,4294967296 0,0><B>
-must be whole|<0.weight 2147483648,2147483648 0,0><B>
+tensor 0.weight has no weight or bias beside it|<W><a.0.bias 2 24,32>
+ab0.weight has no weight or bias beside it|<ab0.weight 2,3 0,24><ac0.bias 2 24,32>
+tensor b.1.weight has no weight or bias beside it, of the same name but for the number as a.0.weight|<a.0.weight 2,3 0,24><a.0.bias 2 24,32><b.1.weight 2,2 32,48><b.1.bias 2 48,56>
+has no weight or bias beside it|<W><B><00.bias 2 32,40>
+has no weight or bias beside it|<W>
+has no weight or bias beside it|<0.bias 2 0,8>
+has no weight or bias beside it|<W><1.bias 2 24,32>
+the shapes of tensors 0.weight and 0.bias do not fit|<W><0.bias 3 24,36>
+the shapes of tensors 1.weight and 1.bias do not fit|<W><B><1.weight 2,3 32,56><1.bias 2 56,64>
+tensor 0.weight: the sizes of its shape must be from 1 to 16384|<0.weight 0,3 0,0><0.bias 0 0,0>
+must be from 1|<0.weight -2,-3 0,24><B>
+must be from 1|<0.weight 4294967296,4294967296 0,0><B>
 integer|<0.weight 18446744073709551618,3 0,24><B>
 the number of inputs must be 1 to 4096, not 4097|<0.weight 2,4097 0,32776><0.bias 2 32776,32784>
-tensor 0.bias has 4 bytes, its shape wants 8|<W><0.bias 2 24,28>
-must be two ascending whole|<0.weight 2,3 -8,16><B>
-must be two ascending whole|<0.weight 2,3 24,0><B>
-must be two ascending whole|<0.weight 2,3 0,24.0><B>
-must be two ascending whole|<0.weight 2,3 0,24,24><B>
-tensors 0.weight and 0.bias overlap|<W><0.bias 2 16,24>
-tensors 0.bias and 0.weight overlap|<0.bias 2 0,8><0.weight 2,3 4,28>
-byte 24 of its data belongs to no|<W><0.bias 2 28,36>
-byte 0 of its data belongs to no tensor|<0.weight 2,3 4,28><0.bias 2 28,36>
+tensor 0.bias: its data_offsets must span 8 of the 32 bytes of data|<W><0.bias 2 24,28>|32
+its data_offsets must span|<0.weight 2,3 -8,16><B>
+its data_offsets must span|<0.weight 2,3 24,0><B>
+must span 8 of the 31 bytes of data: the file was cut off or damaged|<W><B>|31
+must span 1073741824 of the 32 bytes|<0.weight 16384,16384 0,1073741824><B>|32
+must span 8 of|<W><0.bias 2 9223372036854775800,9223372036854775807>|32
+byte 24 of its data must belong to one tensor|<W><0.bias 2 16,24>
+byte 24 of its data must belong to one tensor|<W><0.bias 2 28,36>
+byte 32 of its data must belong to one tensor|<W><B>|33
 it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentum.0.bias 2 24,32>
-tensor momentum.0.bias has no weight beside it|<W><B><momentum.0.bias 2 32,40>
 its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
-tensor 0.bias ends at byte 32 of the data, of which there are only 31: the file was cut off or damaged|<W><B>|31
-ends at byte 1073|<0.weight 16384,16384 0,1073741824><B>|32
-tensor 0.weight has 32 bytes, its shape wants 1073741824|<0.weight 16384,16384 0,32><B>|32
-0.bias ends at byte 9223372036854775807|<W><0.bias 2 9223372036854775800,9223372036854775807>|32
-byte 32 of its data belongs to no tensor|<W><B>|33
 END
 
 case_ 'a header has a bound' # of a mebibyte; a byte more is not read, though the file has it
@@ -138,14 +126,6 @@ it is a NumPy array: save_file|\x93NUMPY\1\0v
 it is CSV text: --load takes a network that --save wrote|5,0,0,0,0,0
 it is not a safetensors file of a network: its header would have 18446744073709551615 bytes, at most 1048576|\377\377\377\377\377\377\377\377{}
 END
-
-case_ 'headers are padded to eight bytes' # one of eight lengths in a row needs none
-for letter in a b c d e f g h; do
-  name+=$letter
-  ok $T --epochs 1 --names "$name,no" --save padded.st
-  [ $(($(header_size padded.st) % 8)) = 0 ]
-  [[ $(header padded.st) =~ \}\ {0,7}$ ]]
-done
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
