@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "commands/commands.h"
-#include "plot/line_chart.h"
 
-enum { OPTIONS_MOST = LINE_CHART_PANELS, VALUES_MOST = 32, TRIALS = 32, THIRD = 3, SHOWN = 10 };
+enum { OPTIONS_MOST = 8, VALUES_MOST = 32, TRIALS = 32, THIRD = 3, SHOWN = 10 };
 
 typedef struct {
   char text[24];
@@ -34,7 +33,6 @@ typedef struct {
 
 typedef struct {
   const Options *options; /* of one run, without --sweep, that each trial changes */
-  float pixel_max;        /* of --pixel-max auto, once it was found */
   Searched searched[OPTIONS_MOST];
   int count; /* of options */
   Trial *trials;
@@ -132,37 +130,24 @@ static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH])
     text_append(text, OPTIONS_PATH, " --%s %s", s->searched[i].row->name, t->value[i].text);
 }
 
-static void set_values(const Sweep *s, const Trial *t, Options *o) {
+/* Makes *o the options of a trial, as a command line would be that has them. */
+static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *error) {
+  *o = *s->options;
   for (int i = 0; i < s->count; i++)
     s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
+  return options_check(o, error);
 }
 
-/* Makes *o the options of a trial, as a command line would be that has them. */
-static bool make_options(Sweep *s, const Trial *t, Options *o, Report *report, Error *error) {
-  char *names = NULL;
-  *o = *s->options;
-  set_values(s, t, o);
-  if (o->training.pixels.max == OPTIONS_AUTO && s->pixel_max > 0)
-    o->training.pixels.max = s->pixel_max;
-  const bool automatic = o->training.pixels.max == OPTIONS_AUTO,
-             good = options_check(o, error) &&
-                    class_names_read(o->names, o->training.classes, &names, error) &&
-                    (!automatic || first_look(o, report, error));
-  if (good && automatic) s->pixel_max = o->training.pixels.max;
-  free(names);
-  return good;
-}
-
-static bool check_trial(Sweep *s, const Trial *t, Report *report, Error *error) {
+static bool check_trial(const Sweep *s, const Trial *t, Error *error) {
   char values[OPTIONS_PATH];
   Options o;
   Error why;
   list_values(s, t, values);
-  return make_options(s, t, &o, report, &why) ||
+  return make_options(s, t, &o, &why) ||
          error_set(error, "--sweep tries%s: %.300s", values, why.text);
 }
 
-static bool draw_trials(Sweep *s, int trials, Report *report, Error *error) {
+static bool draw_trials(Sweep *s, int trials, Error *error) {
   uint64_t lists = 1; /* combinations of lists */
   bool ranges = false;
   for (int i = 0; i < s->count; i++) {
@@ -183,15 +168,15 @@ static bool draw_trials(Sweep *s, int trials, Report *report, Error *error) {
     draw_trial(s, &s->trials[i],
                random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
                               s->options->training.seed));
-    if (!check_trial(s, &s->trials[i], report, error)) return false;
+    if (!check_trial(s, &s->trials[i], error)) return false;
   }
   return true;
 }
 
 static TrainerConfig trial_config(void *context, int run, Options *o) {
-  Sweep *s = context;
+  const Sweep *s = context;
   const Trial *t = &s->trials[run];
-  make_options(s, t, o, NULL, NULL);
+  make_options(s, t, o, NULL);
   TrainerConfig config = trainer_config(o);
   config.from = t->at.parameters ? &t->at : NULL;
   config.from_name = "a trial";
@@ -271,54 +256,8 @@ static bool halve(Sweep *s, Report *report, Error *error) {
   return true;
 }
 
-/* Returns the value as a number, or the place in the list of what is none. */
-static double place_of(const Searched *from, const char *text) {
-  char *end;
-  const double number = strtod(text, &end);
-  int at = 0;
-  while (*end && strcmp(from->value[at].text, text) != 0) at++;
-  return *end ? at + 1 : number;
-}
-
-/* A panel for each option that is searched; each point lies before a gap. */
-static bool draw(const Sweep *s, const char *path, Error *error) {
-  LineChart chart = {.title = "Trials of --sweep", .subtitle = "each after its last epoch"};
-  for (int i = 0; i < s->count; i++) {
-    const Searched *from = &s->searched[i];
-    CurvePanel *panel = line_chart_panel(&chart, text_format("%d", i).text);
-    panel->x = (Axis){.label = from->row->name, .logarithmic = from->logarithmic};
-    panel->y.label = "validation accuracy, percent";
-    line_chart_curve(panel, "a trial of all epochs");
-    for (const Trial *t = s->trials; t < s->trials + s->trial_count; t++) {
-      const int curve = t->epochs == s->epochs ? 0 : line_chart_curve(panel, "of fewer");
-      const double x = place_of(from, t->value[i].text);
-      line_chart_add(&chart, panel, curve, x, t->accuracy >= 0 ? 100 * t->accuracy : NAN);
-      line_chart_add(&chart, panel, curve, x, NAN);
-    }
-  }
-  return line_chart_draw(&chart, path, error);
-}
-
-/* Prints the command line of these options. */
-static void say_command(const Options *o, Report *report) {
-  char command[8 * OPTIONS_PATH];
-  Options initial;
-  options_default(&initial);
-  text_shell_word(command, sizeof command, o->words[0]);
-  foreach_row (row, &options_table) {
-    if (!row->kind || !option_differs(row, o, &initial) || strcmp(row->name, "config") == 0)
-      continue;
-    text_append(command, sizeof command, " --%s%s", row->name, row->argument ? " " : "");
-    const size_t used = strlen(command);
-    if (row->argument)
-      text_shell_word(command + used, sizeof command - used, row->kind->get(row, o).text);
-  }
-  report_result(report, "try      %s", command);
-}
-
-/* Prints the best trials, and the command that trains the best: `one` are the options of one run as
-   they were given. */
-static void say(const Sweep *s, Options *one, Report *report) {
+/* Prints the best trials, each with the options that train it. */
+static void say(const Sweep *s, Report *report) {
   char values[OPTIONS_PATH];
   report_result(report, "         val-acc  epochs");
   for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
@@ -328,27 +267,20 @@ static void say(const Sweep *s, Options *one, Report *report) {
         text_format(t->accuracy < 0 ? "diverged" : "%7.2f%%", 100 * t->accuracy);
     report_result(report, "%5d  %s  %6d %s", n + 1, accuracy.text, t->epochs, values);
   }
-  set_values(s, s->trials, one);
-  say_command(one, report);
 }
 
 bool sweep_command(const Options *options, Report *report, Error *error) {
-  Options one = *options;
-  *one.sweep = *one.plot = '\0';
-  one.trials = 0;
-  Options o = one;
+  Options o = *options;
   Sweep s = {.options = &o};
+  *o.sweep = '\0';
+  o.trials = 0;
   strcpy(o.test, "none");
   if (!options_validates(options)) strcpy(o.validation, "0.1");
-  bool good = read_searched(&s, options->sweep, error) &&
-              draw_trials(&s, options->trials, report, error) &&
-              run_files_can_be_written(options, error);
+  bool good = read_searched(&s, options->sweep, error) && draw_trials(&s, options->trials, error);
   if (good && !options_validates(options))
     report_note(report, "sweep    a tenth of the training rows is held out to judge by");
   good = good && halve(&s, report, error);
-  if (good) say(&s, &one, report);
-  if (good && *options->plot && (good = draw(&s, options->plot, error)))
-    run_files_say_wrote(report, options->plot, "");
+  if (good) say(&s, report);
   for (int i = 0; s.trials && i < s.trial_count; i++) checkpoint_free(&s.trials[i].at);
   free(s.trials);
   return good && report_good(report, error);

@@ -11,11 +11,6 @@ grep -oE '[0-9.]+%  .*--lr.*' grid | while read -r accuracy epochs options; do
   ok $S --epochs $epochs $options --test none --validation 0.1 --log one.jsonl
   [ "$(value val_accuracy one.jsonl | tail -n 1 | awk '{ printf "%.2f%%", 100 * $1 }')" = "$accuracy" ]
 done
-best=$(grep -E '^ +1 ' grid | sed 's/.*  --momentum/--momentum/')
-# shellcheck disable=SC2046 # words
-ok $(sed -n 's/^try  *[^ ]*//p' grid) --save tried.st
-ok $S --epochs 2 $best --save best.st
-same_network tried.st best.st
 
 case_ 'the best third goes on, however many train at once'
 sweep='--sweep lr=0.0001:0.1:log,batch=4:32,optimizer=sgd,adam --trials 10 --train many.csv --epochs 9'
@@ -28,11 +23,6 @@ cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' >two
 grep -qE '^ +1 +9[0-9.]+% +9 ' out || [ "$(grep -cE '^ +1 +100\.0+% +9 ' out)" = 1 ]
 ok $S $sweep --validation test.csv --threads 1
 cut -d ' ' -f 2- out | grep -E '^(sweep| +[0-9])' | diff two -
-
-case_ 'trials are made as command lines are' # of the same pixels, written as two options
-awk 'BEGIN { for (row = 0; row < 300; row++) print (row * 7 % 16 >= 8) "," row * 7 % 16 "," 15 - row * 7 % 16 }' >dim.csv
-ok $S --train dim.csv --sweep pixel-max=auto,15,255 --epochs 2
-[ "$(sed -nE 's/^ +[12] +([0-9.]+%) +2  --pixel-max (auto|15)$/\1/p' out | uniq -c | awk '{ print $1 }')" = 2 ]
 
 case_ 'as many train at once as the largest trial leaves memory for'
 if sanitized; then
@@ -56,7 +46,6 @@ refusals 1 $S --sweep <<'END'
 --sweep cannot try 'save': name an option of training that takes one value|save=a,b
 --sweep cannot try 'device'|device=cuda,cpu
 --sweep tries --dropout 0.1: --dropout has 1 value, but --hidden has 0 layers|dropout=0.1,0.2 --hidden none
---sweep tries --classes 3: --names: 2 names, but the network has 3 classes|classes=2,3 --names a,b
 --lr must be |lr=high,low
 --sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
 --sweep: the range of --lr must begin below its end, and above 0|lr=0:0.2:log
