@@ -117,39 +117,13 @@ TEST(test_named_classes) {
             "\"a \\\"b\\\"\"], \"counts\": [[0, 2, 0], ");
   add(&scores, 1, 1, 1);
   assert_in(PRINTED(file, metrics_print_json(&scores, file)), "\"accuracy\": 0.3333333333333333,");
-  metrics_close(&scores);
-  scores = open_scores(17);
-  add(&scores, 0, 1, 2);
-  scores.names = "T-shirt\nBag\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16";
-  assert_in(print(&scores), "    0        1        2  T-shirt, not Bag\n");
 }
 
-TEST(test_confusions_of_many_classes) {
-  SCORES scores = open_scores(17);
-  for (int c = 0; c < 17; c++) add(&scores, c, c, 2);
-  for (int c = 0; c < 12; c++) add(&scores, c, 16, 1 + c % 3);
-  scores.loss = 0;
-  static const char *const figures[] = {
-      "3    100.00%   66.67%   80.00%", "4    100.00%   50.00%   66.67%",
-      "5    100.00%   40.00%   57.14%", "2    100.00%  100.00%  100.00%",
-      "2      7.69%  100.00%   14.29%"};
-  FILE *file = text_open();
-  fputs("loss 0.0000  accuracy  58.62%  wrong 24 of 58 rows\n\n"
-        "class     rows  precision   recall       F1\n",
-        file);
-  for (int c = 0; c < 17; c++)
-    fprintf(file, "%5d        %s\n", c, figures[c < 12 ? c % 3 : c < 16 ? 3 : 4]);
-  fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
-  foreach (c, VALUES(int, 2, 5, 8, 11, 1, 4, 7, 10, 0, 3))
-    fprintf(file, "%5d       16        %d\n", *c, 1 + *c % 3);
-  assert_string_equal(print(&scores), text_close(file));
-}
-
-/* The most classes there can be, and none of them confused. */
+/* The most classes there can be; more than 16 have no matrix. */
 TEST(test_1024_classes) {
   SCORES scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);
   const char *text = print(&scores);
+  assert_in(text, "\n\nclass     rows  precision   recall       F1\n");
   assert_in(text, "\n 1023        1    100.00%  100.00%  100.00%\n");
-  assert_null(strstr(text, "confusions"));
 }

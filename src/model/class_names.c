@@ -59,23 +59,6 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
                                        whose, count, count == 1 ? "" : "s", classes);
 }
 
-/* Makes EMNIST's lines of a class and the ASCII code of its character names: the characters. */
-static void take_codes(char *text) {
-  int class, code, used;
-  for (int pass = 0; pass < 2; pass++) { /* first look if all lines are such */
-    const char *in = text;
-    char *out = text;
-    for (int line = 0; *in; line++) {
-      if (sscanf(in, "%d %d%n", &class, &code, &used) != 2 || class != line || code <= ' ' ||
-          code > '~' || !strchr("\r\n", in[used]))
-        return;
-      in += used;
-      in += strspn(in, "\r\n");
-      if (pass) *out++ = (char)code, *out++ = *in ? '\n' : '\0';
-    }
-  }
-}
-
 /* Returns the text of a file with names, NULL on failure. */
 static char *read_file(const char *path, Error *error) {
   enum { ROOM = 1 << 18 }; /* bytes: of the most names, each as long as can be, and blanks */
@@ -90,10 +73,7 @@ static char *read_file(const char *path, Error *error) {
   while (length > 0 && strchr("\r\n", text[length - 1])) text[--length] = '\0';
   if (good && strncmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
     memmove(text, text + 3, length - 2);
-  if (good) {
-    take_codes(text);
-    return text;
-  }
+  if (good) return text;
   free(text);
   return NULL;
 }

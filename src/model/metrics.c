@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-enum { MATRIX_CLASSES = 16, CONFUSIONS = 10 };
+enum { MATRIX_CLASSES = 16 };
 
 bool metrics_open(Metrics *metrics, int classes, Error *error) {
   *metrics = (Metrics){.classes = classes};
@@ -97,37 +97,12 @@ static void print_classes(const Metrics *s, FILE *file, bool matrix) {
   }
 }
 
-/* The largest counts off the diagonal, of equal ones the first. */
-static void print_confusions(const Metrics *s, FILE *file) {
-  struct {
-    int truth, answer;
-    uint64_t rows;
-  } worst[CONFUSIONS + 1] = {{0}};
-  for (int truth = 0; truth < s->classes; truth++)
-    for (int answer = 0; answer < s->classes; answer++) {
-      const uint64_t rows = truth == answer ? 0 : count(s, truth, answer);
-      int at = CONFUSIONS;
-      for (; at > 0 && worst[at - 1].rows < rows; at--) worst[at] = worst[at - 1];
-      worst[at].truth = truth, worst[at].answer = answer, worst[at].rows = rows;
-    }
-  if (worst[0].rows == 0) return;
-  fputs("\nmost frequent confusions\ntruth   answer     rows\n", file);
-  for (int i = 0; i < CONFUSIONS && worst[i].rows > 0; i++) {
-    fprintf(file, "%5d%9d%9" PRIu64, worst[i].truth, worst[i].answer, worst[i].rows);
-    if (s->names)
-      fprintf(file, "  %s, not %s", class_name(s->names, worst[i].truth).text,
-              class_name(s->names, worst[i].answer).text);
-    fputc('\n', file);
-  }
-}
-
 void metrics_print(const Metrics *s, FILE *file) {
   const bool matrix = s->classes <= MATRIX_CLASSES;
   fprintf(file, "loss %.4f  accuracy", s->loss / (double)s->rows);
   print_part(file, 8, s->correct, s->rows);
   fprintf(file, "  wrong %" PRIu64 " of %" PRIu64 " rows\n\n", s->rows - s->correct, s->rows);
   print_classes(s, file, matrix);
-  if (!matrix) print_confusions(s, file);
 }
 
 void metrics_print_json(const Metrics *s, FILE *file) {

@@ -51,8 +51,7 @@ void softmax(const float *logits, int classes, double *probabilities);
 
 /* Prints loss, accuracy, and for each class: rows, precision (how many of its predictions are
    right), recall (how many of its rows are found) and F1 (their harmonic mean), "-" for 0 of 0. Up
-   to 16 classes stand in the confusion matrix; with more, the ten most frequent confusions follow.
-   Names end the lines. */
+   to 16 classes stand in the confusion matrix. Names end the lines. */
 void metrics_print(const Metrics *metrics, FILE *file);
 
 /* Prints the same as a line of JSON: loss, accuracy, rows, names if there are any, and counts, a

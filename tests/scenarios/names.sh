@@ -37,9 +37,6 @@ for names in $'a, b \303\244 ,c' names.txt; do
   ok $T --classes 3 --epochs 1 --names "$names" --save three.st
   [ "$(value names three.st)" = $'a\\nb \303\244\\nc' ]
 done
-printf '0 48\n1 65\r\n2 97\n' >names.txt # as EMNIST maps classes to characters
-ok $T --classes 3 --epochs 1 --names names.txt --save three.st
-[ "$(value names three.st)" = '0\nA\na' ]
 seq -f %063.0f 1024 >names.txt # the most, and the longest
 ok $T --classes 1024 --epochs 1 --names names.txt --save many.st
 [ "$(value names many.st)" = "$(paste -sd , names.txt | sed 's/,/\\n/g')" ]
