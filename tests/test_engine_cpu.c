@@ -40,26 +40,6 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   }
 }
 
-/* What follows a row's pixels in a staging buffer does not matter, and the buffer is free again as
-   soon as upload returns. */
-ENGINE_TEST(only_pixels_are_uploaded) {
-  const Case c = {"gaps", 33, {12}, 1, 4, 4, 48, USUAL(0), 3};
-  Data data = make_data(&c);
-  Outcome o[2];
-  for (int filled = 0; filled < 2; filled++) {
-    Engine *engine = open_level(&c, CPU, c.rows, c.rows);
-    StagingBuffer s;
-    OK(engine->call->staging(engine, 0, &s, &error));
-    assert_int_equal(s.stride, 48);
-    memset(s.pixels, filled ? 0xff : 0, s.stride * c.rows);
-    send_all(engine, &data, c.rows);
-    if (filled) memset(s.pixels, 0xaa, s.stride * c.rows);
-    train(engine, epoch_of(&c, 1));
-    o[filled] = close_with_outcome(engine);
-  }
-  assert_same_bits(&o[0], &o[1]);
-}
-
 /* A network without hidden layers whose logits on a white row are given: its loss, whether the row
    is correct, and what a step at rate 1 makes of the weights, less the gradient, softmax - one-hot.
    Logits that are all negative would underflow by a running maximum that starts at 0. Of equal ones

@@ -82,7 +82,7 @@ TEST(every_option_is_classified) {
     const bool names_file = row->argument && strcmp(row->argument, "FILE") == 0;
     if (row->takers == 0 || row->resume < ONE_RUN || row->resume > RESUME_SAME)
       fail_msg("--%s: who takes it, and what does --resume make of it?", row->name);
-    if ((row->file != FILE_NONE) != names_file || !row->endings == names_file ||
+    if ((row->file != FILE_NONE) != names_file || (row->file == FILE_OUTPUT && !row->endings) ||
         !row->kind->file == names_file)
       fail_msg("--%s: is its file read or written, and how does its name end?", row->name);
     if (row->file == FILE_OUTPUT && options_is_saved(row))

@@ -14,10 +14,8 @@ static const Pair cases[] = {
      "31m \xc2\x85 \xc2\xa0",
      "\\xc2\\x9b31m \\xc2\\x85 \xc2\xa0"}, /* U+009B: CSI */
     {"n\xff.csv \x9b", "n\\xff.csv \\x9b"},
-    {"\xc3", "\\xc3"}, /* cut off */
-    {"\xe2\x82 \xf0\x9f\x98", "\\xe2\\x82 \\xf0\\x9f\\x98"},
+    {"\xc3", "\\xc3"},                              /* cut off */
     {"\xc0\x9b \xc1\x81", "\\xc0\\x9b \\xc1\\x81"}, /* longer than needed */
-    {"\xe0\x82\x9b", "\\xe0\\x82\\x9b"},
     {"\xf0\x80\x82\x9b", "\\xf0\\x80\\x82\\x9b"},
     {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, /* a surrogate */
     {"\xed\x9f\xbf", "\xed\x9f\xbf"},
@@ -86,8 +84,6 @@ TEST(test_shell_words) {
     text_shell_word(word, sizeof word, pair->given);
     assert_string_equal(word, pair->wanted);
   }
-  text_shell_word(word, 4, "a b c d");
-  assert_string_equal(word, "'a ");
 }
 
 TEST(test_command_lines) {

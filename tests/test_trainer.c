@@ -285,35 +285,6 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   }
 }
 
-/* The files are gone by then; a network is what it is alone. */
-TEST(another_run_may_have_the_rows_that_are_there) {
-  write_files(20000, 100);
-  TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  config.training.batch = 3000;
-  config.training.dropout.share[0] = 0.2f;
-  TrainerConfig other = config;
-  other.training.seed = 2;
-  other.training.schedule.rate = 0.01f;
-  RUN alone = must_train(&other, false), run = {.aligned = 0}, again = {.aligned = 0};
-  Trainer *trainer = trainer_open(&config, open_spy, &run, &error);
-  const TrainerEvents events = {.epoch = on_epoch, .patience = 1, .context = &run};
-  TrainerEvents of_other = events;
-  of_other.context = &again;
-  assert_false(trainer_serves(trainer, &other)); /* nothing was read yet */
-  assert_int_equal(trainer_run(trainer, &events, &error), TRAINER_DONE);
-  unlink(train_path);
-  unlink(test_path);
-  config.training.batch = 4;
-  assert_false(trainer_serves(trainer, &config));
-  assert_true(trainer_serves(trainer, &other));
-  OK(trainer_start_again(trainer, &other, &error));
-  assert_int_equal(trainer_run(trainer, &of_other, &error), TRAINER_DONE);
-  OK(trainer_checkpoint(trainer, &again.saved, &error));
-  trainer_close(trainer);
-  assert_same_weights(&alone, &again);
-  for (int i = 0; i < 2; i++) assert_true(again.epoch[i].test_loss == alone.epoch[i].test_loss);
-}
-
 TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
@@ -359,16 +330,6 @@ TEST(augmentation_has_one_key_per_epoch) {
     for (int call = 0; call < spy.trains; call++)
       assert_true(augment_same(spy.train[call].augment, none));
   }
-}
-
-TEST(progress_changes_no_bit) {
-  write_files(203, 20);
-  const TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  RUN plain = must_train(&config, false), shown = must_train(&config, true);
-  assert_rows(&shown, 203, 20);
-  assert_same_weights(&plain, &shown);
-  assert_true(shown.done == 1);
-  assert_true(shown.epoch[2].train_accuracy == plain.epoch[2].train_accuracy);
 }
 
 /* 51 steps in parts that begin at multiples of 8 alone: 8 to 48, and one for the last 3. */
@@ -513,37 +474,4 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
       assert_int_equal(within, *resident == RESIDENT_YES ? stops + 2 * 19 : stops * 3);
     }
   }
-}
-
-/* Then its rows come in another order: all of them are trained all the same. */
-TEST(a_stopped_run_may_go_on_with_other_residency) {
-  static const struct {
-    int rows, stop, resident; /* until the stop */
-  } runs[] = {
-      {8202, 5, RESIDENT_YES}, /* in the first buffer that is streamed then */
-      {8200, 5, RESIDENT_NO},  /* behind the second epoch's last step */
-  };
-  foreach (r, runs) {
-    write_files(r->rows, 20);
-    const int other = r->resident == RESIDENT_YES ? RESIDENT_NO : RESIDENT_YES;
-    TrainerConfig config = tiny_run(3, (Residency)r->resident);
-    RUN part = must_run(&config, (Run){.stop = r->stop});
-    assert_int_equal(part.saved.epoch, 1);
-    assert_in_range(part.saved.step, 1, r->rows / BATCH);
-    config.training.resident = (Residency)other;
-    RUN rest = must_run(&config, (Run){.from = &part.saved});
-    assert_int_equal(rest.epochs, 2);
-    for (int epoch = 0; epoch < 2; epoch++) assert_int_equal(rest.epoch[epoch].train_rows, r->rows);
-    if (other == RESIDENT_NO) assert_int_equal(spy.train[0].first_step, part.saved.step);
-  }
-}
-
-/* Nobody knows how long the epochs of a run that goes on take: its first is trained in parts. */
-TEST(a_run_that_goes_on_is_patient_once_it_knows) {
-  write_files(203, 20);
-  const TrainerConfig short_run = tiny_run(1, RESIDENT_YES), config = tiny_run(3, RESIDENT_YES);
-  RUN part = must_train(&short_run, false);
-  RUN rest = must_run(&config, (Run){.from = &part.saved, .stop = 1000, .patience = 1000});
-  assert_int_equal(spy.trains, 20 + 1);
-  assert_int_equal(rest.stop_calls, 19 + 1); /* not after the last epoch: that is the end */
 }

@@ -53,10 +53,10 @@ struct OptionRow {
   double low, high;       /* limits of a number, both allowed */
   const char *const *choices; /* values of a choice, NULL at the end; the field is an index */
   FileRole file;              /* whether the file that the option names is read or written */
-  const char *endings;  /* its name ends in one of these words: "jsonl csv"; NULL: in anything */
-  bool may_lack_ending; /* or has no ending */
-  unsigned takers;      /* the program's bits of the commands that take the option */
-  int resume;           /* the program's rule for a run that is continued */
+  const char *endings;        /* the name of an output ends in one of these words: "jsonl csv" */
+  bool may_lack_ending;       /* or has no ending */
+  unsigned takers;            /* the program's bits of the commands that take the option */
+  int resume;                 /* the program's rule for a run that is continued */
   const char *excludes[2], *because; /* long names that it cannot stand beside, and why not */
 };
 

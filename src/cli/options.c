@@ -53,13 +53,13 @@ float options_auto_rate(const Training *t) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* The values that a row allows; for a file its role, too, and how its name ends. */
+/* The values that a row allows; for a file its role, too, and how the name of an output ends. */
 #define GROUP(NAME) .group = (NAME)
 #define SHORT(LETTER) .letter = (LETTER)
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
 #define CHOICES(NAMES) .choices = (NAMES)
-#define READS(ENDINGS) .file = FILE_INPUT, .endings = (ENDINGS)
-#define READS_OR_SHARE(ENDINGS, HIGH) READS(ENDINGS), .high = (HIGH)
+#define READS .file = FILE_INPUT
+#define READS_OR_SHARE(HIGH) READS, .high = (HIGH)
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
 #define EXCLUDES(WHY, ...) .because = (WHY), .excludes = {__VA_ARGS__}
 #define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
@@ -74,7 +74,7 @@ static const OptionRow table[] = {
       RANGE(2, NETWORK_MAX_CLASSES)),
   ROW(names, "FILE", "", option_list_or_path, ALL, ONE_RUN,
       "names of the classes, one on each line, or a list with commas; they are kept with the network",
-      READS("txt")),
+      READS),
 
   SETTING(epochs, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "passes over the training file",
@@ -146,15 +146,15 @@ static const OptionRow table[] = {
 
   ROW(train, "FILE", "data/mnist_train.csv", option_path, TRAINING, RESUME_ROWS,
       "CSV file to train on",
-      READS("csv csv.gz"), GROUP("data")),
+      READS, GROUP("data")),
   ROW(test, "FILE", "auto", option_path_or_none, TRAINING | ROWS_WITH_LABELS, RESUME_FREE,
       "CSV file to test on after each epoch, or at the end with --validation; or none; auto: "
       "data/mnist_test.csv where --train is MNIST's; for a saved network its run's",
-      READS("csv csv.gz")),
+      READS),
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
       "CSV file to judge by after each epoch instead of --test, or a share of the training rows to "
       "hold out for that",
-      READS_OR_SHARE("csv", 0.9)),
+      READS_OR_SHARE(0.9)),
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
@@ -193,7 +193,7 @@ static const OptionRow table[] = {
   OUTPUT(log, "", ONE_RUN_ALONE | FOR_SEEDS,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  OUTPUT(plot, "", ONE_RUN_ALONE | FOR_SEEDS | FOR_SWEEP,
+  OUTPUT(plot, "", ONE_RUN_ALONE | FOR_SEEDS,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
   OUTPUT(weights, "", ONE_RUN_ALONE | ROWS_WITH_LABELS,
@@ -214,20 +214,20 @@ static const OptionRow table[] = {
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
-      READS("safetensors best st"), EXCLUDES("--resume goes on with the run that it saved", "load", "init")),
+      READS, EXCLUDES("--resume goes on with the run that it saved", "load", "init")),
   ROW(init, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
-      READS("safetensors best st")),
+      READS),
   ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",
-      READS("safetensors best st")),
+      READS),
   FLAG(evaluate, ALL,
       "evaluate the loaded network on --test",
       EXCLUDES("use one", "predict", "classify")),
   ROW(predict, "FILE", NULL, option_path, ALL, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
-      READS("csv csv.gz"), EXCLUDES("use one", "classify")),
+      READS, EXCLUDES("use one", "classify")),
   OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv jsonl")),
@@ -249,7 +249,7 @@ static const OptionRow table[] = {
       GROUP("other")),
   ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
       "read options from FILE, or a preset like record.conf; the command line wins",
-      READS("conf"), SHORT('c')),
+      READS, SHORT('c')),
 
   OPTION_HELP, OPTION_VERSION
 };
@@ -286,6 +286,7 @@ bool options_may_be_swept(const OptionRow *row) {
   return options_is_saved(row) && *row->initial && !row->file && row->takers & FOR_SWEEP &&
          row->field != offsetof(Options, training.epochs) &&
          row->field != offsetof(Options, training.resident) &&
+         row->field != offsetof(Options, training.pixels.max) &&
          strcmp(option_group(row), "device") != 0;
 }
 

@@ -86,9 +86,6 @@ bool run_files_save(const Trainer *trainer, const Options *options, const char *
 /* The option that asks what the network makes of the rows to judge by, NULL: none. run_files.c */
 const char *run_files_judged(const Options *options);
 
-/* True if the run is to draw a picture. run_files.c */
-bool run_files_draws(const Options *options);
-
 /* Tries what writing network and pictures will need, and leaves nothing behind. run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);
 

@@ -69,20 +69,10 @@ static bool is_among(const char *word, const char *words) {
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
              *ending = strrchr(name + strspn(name, "."), '.');
-  if (ending) ending++;
-  const int first = (int)strcspn(row->endings, " ");
-  const char *second = row->endings + first + strspn(row->endings + first, " ");
-  if (strncmp(path, "/dev/", 5) == 0 ||
-      (ending ? is_among(ending, row->endings) : row->may_lack_ending))
-    return true;
-  const bool is_torch = ending && is_among(ending, "pt pth"),
-             is_picture = ending && is_among(ending, "pdf jpg jpeg");
-  return error_set(error, "--%s writes a file that ends in .%.*s%s%s, not '%s'%s%s", row->name,
-                   first, row->endings, *second ? " or ." : "", second, path,
-                   is_torch     ? "; docs/formats.md has the lines that convert it for PyTorch"
-                   : is_picture ? "; ImageMagick converts it: convert FILE.png FILE."
-                                : "",
-                   is_picture ? ending : "");
+  return strncmp(path, "/dev/", 5) == 0 ||
+         (ending ? is_among(ending + 1, row->endings) : row->may_lack_ending) ||
+         error_set(error, "--%s writes a file whose name ends in one of .{%s}, not '%s'", row->name,
+                   row->endings, path);
 }
 
 /* Returns the file that an option names to be written, NULL: none. */
@@ -209,12 +199,6 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
     return error_set(error, "--output %s would hold %s: %s --json, or name it otherwise", o->output,
                      o->json ? "lines of JSON" : "CSV", o->json ? "leave out" : "add");
   return rows_are_there(o, error);
-}
-
-bool run_files_draws(const Options *o) {
-  foreach_row (row, &options_table)
-    if (picture_of(row, o)) return true;
-  return false;
 }
 
 /* Refuses to save options that could not be read again. */

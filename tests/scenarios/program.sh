@@ -74,15 +74,9 @@ ok $predict --quiet
 prints 0 '^wrote ' $T --epochs 2 --plot /dev/null
 
 case_ 'a name that promises another format is refused before training'
-refusals 2 $T <<'END'
-.safetensors or .st, not 'a.pt'; docs/formats.md has the lines|--save a.pt
-.png, not 'a.pdf'; ImageMagick converts it|--plot a.pdf
-.png, not 'a.jpg'; ImageMagick converts it|--weights a.jpg
-.png, not '.png'|--confusion .png
-.jsonl or .csv, not 'run.txt'|--log run.txt
-END
-refuses 2 "--output writes a file that ends in .csv or .jsonl, not 'a.json'" --load a.st --predict test.csv \
-  --output a.json
+refuses 2 "--save writes a file whose name ends in one of .{safetensors st}, not 'a.pt'" $T --save a.pt
+refuses 2 '.{png}' $T --confusion .png
+refuses 2 '.{csv jsonl}' --load a.st --predict test.csv --output a.json
 ok $T --epochs 1 --save dir.name.st
 ok $T --epochs 1 --save .hidden
 
