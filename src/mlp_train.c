@@ -47,8 +47,7 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                      "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
                      "--early-stop goes on, or 0, which never stops",
                      now->resume, from->best_epoch, waited, plural(waited));
-  if (now->training.pixels.max == OPTIONS_AUTO)
-    now->training.pixels.max = saved->training.pixels.max;
+  if (isnan(now->training.pixels.max)) now->training.pixels.max = saved->training.pixels.max;
   other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);
   return !other || error_set(error, "%s was trained with another --%s: continue with that",
                              now->resume, other);

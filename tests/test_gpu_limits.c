@@ -17,11 +17,8 @@ TEST(test_environment_lowers) {
     int kilobytes, multiprocessors, wide_when; /* kilobytes 0: refused */
   } cases[] = {{NULL, NULL, h100, 227, 132, WIDE_WHERE_FASTER},
                {"99:20", "always", h100, 99, 20, WIDE_WHERE_POSSIBLE},
-               {"1024:9999", "never", h100, 227, 132, WIDE_NEVER},
-               {"163:132", "always", t4, 64, 40, WIDE_NEVER},
+               {"1024:9999", "always", t4, 64, 40, WIDE_NEVER},
                {"63:1", NULL, h100, 0, 0, 0},
-               {"64:0", NULL, h100, 0, 0, 0},
-               {"64", NULL, h100, 0, 0, 0},
                {"64:8 ", NULL, h100, 0, 0, 0},
                {NULL, "yes", h100, 0, 0, 0}};
   foreach (of, cases) {
@@ -91,12 +88,8 @@ typedef struct {
 
 /* The first is the default network, as in the table. */
 static const Wish wishes[] = {{"784-300-100-10, batch 64", {784, 300, 100, 10}, 3, 64},
-                              {"784-300-100-10, batch 1", {784, 300, 100, 10}, 3, 1},
                               {"784-300-100-10, batch 256", {784, 300, 100, 10}, 3, 256},
-                              {"784-128-64-10, batch 64", {784, 128, 64, 10}, 3, 64},
-                              {"784-60-30-10, batch 32", {784, 60, 30, 10}, 3, 32},
                               {"784-512-120-10, batch 64", {784, 512, 120, 10}, 3, 64},
-                              {"784-100-10, batch 64", {784, 100, 10}, 2, 64},
                               {"784-500-300-100-10, batch 64", {784, 500, 300, 100, 10}, 4, 64}};
 
 static Engine engine_for(const Wish *wish, Fusion fusion, Precision precision) {
@@ -168,24 +161,15 @@ TEST(test_limits_of_epoch) {
     const char *why_not;
   } cases[] = {{usual, 130, 227, 1, 80, 130, NULL},
                {usual, 129, 227, 2, 80, 120, NULL},
-               {usual, 170, 99, 2, 80, 120, NULL},
-               {usual, 105, 99, 2, 80, 105, NULL},
-               {usual, 104, 99, 2, 40, 80, NULL},
                {usual, 65, 99, 2, 40, 65, NULL},
                {usual, 64, 99, 0, 0, 0, "more multiprocessors"},
                {usual, 132, 64, 0, 0, 0, "more shared memory"},
-               {{784, 128, 64, 10, 64}, 63, 99, 2, 48, 63, NULL},
-               {{784, 128, 64, 10, 64}, 62, 99, 2, 24, 48, NULL},
                {{784, 128, 64, 10, 64}, 39, 99, 2, 24, 39, NULL},
-               {{784, 128, 64, 10, 64}, 38, 99, 0, 0, 0, "more multiprocessors"},
-               {{784, 60, 30, 10, 1}, 21, 99, 2, 16, 21, NULL},
                {{784, 60, 30, 10, 1}, 13, 99, 2, 8, 13, NULL},
-               {{150, 480, 120, 12, 64}, 136, 99, 2, 128, 136, NULL},
                {{150, 481, 120, 12, 64}, 170, 99, 2, 72, 144, NULL},
                {{784, 600, 120, 12, 64}, 130, 99, 2, 80, 130, NULL},
                {{784, 601, 120, 12, 64}, 170, 227, 0, 0, 0, "first hidden layers up to 600"},
                {{784, 60, 121, 12, 64}, 170, 227, 0, 0, 0, "second hidden layers up to 120"},
-               {{784, 60, 120, 13, 64}, 170, 227, 0, 0, 0, "up to 12"},
                {{784, 45, 120, 10, 64}, 170, 227, 0, 0, 0, "three classes a tile"},
                {{1279, 300, 120, 12, 64}, 160, 227, 1, 80, 160, NULL},
                {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, 0, "up to 1279 inputs"},
@@ -216,16 +200,13 @@ TEST(test_limits_of_tiles) {
     const char *why_not;
   } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, 7, 227, 64, 16, NULL},
                {{2, {784, 129, 10}, 64, 0, 0, 0}, 7, 227, 64, 32, NULL},
-               {{2, {784, 896, 16}, 1, 0, 0, 0}, 7, 227, 32, 112, NULL},
                {{2, {784, 897, 12}, 64, 0, 0, 0}, 7, 227, 64, 132, NULL},
                {{2, {784, 897, 13}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 12 classes"},
-               {{2, {784, 1048, 10}, 64, 1, 0, 0}, 7, 227, 64, 132, NULL},
                {{2, {784, 1049, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "more multiprocessors"},
                {{2, {784, 128, 10}, 64, 0, 0, 0}, 1, 199, 0, 0, "more shared memory"},
                {{2, {784, 128, 10}, 128, 1, 1, 1}, 1, 227, 128, 16, NULL},
                {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 4, 227, 128, 64, NULL},
                {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 3, 227, 0, 0, "batches up to 64"},
-               {{6, {1, 1, 1, 1, 1, 1, 2}, 33, 1, 0, 0}, 7, 227, 64, 80, NULL},
                {{7, {784}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to five hidden layers"},
                {{1, {784, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "it takes hidden layers"},
                {{2, {785, 128, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 784 inputs"},
@@ -262,19 +243,14 @@ TEST(test_wide_where_faster) {
     WideBy by;
     bool used;
   } cases[] = {{{2500, 2000}, 4096, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
-               {{2500, 2000}, 4096, FUSION_LAYER, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
                {{2500, 2000}, 4096, FUSION_NONE, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
                {{2500, 2000}, 4096, FUSION_STEP, WIDE_NEVER, WIDE_BY_NOTHING, false},
                {{300, 100}, 1024, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, true},
                {{300, 100}, 512, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
-               {{2500, 2000}, 64, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
-               {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, true},
                {{300, 100}, 64, FUSION_EPOCH, WIDE_WHERE_POSSIBLE, WIDE_BY_WGMMA, false},
                {{2500, 2000}, 128, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
                {{2500, 2000}, 127, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
-               {{1000, 500}, 256, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, true},
-               {{1000, 500}, 128, FUSION_STEP, WIDE_WHERE_FASTER, WIDE_BY_MMA, false},
                {{300, 100}, 64, FUSION_STEP, WIDE_WHERE_POSSIBLE, WIDE_BY_MMA, true}};
   foreach (of, cases) {
     GpuLimits limits = h100;
@@ -289,21 +265,5 @@ TEST(test_wide_where_faster) {
     if (by)
       assert_string_equal(by + strlen("wide layers by "),
                           of->by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
-  }
-}
-
-/* tf32 is a permission: what cannot use it runs at fp32 and says so in the same line. */
-TEST(test_precision_on_every_card) {
-  EACH_CARD(card) {
-    const bool bf16 = card->limits.capability >= 80;
-    foreach (fusion, VALUES(Fusion, FUSION_STEP, FUSION_LAYER, FUSION_NONE)) {
-      const bool has_terms = *fusion != FUSION_NONE;
-      const Engine engine = choose(&wishes[0], *fusion, PRECISION_TF32, &card->limits);
-      assert_int_equal(engine.config.training.precision,
-                       bf16 && has_terms ? PRECISION_TF32 : PRECISION_FP32);
-      assert_string_equal(engine.reason, !has_terms ? "as asked, at fp32"
-                                         : bf16     ? "as asked, at tf32"
-                                                    : "as asked, at fp32: no bf16 tensor cores");
-    }
   }
 }

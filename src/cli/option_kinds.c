@@ -29,36 +29,27 @@ static bool whole_of(const char *text, double low, double high, uint64_t *whole)
 }
 
 static bool set_whole(const OptionRow *row, const char *value, void *options, Error *error) {
-  const OptionKind *kind = row->kind;
-  const bool may_be_auto = kind == &option_whole_or_auto;
   void *field = field_of(row, options);
-  uint64_t whole = 0;
-  if (!(may_be_auto && strcmp(value, "auto") == 0) && !whole_of(value, row->low, row->high, &whole))
-    return error_set(error, "--%s must be %sa whole number from %.0f to %" PRIu64 ", not '%s'",
-                     row->name, may_be_auto ? "auto, or " : "", row->low,
-                     row->high < 0x1p64 ? (uint64_t)row->high : UINT64_MAX, value);
-  if (kind == &option_whole)
+  uint64_t whole;
+  if (!whole_of(value, row->low, row->high, &whole))
+    return error_set(error, "--%s must be a whole number from %.0f to %" PRIu64 ", not '%s'",
+                     row->name, row->low, row->high < 0x1p64 ? (uint64_t)row->high : UINT64_MAX,
+                     value);
+  if (row->kind == &option_whole)
     *(int *)field = (int)whole;
-  else if (may_be_auto)
-    *(float *)field = (float)whole;
   else
-    *(uint64_t *)field = kind == &option_megabytes ? whole * MEGABYTE : whole;
+    *(uint64_t *)field = row->kind == &option_megabytes ? whole * MEGABYTE : whole;
   return true;
 }
 
 static ShortText get_whole(const OptionRow *row, const void *options) {
-  const OptionKind *kind = row->kind;
   const void *field = field_of(row, options);
-  const uint64_t whole = kind == &option_whole           ? (uint64_t) * (const int *)field
-                         : kind == &option_whole_or_auto ? (uint64_t) * (const float *)field
-                         : kind == &option_megabytes     ? *(const uint64_t *)field / MEGABYTE
-                                                         : *(const uint64_t *)field;
-  const bool is_auto = kind == &option_whole_or_auto && whole == 0;
-  return is_auto ? text_format("auto") : text_format("%" PRIu64, whole);
+  if (row->kind == &option_whole) return text_format("%d", *(const int *)field);
+  const uint64_t whole = *(const uint64_t *)field;
+  return text_format("%" PRIu64, row->kind == &option_megabytes ? whole / MEGABYTE : whole);
 }
 
 const OptionKind option_whole = {set_whole, get_whole, NULL, true},
-                 option_whole_or_auto = {set_whole, get_whole, NULL, false},
                  option_whole64 = {set_whole, get_whole, NULL, true},
                  option_megabytes = {set_whole, get_whole, NULL, true};
 

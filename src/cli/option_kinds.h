@@ -4,7 +4,6 @@
 #include "cli/option_table.h"
 
 extern const OptionKind option_whole, /* int, from low to high */
-    option_whole_or_auto,             /* float: a whole number, or auto, which is 0 */
     option_whole64,                   /* uint64_t, from low to high */
     option_megabytes,                 /* uint64_t in bytes; low and high are megabytes */
     option_number,                    /* float, from low to high */

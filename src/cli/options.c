@@ -158,7 +158,7 @@ static const OptionRow table[] = {
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | ROWS_WITH_LABELS | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
-  NAMED("pixel-max", "V", "255", option_whole_or_auto, training.pixels.max, ALL, RESUME_SAME,
+  NAMED("pixel-max", "V", "255", option_number_or_auto, training.pixels.max, ALL, RESUME_SAME,
       "pixel that is 1 to the network; or auto: the largest of the training rows",
       RANGE(1, 255)),
   NAMED("mean", "M", "0", option_number, training.pixels.mean, ALL, RESUME_SAME,
@@ -363,7 +363,7 @@ static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) 
   options_default(&initial);
   if (!isnan(o->training.schedule.rate))
     initial.training.schedule.rate = options_auto_rate(&o->training);
-  if (o->training.pixels.max == OPTIONS_AUTO) initial.training.pixels.max = OPTIONS_AUTO;
+  if (isnan(o->training.pixels.max)) initial.training.pixels.max = NAN;
   foreach_row (row, &options_table)
     if (row->kind && !(row->takers & taker) &&
         !(given && o->configured[row - options_table.rows]) && option_differs(row, o, &initial))

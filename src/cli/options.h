@@ -11,7 +11,6 @@
 #include "train/trainer.h"
 
 enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
-enum { OPTIONS_AUTO = 0 };   /* a number that is left to the program */
 enum { SEEDS_MOST = 1000, TRIALS_MOST = 10000 };
 
 /* A file's name is "" if no file is given. */

@@ -1,59 +1,38 @@
-/* Ranks train one network only if they were started alike: here they compare the program, the
-   options that training depends on, the saved run and the bytes of the data files. */
+/* Ranks train one network only if they were started alike: here they compare their options and the
+   saved run. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "commands/commands.h"
 
-typedef struct {
-  const char *name;
-  ShortText value; /* "": none */
-} Fact;
-
-/* Describes the bytes of a file; a rank that has none of that name differs from one that has. */
-static ShortText describe_file(const char *path) {
-  unsigned char bytes[1 << 16];
-  unsigned long sum = 0, size = 0;
-  FILE *file = source_can_repeat(path) ? fopen(path, "rb") : NULL;
-  if (!file) return text_format("%.40s (no file)", path);
-  for (size_t count; (count = fread(bytes, 1, sizeof bytes, file)) > 0; size += count)
-    sum = crc32_z(sum, bytes, count);
-  fclose(file);
-  return text_format("%.40s (%lu bytes, CRC-32 %08lx)", path, size, sum);
+/* Returns true if ranks may have other values of the option: each has its threads and its names of
+   files to load, and only the first one prints and writes. */
+static bool may_differ(const OptionRow *row) {
+  const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
+  return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||
+         row->kind == &option_yes_no;
 }
 
-static void gather_facts(const Options *o, const Checkpoint *from, Fact *fact) {
+bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, Error *error) {
+  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last one is of the saved run */
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
-  *fact++ = (Fact){"version", {MLP_TRAIN_VERSION}};
-  *fact++ = (Fact){"seeds", text_format("%d", o->seeds)};
-  *fact = (Fact){"resume", {""}};
-  if (*o->resume || *o->init)
-    fact->value =
-        text_format("a run after epoch %d, step %" PRIu64 " (CRC-32 %08x)", from->epoch, from->step,
-                    (unsigned)crc32_z(0, (const void *)from->parameters, size));
-  foreach_row (row, &options_table) {
-    if (!options_is_saved(row) || row->resume == RANKS_FREE) continue;
-    const char *path = row->file == FILE_INPUT ? row->kind->file(row, o, 0) : NULL;
-    *++fact = (Fact){row->name, path ? describe_file(path) : row->kind->get(row, o)};
-  }
-}
-
-bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error) {
-  enum { MOST = OPTION_ROWS + 3 };
-  Fact facts[MOST] = {0}; /* a rank of another version has as many */
   if (!ranks) return true;
-  gather_facts(options, from, facts);
-  Fact(*all)[MOST] = ranks_gather(ranks, facts, sizeof facts, error);
+  foreach_row (row, &options_table)
+    if (!may_differ(row)) mine[row - options_table.rows] = row->kind->get(row, o);
+  mine[OPTION_ROWS] =
+      text_format("epoch %d, step %" PRIu64 ", CRC-32 %08x", from->epoch, from->step,
+                  (unsigned)crc32_z(0, (const void *)from->parameters, size));
+  ShortText(*all)[OPTION_ROWS + 1] = ranks_gather(ranks, mine, sizeof mine, error);
   bool good = all != NULL;
-  for (size_t f = 0; good && f < MOST; f++)
-    for (int r = 1; good && r < ranks_count(ranks); r++) {
-      const char *first = all[0][f].value.text, *other = all[r][f].value.text;
-      good = strcmp(first, other) == 0 ||
+  for (size_t i = 0; good && i <= OPTION_ROWS; i++)
+    for (int r = 1; good && r < ranks_count(ranks); r++)
+      good = strcmp(all[0][i].text, all[r][i].text) == 0 ||
              error_set(error,
-                       "rank %d was started with --%s %s, rank 0 with %s: give all ranks the same "
-                       "options, the same saved run and the same data",
-                       r, facts[f].name, *other ? other : "none", *first ? first : "none");
-    }
+                       "rank %d was started with %s%s '%.100s', rank 0 with '%.100s': give all "
+                       "ranks the same options and the same saved run",
+                       r, i < OPTION_ROWS ? "--" : "",
+                       i < OPTION_ROWS ? options_table.rows[i].name : "a saved run of",
+                       all[r][i].text, all[0][i].text);
   free(all);
   return good;
 }

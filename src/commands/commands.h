@@ -63,8 +63,8 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* Refuses ranks that were started with other options, saved runs (from) or data than rank 0: all of
-   them fail, with the same sentence. NULL for `ranks`: true. agreement.c */
+/* Refuses ranks that were started with other options or saved runs (from) than rank 0: all of them
+   fail, with the same sentence. NULL for `ranks`: true. agreement.c */
 bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error);
 
 /* Settles --test auto of a run that trains: MNIST's file, if --train is MNIST's; else none, if

@@ -4,7 +4,7 @@
 enum { ROWS = 4096, MOST = 255 };
 
 bool first_look(Options *o, Report *report, Error *error) {
-  if (o->training.pixels.max != OPTIONS_AUTO) return true;
+  if (!isnan(o->training.pixels.max)) return true;
   if (!source_can_repeat(o->train))
     return error_set(error, "--pixel-max auto reads --train twice, but it can be read only once: "
                             "give --pixel-max a number");
