@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
   report.aside = ranks_number(ranks) == 0 &&
                  (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
-    report.has_bar = false; /* mpirun shows them a terminal even where it writes to a file */
+    report.shows_progress = false; /* mpirun shows them a terminal even where it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {

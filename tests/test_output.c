@@ -159,23 +159,6 @@ static int print_lines(void) {
   return !stream && !standard_output_flush(&error);
 }
 
-/* 0 if the failure is told, and told again. */
-static int print_for_nobody(void *unused, Error *why) {
-  (void)unused;
-  int ends[2];
-  signal(SIGPIPE, SIG_IGN);
-  if (pipe(ends) != 0 || dup2(ends[1], STDOUT_FILENO) < 0 || close(ends[1]) != 0 ||
-      close(ends[0]) != 0)
-    return 2;
-  standard_output_open();
-  puts("line");
-  for (int i = 0; i < 2; i++)
-    if (standard_output_flush(why) ||
-        strcmp(why->text, "cannot write to standard output: Broken pipe") != 0)
-      return 1;
-  return 0;
-}
-
 /* Forks, with the non-blocking end of a pipe that takes little for standard output and error. Reads
    late, then a little at a time: it must be that text, and the status 0. */
 static void check(const char *expected) {
@@ -210,8 +193,4 @@ TEST(every_line_arrives) {
     stream = *to;
     check(expected);
   }
-}
-
-TEST(a_closed_pipe_is_told) {
-  assert_int_equal(process_do(print_for_nobody, NULL).status, 0);
 }

@@ -1,4 +1,4 @@
-/* The output of a run: every line and every progress bar fits a terminal of 80 columns. */
+/* The output of a run: every line fits a terminal of 80 columns. */
 #include "train/report.h"
 #include "support/test.h"
 
@@ -71,47 +71,15 @@ TEST(columns_hold_large_and_small_numbers) {
       "epoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s  99.9ms    60k\n");
 }
 
-/* What is shown of an epoch so far; a bar starts with a carriage return. */
-static const char *show(Report *report, int epoch, int epochs, double done, double loss) {
+/* A terminal shows how far an epoch is, a file does not, and the next line replaces it. */
+TEST(a_line_replaces_the_progress) {
+  Report report = {.shows_progress = true, .percent = -1}, without = {.percent = -1};
   capture();
-  report_progress(report, epoch, epochs, done, loss);
-  return printed();
-}
-
-TEST(a_bar_says_how_far_it_is) {
-  static const struct {
-    double done, loss;
-    const char *bar;
-  } shown[] = {{0.25, NAN, "\repoch  3/10  [##      ]  25%\033[K"},
-               {0.251, 0.5, ""},
-               {0.5, 0.5, "\repoch  3/10  [####    ]  50%  loss 0.5000  0:00 of 0:00 left\033[K"},
-               {1, 0.25, "\repoch  3/10  [########] 100%  loss 0.2500  0:00 of 0:00 left\033[K"}};
-  Report report = {.has_bar = true, .percent = -1}, without = {.percent = -1};
-  foreach (row, shown) {
-    assert_string_equal(show(&report, 3, 10, row->done, row->loss), row->bar);
-    assert_string_equal(show(&without, 3, 10, row->done, row->loss), ""); /* no terminal */
-  }
-}
-
-TEST(time_left_follows_the_pace_and_fits_a_terminal) {
-  Report report = {.has_bar = true, .percent = -1};
-  show(&report, 1, 2, 0.5, NAN);
-  report.since -= 600; /* a quarter took ten minutes: another one is left */
-  assert_in(show(&report, 1, 2, 0.75, NAN), " 75%  10:00 of 50:00 left\033");
-  show(&report, 999999, 1000000, 0, 12.345);
-  report.since -= 1e9;
-  report.percent = -1;
-  const char *bar = show(&report, 999999, 1000000, 1e-9, 12.345);
-  assert_in(bar, "  loss 12.345  99:59:59 of 99:59:59 left\033[K");
-  assert_in_range(strcspn(bar, "\033") - 1, 60, 79); /* a cursor stands behind it */
-}
-
-TEST(a_line_replaces_the_bar) {
-  Report report = {.has_bar = true, .percent = -1};
-  show(&report, 1, 1, 0.5, NAN);
-  capture();
+  report_progress(&without, 3, 10, 0.25);
+  report_progress(&report, 3, 10, 0.25);
+  report_progress(&report, 3, 10, 0.251);
   report_note(&report, "a note");
   report_note(&report, "%s", "b");
   assert_false(report.failed);
-  assert_string_equal(printed(), "\r\033[Ka note\nb\n");
+  assert_string_equal(printed(), "\repoch  3/10  25%\033[K\r\033[Ka note\nb\n");
 }

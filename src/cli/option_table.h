@@ -2,21 +2,8 @@
    and the command line (getopt_long), the defaults, --help and the comparison of files read it, so
    they cannot disagree.
 
-   A program has a plain struct for its options, a table and a few lines in main:
-
-     typedef struct { uint64_t seed; const char *json; bool check; } Arguments;
-     #define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
-     static const OptionRow rows[] = {
-       ROW("seed", "N", "1", option_whole64, seed, "draw other values", .high = 0x1p64),
-       ROW("json", "FILE", NULL, option_word, json, "write as JSON", .file = FILE_OUTPUT),
-       ROW("check", NULL, NULL, option_yes_no, check, "check, but do not time"),
-       OPTION_HELP, OPTION_VERSION};
-     static const OptionTable table = {"mlp-lab", usage, "", rows, sizeof rows / sizeof *rows};
-
-     result = option_table_read(&table, argc, argv, &arguments, &error);
-     if (result == OPTIONS_RUN) ... what does not go together: result = OPTIONS_USAGE, and *error
-       says what is wrong
-     if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
+   A program has a plain struct for its options, a table of rows made by OPTION_ROW, and
+   option_table_read and option_table_end in main; src/mlp_digits.c is an example.
 
    option_kinds.h has the kinds; a program may have one of its own. */
 #pragma once

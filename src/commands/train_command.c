@@ -77,9 +77,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
-  const Run *run = context;
-  const Checkpoint *at = &run->trainer->position;
-  report_progress(run->report, epoch, epochs, done, at->rows ? at->loss / (double)at->rows : NAN);
+  report_progress(((const Run *)context)->report, epoch, epochs, done);
 }
 
 /* ---- before ------------------------------------------------------------------------------- */
@@ -191,7 +189,7 @@ static void on_remark(void *context, const char *line) {
 
 static bool train(Run *run, Error *error) {
   const TrainerEvents events = {.epoch = on_epoch,
-                                .progress = run->report->has_bar ? on_progress : NULL,
+                                .progress = run->report->shows_progress ? on_progress : NULL,
                                 .stop = on_stop,
                                 .remark = on_remark,
                                 .patience = 1,

@@ -1,4 +1,4 @@
-/* The lines and the progress bar of a training run. */
+/* The lines of a training run. */
 #include "train/report.h"
 
 #include "base/output.h"
@@ -8,10 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
 Report report_open(bool quiet) {
-  return (Report){.quiet = quiet, .has_bar = !quiet && isatty(STDOUT_FILENO), .percent = -1};
+  return (Report){.quiet = quiet, .shows_progress = !quiet && isatty(STDOUT_FILENO), .percent = -1};
 }
 
 static void clear_progress(Report *report) {
@@ -67,14 +65,6 @@ static ShortText loss_text(double value) {
   return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
 
-/* "0:07", "12:34", "1:02:03" */
-static ShortText clock_time(double seconds) {
-  enum { MOST = 359999 }; /* 99:59:59 */
-  const int all = seconds < MOST ? (int)(seconds + 0.5) : MOST, minutes = all / 60;
-  return minutes < 60 ? text_format("%d:%02d", minutes, all % 60)
-                      : text_format("%d:%02d:%02d", minutes / 60, minutes % 60, all % 60);
-}
-
 /* "epoch  3/10", as wide for every epoch of a run */
 static ShortText epoch_text(int epoch, int epochs) {
   return text_format("epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
@@ -121,7 +111,6 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Network *n = &engine->config.network;
   ShortText memory = {""};
   report->has_heading = false;
-  report->epoch = 0;
   if (report->quiet) return;
   if (engine->memory) memory = text_format(", %.1f GiB", (double)engine->memory / (1 << 30));
   report_result(report, "device   %s%s%s%s%s", engine->device, memory.text, *reason ? " (" : "",
@@ -194,27 +183,11 @@ void report_test(Report *report, const EpochResult *r) {
 
 /* ---- progress and failure ----------------------------------------------------------------- */
 
-void report_progress(Report *report, int epoch, int epochs, double done, double loss) {
-  static const char full[] = "########";
-  const int percent = (int)(100 * done), width = (int)(sizeof full - 1);
-  const double now = seconds_now();
-  if (!report->has_bar || percent == report->percent) return;
-  if (epoch != report->epoch) {
-    report->epoch = epoch;
-    report->since = now;
-    report->from = done;
-  }
+void report_progress(Report *report, int epoch, int epochs, double done) {
+  const int percent = (int)(100 * done);
+  if (!report->shows_progress || percent == report->percent) return;
   report->percent = percent;
-  printf("\r%s  [%-*.*s] %3d%%", epoch_text(epoch, epochs).text, width, percent * width / 100, full,
-         percent);
-  if (isfinite(loss)) printf("  loss %s", loss_text(loss).text);
-  if (done > report->from) {
-    const double pace = (now - report->since) / (done - report->from), left = pace * (1 - done);
-    printf("  %s", clock_time(left).text);
-    if (epoch < epochs) printf(" of %s", clock_time(left + pace * (epochs - epoch)).text);
-    fputs(" left", stdout);
-  }
-  fputs("\033[K", stdout); /* the rest of a longer line before */
+  printf("\r%s  %d%%\033[K", epoch_text(epoch, epochs).text, percent);
   fflush(stdout);
 }
 

@@ -1,5 +1,5 @@
 /* The output of mlp-train: plain lines on standard output, each flushed as soon as it is whole,
-   errors on standard error, and on a terminal a progress bar that the next line replaces. Once
+   errors on standard error, and on a terminal the progress of an epoch. Once
    standard output cannot be written nothing more is printed, and report_good says why. */
 #pragma once
 
@@ -7,16 +7,13 @@
 #include "train/trainer.h"
 
 typedef struct {
-  bool quiet;       /* only the last epoch is printed */
-  bool has_bar;     /* progress is shown: standard output is a terminal, and not quiet */
-  bool has_heading; /* that of the epochs is printed */
-  int percent;      /* of the bar on the screen, -1: none */
-  int epoch;        /* of the last bar, 0: none yet */
-  double since;     /* when that epoch's first bar was shown, in seconds_now */
-  double from;      /* and how much was done then, 0 to 1 */
-  bool aside;       /* remarks go to standard error: output is for programs, or quiet */
-  bool failed;      /* standard output cannot be written: */
-  Error error;      /* why */
+  bool quiet;          /* only the last epoch is printed */
+  bool shows_progress; /* standard output is a terminal, and not quiet */
+  bool has_heading;    /* that of the epochs is printed */
+  int percent;         /* on the screen, -1: none */
+  bool aside;          /* remarks go to standard error: output is for programs, or quiet */
+  bool failed;         /* standard output cannot be written: */
+  Error error;         /* why */
 } Report;
 
 Report report_open(bool quiet);
@@ -46,10 +43,8 @@ void report_remark(void *report, const char *line);
    With validation rows the heading says val-loss and val-acc. */
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
-/* Shows how much of an epoch's training is done, 0 to 1, the mean loss of its rows so far (NAN: not
-   known yet), and how long the rest of the epoch, of the run, will take at the pace since the
-   epoch's first call. */
-void report_progress(Report *report, int epoch, int epochs, double done, double loss);
+/* Shows how much of an epoch's training is done, 0 to 1; the next line replaces it. */
+void report_progress(Report *report, int epoch, int epochs, double done);
 
 /* A row per epoch of several networks: mean, standard deviation, least and most of their losses
    (loss) and accuracies. like: of which epoch, and the rows that judge. */
