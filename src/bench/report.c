@@ -175,7 +175,7 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
 bool bench_plot(const Record *record, const char *path, Error *error) {
   const json_t *first = record_first(record, "epoch"), *machine = record_first(record, "machine");
   const Lines all = sorted_epochs(record);
-  DotChart dots = {.mark = 0};
+  DotChart dots = {.count = 0};
   double epochs = 0;
   foreach_line (e, &all) {
     const ShortText label = text_format("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));

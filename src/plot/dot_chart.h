@@ -12,11 +12,8 @@ typedef struct {
   Colour colour;
 } DotChartRow;
 
-/* All times are in ms; small ones are drawn in us. */
 typedef struct {
   const char *title, *subtitle;
-  double mark; /* where a vertical line goes, 0: none */
-  const char *mark_label;
   int count;
   DotChartRow rows[DOT_CHART_MAX]; /* top to bottom */
 } DotChart;

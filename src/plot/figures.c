@@ -37,8 +37,7 @@ static void add_panel(LineChart *chart, const EpochResult *results, int runs, in
       line_chart_add(chart, panel, ~curve, results[i].epoch, value_of(&results[i], measure, kind));
     }
   }
-  const bool steep = measure == LOSS && line_chart_far_apart(panel, 0);
-  panel->title = title;
+  const bool steep = measure == LOSS && line_chart_far_apart(panel);
   panel->x = (Axis){.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
   panel->y.logarithmic = steep;
   panel->y.label = measure == ACCURACY ? "percent"
@@ -83,14 +82,8 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
                 "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
   const int best = title_curves(results, runs, count, &title);
   LineChart chart = {.title = title.text, .subtitle = subtitle.text};
-  bool drawn = false;
-  for (Measure m = LOSS; m < MEASURES; m++) {
-    add_panel(&chart, results, runs, count, m, judge, best);
-    drawn |= chart.panels[m].y.low <= chart.panels[m].y.high;
-  }
-  if (drawn || chart.no_memory) return line_chart_draw(&chart, path, error);
-  line_chart_close(&chart);
-  return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
+  for (Measure m = LOSS; m < MEASURES; m++) add_panel(&chart, results, runs, count, m, judge, best);
+  return line_chart_draw(&chart, path, error);
 }
 
 /* ---- weights ------------------------------------------------------------------------------ */

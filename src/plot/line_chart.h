@@ -7,11 +7,10 @@
 enum { LINE_CHART_MAX = PAGE_SERIES, LINE_CHART_PANELS = 8 };
 
 typedef struct {
-  ShortText key;     /* what tells it from the others */
   const char *title; /* NULL: none */
   Axis x, y;         /* what the caller says of them; y also spans the points so far */
-  ShortText curves[LINE_CHART_MAX]; /* names in the legend: colours follow this order */
-  int count;                        /* of curves */
+  const char *curves[LINE_CHART_MAX]; /* names in the legend: colours follow this order */
+  int count;                          /* of curves */
 } CurvePanel;
 
 typedef struct {
@@ -29,20 +28,19 @@ typedef struct {
   bool no_memory; /* for some point */
 } LineChart;
 
-/* Finds the panel, or adds one without curves. NULL: there are too many. */
-CurvePanel *line_chart_panel(LineChart *chart, const char *key);
-/* Finds the curve, or adds one without points; LINE_CHART_MAX: there are too many. */
+/* Adds a panel, one of at most LINE_CHART_PANELS. */
+CurvePanel *line_chart_panel(LineChart *chart, const char *title);
+
+/* Finds the curve, or adds one of at most LINE_CHART_MAX. */
 int line_chart_curve(CurvePanel *panel, const char *name);
+
 /* Adds a point to a curve, or to a thin one behind all others if it is given as ~curve. A point
-   that is not finite leaves a gap, which the x axis covers. A curve too many gets none. */
+   that is not finite leaves a gap, which the x axis covers. */
 void line_chart_add(LineChart *chart, CurvePanel *panel, int curve, double x, double y);
-/* Returns the curve's next point behind p, NULL: its first; NULL: there is none. */
-const CurvePoint *line_chart_next(const LineChart *chart, const CurvePoint *p,
-                                  const CurvePanel *panel, int curve);
-/* True if the points, and a value beside them, are so far apart on the y axis that many would lie
-   along the bottom of a linear one. */
-bool line_chart_far_apart(const CurvePanel *panel, double beside);
-void line_chart_close(LineChart *chart);
+
+/* True if the points are so far apart on the y axis that many would lie along the bottom of a
+   linear one. */
+bool line_chart_far_apart(const CurvePanel *panel);
 
 /* Replaces the file `path` by the chart as a PNG, and closes the chart, also on failure. Leaves out
    panels without a point. Fails if there are no others, without memory, or if the file cannot be

@@ -65,17 +65,15 @@ static double place(const Axis *axis, double number) {
 void axis_clear(Axis *axis) {
   axis->low = INFINITY;
   axis->high = -INFINITY;
-  axis->fractions = axis->not_binary = false;
+  axis->fractions = false;
 }
 
 bool axis_include(Axis *axis, double value) {
   const double number = number_of(axis, value);
-  int exponent;
   if (!isfinite(number)) return false;
   axis->low = fmin(axis->low, number);
   axis->high = fmax(axis->high, number);
   axis->fractions |= value != floor(value);
-  axis->not_binary |= frexp(value, &exponent) != 0.5;
   return true;
 }
 
@@ -100,15 +98,14 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
   }
 }
 
-/* Draws powers of the base; of ten, 2 and 5 times them, and the rest, where there is room. */
+/* Draws powers of ten, 2 and 5 times them, and the rest, where there is room. */
 static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
-  const int base = axis->not_binary ? 10 : 2;
-  const double unit = log10(base), low = axis->low / unit, high = axis->high / unit;
-  const int step = max_int(1, (int)ceil((high - low) / wanted));
-  for (int power = (int)floor(low); power <= high; power++)
-    for (int digit = 1; digit < base; digit++) {
-      const double value = digit * pow(base, power), most = digit == 2 || digit == 5 ? 4 : 0.7;
-      if (digit == 1 ? power % step == 0 : high - low < most)
+  const double length = axis->high - axis->low;
+  const int step = max_int(1, (int)ceil(length / wanted));
+  for (int power = (int)floor(axis->low); power <= axis->high; power++)
+    for (int digit = 1; digit < 10; digit++) {
+      const double value = digit * pow(10, power), most = digit == 2 || digit == 5 ? 4 : 0.7;
+      if (digit == 1 ? power % step == 0 : length < most)
         draw_tick(page, axis, log10(value), value, false, 10);
     }
 }
@@ -127,15 +124,10 @@ static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
 
 static void draw_mark(Canvas *page, const Axis *a) {
   const double at = round(axis_place(a, a->mark)), width = canvas_text_width(SMALL, a->mark_label);
-  if (a->upright) {
-    canvas_rectangle(page, a->near, at - 1, a->far - a->near, 2, MARK);
-    page_text(page, ENDS, a->far - 8, at - 8, SMALL, MARK, a->mark_label);
-  } else {
-    canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
-    const bool fits = at + 8 + width < page->width - MARGIN;
-    page_text(page, fits ? STARTS : ENDS, fits ? at + 8 : at - 8, a->far - 12, SMALL, MARK,
-              a->mark_label);
-  }
+  const bool fits = at + 8 + width < page->width - MARGIN;
+  canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
+  page_text(page, fits ? STARTS : ENDS, fits ? at + 8 : at - 8, a->far - 12, SMALL, MARK,
+            a->mark_label);
 }
 
 void page_axis(Canvas *page, const Axis *axis) {

@@ -58,15 +58,14 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 typedef struct {
   const char *label;      /* what the numbers are, with their unit */
   bool logarithmic;       /* all numbers above 0 */
-  bool from_zero;         /* a linear axis starts there */
-  double mark;            /* where a line goes, if the axis has such a number */
+  double mark;            /* where a line goes up from an axis that lies */
   const char *mark_label; /* NULL: there is no mark */
 
   bool upright;
   int from, to;     /* pixels of its ends: left and right, or bottom and top */
   int near, far;    /* pixels where its numbers are, and where the lines across end */
   double low, high; /* the numbers at its ends: logarithms to base 10 if it is logarithmic */
-  bool fractions, not_binary; /* a value is not whole; is not a power of two */
+  bool fractions;   /* a value is not whole */
 } Axis;
 
 /* Makes the axis one of no values: low is above high. */
@@ -78,7 +77,7 @@ bool axis_include(Axis *axis, double value);
 /* Returns the pixel of a value, not rounded; it is not finite if the value has no place. */
 double axis_place(const Axis *axis, double value);
 
-/* Draws label, mark, and lines at round numbers: whole ones or powers of two if all values are. */
+/* Draws label, mark, and lines at round numbers, which are whole if all values are. */
 void page_axis(Canvas *page, const Axis *axis);
 
 /* ---- cells ---------------------------------------------------------------------------------- */
