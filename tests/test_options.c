@@ -170,7 +170,7 @@ TEST(wrong_usage_is_named) {
       {"--resume m --init n", "--resume and --init cannot be combined"},
       {"--probabilities", "--probabilities goes with --predict"},
       {"--trials 3", "--trials goes with --sweep"},
-      {"--json", "--json goes with --evaluate, --predict, --classify"},
+      {"--json", "--json goes with --evaluate, --classify"},
       {"--load m --evaluate --epochs 3", "--evaluate has no use for --epochs: leave it out"},
       {"--load m --predict a.csv --mistakes a.png", "--predict has no use for --mistakes"},
       {"--load m --classify --test a.csv a.png", "--classify has no use for --test"},

@@ -105,12 +105,11 @@ static bool predict(Engine *engine, Asked *a, Error *error) {
       .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
-  const PredictFormat format = {*o->output ? o->output : "-", o->probabilities, o->json,
-                                o->class_names};
-  const bool good = predict_to_file(engine, reader, &format, error);
+  const char *output = *o->output ? o->output : "-";
+  const bool good = predict_to_file(engine, reader, output, o->probabilities, error);
   if (good) compare(a, o->predict, dataset_summary(reader));
   dataset_close(reader);
-  if (good && !o->json) run_files_say_wrote(a->report, o->output, "");
+  if (good && strcmp(output, "-") != 0) run_files_say_wrote(a->report, output, "");
   return good;
 }
 

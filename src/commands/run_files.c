@@ -194,10 +194,6 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   if (!no_file_is_lost(o, error)) return false;
   foreach_row (row, &options_table)
     if (output_of(row, o) && !has_format(row, output_of(row, o), error)) return false;
-  const char *ending = strrchr(o->output, '.');
-  if (ending && strcmp(ending, o->json ? ".csv" : ".jsonl") == 0)
-    return error_set(error, "--output %s would hold %s: %s --json, or name it otherwise", o->output,
-                     o->json ? "lines of JSON" : "CSV", o->json ? "leave out" : "add");
   return rows_are_there(o, error);
 }
 

@@ -51,11 +51,17 @@ static ShortText box_text(const PhotographBox *box) {
   return text_format("%dx%d+%d+%d", box->width, box->height, box->left, box->top);
 }
 
-/* "  7 99.62%  2  0.31%  3  0.05%". */
+/* Writes the three likeliest classes: "  7 99.62%  2  0.31%  3  0.05%". */
 static void write_likeliest(const Answers *a, const double *probabilities) {
+  enum { LIKELIEST = 3 };
   FILE *file = a->pictures->file;
-  int best[LIKELIEST];
-  const int count = predict_likeliest(probabilities, a->classes, best);
+  int best[LIKELIEST], count = 0;
+  for (int c = 0; c < a->classes; c++) {
+    int at = count < LIKELIEST ? count++ : LIKELIEST;
+    for (; at > 0 && probabilities[best[at - 1]] < probabilities[c]; at--)
+      if (at < LIKELIEST) best[at] = best[at - 1];
+    if (at < LIKELIEST) best[at] = c;
+  }
   for (int i = 0; i < count; i++)
     fprintf(file, "  %*s%s %6.2f%%", a->name_width - length_of(a->pictures->names, best[i]), "",
             class_name(a->pictures->names, best[i]).text, 100 * probabilities[best[i]]);

@@ -77,21 +77,10 @@ bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *
 
 /* ---- prediction --------------------------------------------------------------------------- */
 
-int predict_likeliest(const double *probabilities, int classes, int *best) {
-  int count = 0;
-  for (int c = 0; c < classes; c++) {
-    int at = count < LIKELIEST ? count++ : LIKELIEST;
-    for (; at > 0 && probabilities[best[at - 1]] < probabilities[c]; at--)
-      if (at < LIKELIEST) best[at] = best[at - 1];
-    if (at < LIKELIEST) best[at] = c;
-  }
-  return count;
-}
-
 typedef struct {
   AtomicFile output; /* its file may be stdout */
   int classes;
-  const PredictFormat *format;
+  bool probabilities;
 } Predictions;
 
 static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int label,
@@ -100,40 +89,23 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
   FILE *file = p->output.file;
   double probabilities[NETWORK_MAX_CLASSES];
   (void)pixels, (void)label;
-  const bool json = p->format->json;
-  const int answer = argmax(logits, p->classes);
-  fprintf(file, json ? "{\"row\": %" PRIu64 ", \"label\": %d" : "%" PRIu64 ",%d", row, answer);
-  if (json) class_name_print_json(file, p->format->names, answer);
-  if (json || p->format->probabilities) softmax(logits, p->classes, probabilities);
-  if (json) {
-    int best[LIKELIEST];
-    const int count = predict_likeliest(probabilities, p->classes, best);
-    for (int i = 0; i < count; i++)
-      fprintf(file, "%s[%d, %.6g]", i ? ", " : ", \"likeliest\": [", best[i],
-              probabilities[best[i]]);
-    fputs(p->format->probabilities ? "], \"probabilities\": [" : "]}", file);
-  }
-  for (int c = 0; p->format->probabilities && c < p->classes; c++)
-    fprintf(file, !json ? ",%.6g" : c ? ", %.6g" : "%.6g", probabilities[c]);
-  if (json && p->format->probabilities) fputs("]}", file);
+  fprintf(file, "%" PRIu64 ",%d", row, argmax(logits, p->classes));
+  if (p->probabilities) softmax(logits, p->classes, probabilities);
+  for (int c = 0; p->probabilities && c < p->classes; c++) fprintf(file, ",%.6g", probabilities[c]);
   fputc('\n', file);
   return !ferror(file) || atomic_file_failed(&p->output, error);
 }
 
-bool predict_to_file(Engine *engine, DatasetReader *reader, const PredictFormat *format,
+bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                      Error *error) {
   Predictions predictions = {.output = {.file = stdout, .path = "to standard output"},
                              .classes = network_classes(&engine->config.network),
-                             .format = format};
+                             .probabilities = probabilities};
   AtomicFile *output = &predictions.output;
-  if (strcmp(format->output, "-") != 0 && !atomic_file_open(output, format->output, error))
-    return false;
-  if (!format->json) {
-    fputs("ImageId,Label", output->file);
-    for (int c = 0; format->probabilities && c < predictions.classes; c++)
-      fprintf(output->file, ",P%d", c);
-    fputc('\n', output->file);
-  }
+  if (strcmp(path, "-") != 0 && !atomic_file_open(output, path, error)) return false;
+  fputs("ImageId,Label", output->file);
+  for (int c = 0; probabilities && c < predictions.classes; c++) fprintf(output->file, ",P%d", c);
+  fputc('\n', output->file);
   const bool good = predict_rows(engine, reader, write_row, &predictions, error);
   if (output->file != stdout) return atomic_file_close(output, good, error);
   return good && (fflush(stdout) == 0 || atomic_file_failed(output, error));

@@ -20,21 +20,10 @@ typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int 
 bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
                   Error *error);
 
-enum { LIKELIEST = 3 }; /* classes, at most, that an answer names */
-
-/* Sets best[LIKELIEST] to the likeliest classes, the likeliest first, and returns their number. */
-int predict_likeliest(const double *probabilities, int classes, int *best);
-
-typedef struct {
-  const char *output; /* the file's name, or "-" for standard output */
-  bool probabilities; /* of all classes are written, too */
-  bool json;          /* a line of JSON per row, with the likeliest classes; else CSV */
-  const char *names;  /* of the classes, for JSON */
-} PredictFormat;
-
-/* Writes the prediction for every remaining row: in CSV ImageId (from 1), Label and P0, P1, ... The
-   file is replaced once it is whole; what is not a regular file is written to at once. */
-bool predict_to_file(Engine *engine, DatasetReader *reader, const PredictFormat *format,
+/* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
+   `probabilities`, P0, P1, ... path "-" is standard output. A file is replaced once it is whole;
+   what is not a regular file is written to at once. */
+bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                      Error *error);
 
 /* Refuses logits (classes) that are not finite: the error names the row by its number, from 1, or
