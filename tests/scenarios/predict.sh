@@ -60,7 +60,7 @@ none.csv: no such file|--evaluate --test none.csv
 cannot open train.csv/under: Not a directory|--evaluate --test train.csv/under
 none.png|--classify none.png
 END
-refuses 1 'cannot load .: it is a folder' --evaluate --load .
+refuses 1 'cannot load .: it is not a regular file' --evaluate --load .
 absent never.csv
 
 case_ 'a failure leaves the file that was there, and no other'
