@@ -86,11 +86,10 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each LANES neighbours, a power of two; FIRST: of every (FIRST)th lane. */
-template <int LANES, int FIRST = 1, class T, class Combine>
-__device__ T lab_shuffle(T value, Combine combine) {
+/* Combines the values of each LANES neighbours, a power of two. */
+template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
-  for (int step = LANES / 2; step >= FIRST; step /= 2)
+  for (int step = LANES / 2; step > 0; step /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
   return value;
 }

@@ -314,21 +314,17 @@ const LabRung rungs[] = {
      "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
      "registers that are freed",
      pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
-    {"tensor-cores",
-     "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
-     launch_matmul_mma, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     {"stages",
-     "cp.async and a ring of four stages: three slabs are on their way while one is multiplied",
+     "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
+     "cp.async "
+     "brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    hopper(BF16, {"tma",
-                  "The copy engine brings slabs for four requests of one thread, swizzled, and an "
-                  "mbarrier counts their bytes",
-                  launch_hopper<TMA>, lab_value<24, 1024>}),
-    hopper(BF16,
-           {"wgmma",
-            "Tensor cores read both operands from shared memory by themselves, 128 threads at a "
-            "time",
-            launch_hopper<WGMMA>, lab_value<48, 4096>}),
+    hopper(
+        BF16,
+        {"wgmma",
+         "The copy engine brings slabs for four requests of one thread, and tensor cores read both "
+         "operands from shared memory by themselves",
+         launch_hopper<WGMMA>, lab_value<48, 4096>}),
     hopper(BF16,
            {"specialised",
             "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "

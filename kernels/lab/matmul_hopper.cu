@@ -130,55 +130,16 @@ struct Stages {
   }
 };
 
-/* Multiplies with mma.sync. In a patch, 16 bytes lie where the swizzle has put them: word w of row
-   r at w ^ r % 8. */
-struct FromRegisters {
-  WarpTile tile = {};
-
-  static __device__ const __nv_bfloat16 *at(const unsigned char *patch, int row, int column) {
-    const int word = column / 8 ^ row % 8;
-    return reinterpret_cast<const __nv_bfloat16 *>(patch + row * 128 + word * 16);
-  }
-  __device__ void multiply(const Stages &stages, int s) {
-    unrolled_by (k, PATCH, 16)
-      tile.multiply(
-          [&](int row, int column) {
-            return at(stages.a[s][row / PATCH], row % PATCH, k + column);
-          },
-          [&](int row, int column) {
-            return at(stages.b[s][column / PATCH], k + row, column % PATCH);
-          });
-  }
-  __device__ void store(const Job &p, const Corner &corner) const {
-    tile.store(p.c, p.m, p.n, corner);
-  }
-};
-
-/* Multiplies with wgmma: a warpgroup has 64 rows of C, one patch of A, and all 128 columns. */
-struct FromShared {
-  float sum[64] = {};
-
-  __device__ void multiply(const Stages &stages, int s) {
-    multiply_slab<Slabs<BF16, 1, BN, PATCH>>(sum, stages, s, threadIdx.x / GROUP);
-    finish_multiplying(sum);
-  }
-  __device__ void store(const Job &p, const Corner &corner) const {
-    store_sums(p, sum, corner.row + threadIdx.x / GROUP * PATCH, corner.column);
-  }
-};
-
 /* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
    waits or stores. docs/lab/matmul.md draws how slabs move here and in the next rungs.
 
-   TMA (FromRegisters). What changed: one thread writes four requests for a slab and the copy engine
-   does the rest, the swizzle that keeps ldmatrix free of bank conflicts among it. 8 cp.async and
-   their addresses are gained for each slab and thread.
-
-   wgmma (FromShared). What changed: tensor cores read 64 x 16 of A and 16 x 128 of B from the
-   patches: 48 wavefronts for 4096 multiply-adds of a warp, where ldmatrix takes 96. Only wgmma
-   reaches their full rate; mma.sync has about two thirds of it. */
-template <class Multiplier>
-__global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__ Job p) {
+   What changed, since stages: one thread writes four requests for a slab and the copy engine does
+   the rest, the swizzle that keeps shared memory free of bank conflicts among it. Tensor cores read
+   64 x 16 of A and 16 x 128 of B from the patches by themselves: 48 wavefronts for 4096
+   multiply-adds of a warp, where ldmatrix takes 96. A warpgroup has 64 rows of C, one patch of A,
+   and all 128 columns. Only wgmma reaches the full rate of tensor cores; mma.sync has about two
+   thirds of it. */
+__global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant__ Job p) {
   Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
   const Corner corner = lab_corner<BM, BN>(p.n);
   const int slabs = ceil_div(p.k, PATCH);
@@ -188,16 +149,18 @@ __global__ void __launch_bounds__(THREADS, 2) tma_kernel(const __grid_constant__
     for (int slab = 0; slab < TMA_STAGES && slab < slabs; slab++) stages.copy(p, corner, slab);
   }
   __syncthreads();
-  Multiplier sums;
+  const int group = threadIdx.x / GROUP;
+  float sum[64] = {};
 #pragma unroll 1
   for (int slab = 0; slab < slabs; slab++) {
     const int s = slab % TMA_STAGES;
     barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
-    sums.multiply(stages, s);
+    multiply_slab<Slabs<BF16, 1, BN, PATCH>>(sum, stages, s, group);
+    finish_multiplying(sum);
     __syncthreads(); /* all have read the slab */
     if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
   }
-  sums.store(p, corner);
+  store_sums(p, sum, corner.row + group * PATCH, corner.column);
 }
 
 /* ---- warp specialisation --------------------------------------------------------------------- */
@@ -372,10 +335,10 @@ Operands bf16_operands(const LabCall *call) {
           nullptr};
 }
 
-template <class Multiplier> cudaError_t launch_tma(const LabCall *call) {
+cudaError_t launch_wgmma(const LabCall *call) {
   Job job;
   TRY(make_job(bf16_operands(call), PATCH, &job));
-  return lab_launch(call, tma_kernel<Multiplier>, lab_tiles<BM, BN>(job.m, job.n), THREADS,
+  return lab_launch(call, wgmma_kernel, lab_tiles<BM, BN>(job.m, job.n), THREADS,
                     sizeof(Stages) + ALIGNMENT, job);
 }
 
@@ -425,9 +388,8 @@ const char *matmul_hopper_refuses(const LabCall *call) {
                                      : "its instructions are those of compute capability 9.0";
 }
 
-HopperLaunch *const matmul_hopper[] = {
-    launch_tma<FromRegisters>, launch_tma<FromShared>, launch_bf16<1>, launch_bf16<2>,
-    launch_terms<1, 64>,       launch_terms<2, 32>};
+HopperLaunch *const matmul_hopper[] = {launch_wgmma, launch_bf16<1>, launch_bf16<2>,
+                                       launch_terms<1, 64>, launch_terms<2, 32>};
 
 #else
 

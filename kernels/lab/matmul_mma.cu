@@ -1,8 +1,57 @@
-/* The first rungs of matmul on tensor cores, for compute capability 8.0 and later: mma.sync, which
-   a warp feeds from its registers. */
+/* The first rung of matmul on tensor cores, for compute capability 8.0 and later: mma.sync, by
+   which a warp multiplies 16 x 16 by 16 x 8 from its registers. */
 #include "lab/matmul_tensor.cuh"
 
 namespace {
+
+/* Writes two neighbours of C, the first of an even column, where they exist. */
+__device__ void store_pair(float *c, int m, int n, int row, int column, float first, float second) {
+  if (row >= m || column >= n) return;
+  float *to = c + (int64_t)row * n + column;
+  if (n % 2 == 0) { /* the pair lies on 8 bytes, and both exist */
+    *reinterpret_cast<float2 *>(to) = {first, second};
+  } else {
+    to[0] = first;
+    if (column + 1 < n) to[1] = second;
+  }
+}
+
+/* A block of 8 warps computes 128 x 128 of C, a warp 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
+struct WarpTile {
+  static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
+  float sum[WM / 16][WN / 8][4];
+
+  static __device__ Corner corner() { /* of the warp's part */
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+  }
+
+  /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in shared memory, of the
+     block's slabs. A warp reads 64 + 32 times 16 numbers, 24 wavefronts, and multiplies 1024 times
+     32. */
+  template <class A, class B> __device__ void multiply(const A &a, const B &b) {
+    const int lane = threadIdx.x % 32;
+    const Corner mine = corner();
+    uint32_t left[WM / 16][4], right[WN / 16][4];
+    unrolled (i, WM / 16) ldmatrix_x4(left[i], a(mine.row + 16 * i + lane % 16, lane / 16 * 8));
+    unrolled (j, WN / 16)
+      ldmatrix_x4_trans(right[j], b(lane % 16, mine.column + 16 * j + lane / 16 * 8));
+    unrolled (i, WM / 16)
+      unrolled (j, WN / 8)
+        mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+  }
+
+  __device__ void store(float *c, int m, int n, const Corner &tile) const {
+    const int lane = threadIdx.x % 32;
+    const Corner mine = corner();
+    unrolled (i, WM / 16)
+      unrolled (j, WN / 8)
+        unrolled (half, 2)
+          store_pair(c, m, n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
+                     tile.column + mine.column + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
+                     sum[i][j][2 * half + 1]);
+  }
+};
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
@@ -13,22 +62,26 @@ struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies COPIES times 8 neighbours of each slab. */
+/* A thread copies COPIES times 8 neighbours of each slab, 16 bytes, or zeros. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
-/* Calls use(matrix, piece, place in the slab, exists, place in the matrix) for the pieces of A (0)
-   and B (1) that this thread copies. */
-template <class Use>
-__device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corner, int k0,
-                           Use use) {
+__device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool exists,
+                           const Bf16Matrices &p) {
+  copy_async<4>((float *)to, (const float *)(exists ? from : p.a), exists);
+}
+
+[[maybe_unused]] __device__ void copy_slab(Slab &slab, const Bf16Matrices &p, const Corner &corner,
+                                           int k0) {
   unrolled (i, COPIES) {
     const int at = threadIdx.x + i * THREADS;
     const int r = at / A_ACROSS, c = at % A_ACROSS * 8, row = corner.row + r;
     const int k = at / B_ACROSS, j = at % B_ACROSS * 8, column = corner.column + j;
-    use(0, i, &slab.a[r][c], row < p.m && k0 + c < p.k, p.a + (int64_t)row * p.k + k0 + c);
-    use(1, i, &slab.b[k][j], k0 + k < p.k && column < p.n, p.b + (int64_t)(k0 + k) * p.n + column);
+    copy_eight(&slab.a[r][c], p.a + (int64_t)row * p.k + k0 + c, row < p.m && k0 + c < p.k, p);
+    copy_eight(&slab.b[k][j], p.b + (int64_t)(k0 + k) * p.n + column, k0 + k < p.k && column < p.n,
+               p);
   }
+  close_copies();
 }
 
 /* The sums of one slab. */
@@ -38,54 +91,16 @@ __device__ void each_piece(Slab &slab, const Bf16Matrices &p, const Corner &corn
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }
 
-/* ---- mma.sync -------------------------------------------------------------------------------- */
+/* ---- a ring of stages ------------------------------------------------------------------------ */
 
 /* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32.
 
    What changed, since warp-tiles: one mma.sync does 64 multiply-adds for each lane, and what it
    takes comes from shared memory by ldmatrix, which hands 8 x 8 numbers out to a warp as the tensor
    core wants them, transposed for B. 16 mma.sync on six ldmatrix: 24 wavefronts for 1024
-   multiply-adds of a warp. Registers carry the next slab from global to shared memory. */
-__global__ void __launch_bounds__(THREADS, 2) mma_kernel(Bf16Matrices p) {
-#if __CUDA_ARCH__ >= 800
-  __shared__ Slab slab;
-  const Corner corner = lab_corner<BM, BN>(p.n);
-  WarpTile tile = {};
-  uint4 held[2][COPIES];
-  using Number = __nv_bfloat16;
-  const auto load = [&](int k0) {
-    each_piece(slab, p, corner, k0, [&](int x, int i, Number *, bool exists, const Number *from) {
-      held[x][i] = exists ? *reinterpret_cast<const uint4 *>(from) : uint4{};
-    });
-  };
-  load(0);
-#pragma unroll 1
-  for (int k0 = 0; k0 < p.k; k0 += BK) {
-    __syncthreads();
-    each_piece(slab, p, corner, k0, [&](int x, int i, Number *to, bool, const Number *) {
-      *reinterpret_cast<uint4 *>(to) = held[x][i];
-    });
-    __syncthreads();
-    load(k0 + BK);
-    multiply_slab(tile, slab);
-  }
-  tile.store(p.c, p.m, p.n, corner);
-#endif
-}
-
-/* ---- a ring of stages ------------------------------------------------------------------------ */
-
-/* Change: as in async-copies, cp.async brings slabs without registers, into a ring of four.
-   Three are on their way while one is multiplied, and one barrier per slab is left. */
+   multiply-adds of a warp. As in async-copies, cp.async brings slabs without registers, into a ring
+   of four. Three are on their way while one is multiplied, with one barrier per slab. */
 constexpr int STAGES = 4;
-
-[[maybe_unused]] __device__ void copy_slab(Slab &slab, const Bf16Matrices &p, const Corner &corner,
-                                           int k0) {
-  each_piece(slab, p, corner, k0, [&](int, int, void *to, bool exists, const void *from) {
-    copy_async<4>((float *)to, (const float *)(exists ? from : p.a), exists);
-  });
-  close_copies();
-}
 
 __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 #if __CUDA_ARCH__ >= 800
@@ -107,11 +122,6 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 }
 
 } // namespace
-
-cudaError_t launch_matmul_mma(const LabCall *call) {
-  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
-  return lab_launch(call, mma_kernel, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
-}
 
 cudaError_t launch_matmul_stages(const LabCall *call) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);

@@ -6,10 +6,7 @@
    ceiling, which counts two operations per instruction. The product of the last rung needs one
    instruction per term and is counted by the work it replaces: 150%.
 
-   Arithmetic decides, if only operands reach it. The column counts loads per term.
-
-   The second problem, where t-SNE begins (van der Maaten and Hinton 2008), is the entropy of
-   p(j|i), the softmax over all j but i of minus half the squared distance. */
+   Arithmetic decides, if only operands reach it. The column counts loads per term. */
 #include <cuda_pipeline.h>
 
 #include "lab/cublas.cuh"
@@ -251,115 +248,6 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
                     d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
 }
 
-/* ---- entropy, 1 and 2: a matrix, or none --------------------------------------------------------
-   All tiles of n x n, by the slabs of rung 2. Materialised: distances are written, and a warp per
-   row reads them again. Fused: a row's sums go on from tile to tile as online softmax does (Milakov
-   and Gimelshein 2018). Grid: (tiles of rows, splits): a block takes every (splits)th tile of its
-   rows. */
-
-/* A part of a row: its largest logit, and the sums of exp(l - largest) and of (largest - l) times
-   that. Of nothing it is -FLT_MAX: with -INFINITY two of them would lead to inf - inf. */
-struct Part {
-  float largest, sum, weighted;
-};
-
-constexpr Part NOTHING = {-FLT_MAX, 0.0f, 0.0f};
-
-__device__ Part rescaled(Part part, float largest) {
-  const float up = largest - part.largest, factor = expf(-up);
-  return {largest, factor * part.sum, factor * (part.weighted + up * part.sum)};
-}
-
-__device__ Part merge(Part a, Part b) {
-  const float largest = fmaxf(a.largest, b.largest);
-  a = rescaled(a, largest), b = rescaled(b, largest);
-  return {largest, a.sum + b.sum, a.weighted + b.weighted};
-}
-
-/* Merges the parts of lanes whose numbers differ by FIRST, 2 FIRST, ... up to LANES / 2. */
-template <int LANES, int FIRST> __device__ Part merge_lanes(Part mine) {
-  mine = rescaled(mine, lab_shuffle<LANES, FIRST>(mine.largest, LabLargest()));
-  return {mine.largest, lab_shuffle<LANES, FIRST>(mine.sum, LabSum()),
-          lab_shuffle<LANES, FIRST>(mine.weighted, LabSum())};
-}
-
-__device__ Part with_distance(Part part, float distance, bool exists) {
-  return exists ? merge(part, {-0.5f * distance, 1.0f, 0.0f}) : part;
-}
-
-template <bool FUSED>
-__global__ void __launch_bounds__(TILE_BLOCK, 2)
-    square_tiles(const float *__restrict__ d_t, void *d_to, int n, int d, int pitch) {
-  __shared__ __align__(16) Slabs slab;
-  __shared__ Part part[2][TILE]; /* of the warps on the left and on the right, by row */
-  const Owner mine = owner();
-  const int half = threadIdx.x / 32 % 2, row = threadIdx.x % TILE;
-  part[threadIdx.x / TILE][row] = NOTHING;
-  for (int j0 = blockIdx.y; j0 < pitch / TILE; j0 += gridDim.y) {
-    float sum[SIDE][SIDE] = {};
-    __syncthreads(); /* all have done with the slabs of the tile before */
-    sum_tile<Differences>(sum, slab, d_t, d, pitch, {(int)blockIdx.x, j0}, mine);
-    unrolled (r, SIDE) {
-      const int at = vector_at(mine.row + 16 * (r / 4) + r % 4), i = blockIdx.x * TILE + at;
-      Part now = NOTHING;
-      unrolled (c, SIDE) {
-        const int j = j0 * TILE + vector_at(mine.column + 32 * (c / 4) + c % 4);
-        if (FUSED)
-          now = with_distance(now, sum[r][c], j != i && j < n);
-        else if (i < n && j < n)
-          __stcs((float *)d_to + (size_t)i * n + j, sum[r][c]);
-      }
-      if (!FUSED) continue;
-      now = merge_lanes<16, 2>(now); /* the eight lanes of the row */
-      if (threadIdx.x / 2 % 8 == 0) part[half][at] = merge(part[half][at], now);
-    }
-  }
-  __syncthreads();
-  const int i = blockIdx.x * TILE + row;
-  if (FUSED && threadIdx.x < TILE && i < n)
-    ((Part *)d_to)[(size_t)i * gridDim.y + blockIdx.y] = merge(part[0][row], part[1][row]);
-}
-
-/* Entropies from `count` parts of each row, or from the matrix. Warp: a row. */
-template <bool FUSED>
-__global__ void __launch_bounds__(256)
-    finish_rows(const void *d_from, float *d_out, int n, int count) {
-  const int i = blockIdx.x * 8 + threadIdx.x / 32;
-  if (i >= n) return;
-  Part all = NOTHING;
-#pragma unroll 4
-  for (int j = threadIdx.x % 32; j < count; j += 32)
-    all = FUSED ? merge(all, ((const Part *)d_from)[(size_t)i * count + j])
-                : with_distance(all, ((const float *)d_from)[(size_t)i * count + j], j != i);
-  all = merge_lanes<32, 1>(all);
-  if (threadIdx.x % 32 == 0) d_out[i] = logf(all.sum) + all.weighted / all.sum;
-}
-
-/* As many as find a place at once, two blocks to a multiprocessor. */
-int splits_of(const LabCall *call) {
-  const int tiles = (int)lab_grid(call, TILE);
-  return std::max(1, std::min(tiles, 2 * call->gpu->multiprocessors / tiles));
-}
-
-/* d_work of both: the transposed vectors, then the parts or the matrix. */
-template <bool FUSED> size_t square_bytes(const LabCall *call) {
-  const size_t n = call->size.dim[0];
-  return asynchronous_bytes<Differences>(call) +
-         n * (FUSED ? splits_of(call) * sizeof(Part) : n * sizeof(float));
-}
-
-template <bool FUSED> cudaError_t launch_square(const LabCall *call) {
-  const Transposed t = transposed(call->size);
-  const int64_t n = call->size.dim[0], splits = splits_of(call);
-  float *d_to = (float *)call->d_work + t.pitch * t.depth;
-  const LabCall helper = lab_helper(call);
-  TRY(launch_transpose(&helper, t));
-  TRY(lab_launch(call, square_tiles<FUSED>, dim3(lab_grid(call, TILE), splits), TILE_BLOCK, 0,
-                 call->d_work, d_to, n, call->size.dim[1], t.pitch));
-  return lab_launch(&helper, finish_rows<FUSED>, lab_grid(call, 8), 256, 0, d_to, call->d_out, n,
-                    FUSED ? splits : n);
-}
-
 /* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
    SGEMM knows no triangle: panels of PANEL rows, each against all vectors from its first on, waste
    half a panel of arithmetic each and need little memory. A kernel of ours then adds the norms and
@@ -408,59 +296,44 @@ const char *refuse(int, LabSize size) {
   return nullptr;
 }
 
-enum { DISTANCES = 1, ENTROPY = 2 }; /* problems, as bits */
-
-int64_t count(int problem, LabSize size, int array) {
-  const int64_t n = size.dim[0];
-  return array >= 0 ? n * size.dim[1] : 1 << problem == DISTANCES ? pairs_of(n) : n;
-}
-
-/* Three for each term. An entropy takes each pair in both orders. */
-template <int ORDERS> double operations(LabSize size) {
-  return ORDERS * 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1];
-}
-
 const LabProblem problems[] = {
-    {"distances", {LAB_FLOAT32}, LAB_FLOAT32, operations<1>, reference, fill<false>},
-    {"entropy", {LAB_FLOAT32}, LAB_FLOAT32, operations<2>, entropies, fill<true>}};
+    {LAB_FLOATS,
+     /* Three for each term. */
+     [](LabSize size) { return 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1]; },
+     reference, fill}};
 
 /* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
    shared memory is not counted. */
 const LabRung rungs[] = {
     {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
-     lab_value<2>, .problems = DISTANCES},
+     lab_value<2>},
     {"asynchronous",
      "8 x 8 pairs per thread, slabs copied while the last is worked on: little but arithmetic",
-     launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>, .problems = DISTANCES,
+     launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
      .capability = 80, /* `product` copies with registers below that, which is not its lesson */
      .work = asynchronous_bytes<Differences>},
     {"product", "Norms and a product: half the instructions, paid for with cancellation",
-     launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .problems = DISTANCES,
-     .work = asynchronous_bytes<Products>, .allowed = allowed_product},
-    {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
-     launch_library, .kind = LAB_LIBRARY, .problems = DISTANCES, .work = library_bytes,
+     launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
      .allowed = allowed_product},
-    {"materialised", "The matrix of distances is written, then read for softmax by rows",
-     launch_square<false>, lab_value<8>, .problems = ENTROPY, .work = square_bytes<false>,
-     .uncounted = true},
-    {"fused",
-     "Online softmax takes each tile as it comes, in registers: the same arithmetic, no matrix",
-     launch_square<true>, lab_value<0>, .problems = ENTROPY, .work = square_bytes<true>,
-     .uncounted = true}};
+    {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
+     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product}};
 
 } // namespace
 
 const LabTopic lab_pairwise = {
     "pairwise",
-    "Squared distances of all pairs of vectors, and softmax of them",
+    "Squared distances of all pairs of vectors",
     "vectors x elements",
     LAB_GFLOP_PER_S,
     LAB_LADDER,
     .sizes = {lab_size(16384, 300), lab_size(4096, 300), lab_size(65536, 16)},
     .tested = lab_size(300, 70),
     .refuse = refuse,
-    .count = count,
-    .predicted_name = "loads per term; of entropy, bytes of the matrix per pair",
+    .count =
+        [](int, LabSize size, int array) {
+          return array >= 0 ? size.dim[0] * size.dim[1] : pairs_of(size.dim[0]);
+        },
+    .predicted_name = "loads per term",
     .counted = LAB_COUNTS_LOADS,
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "FMA pipe, % of peak"};

@@ -1,9 +1,7 @@
 /* The pairs of pairwise.cu: their numbers, and what its rungs are checked against. */
 #pragma once
 
-#include <cfloat>
 #include <cmath>
-#include <vector>
 
 #include "lab/lab.cuh"
 
@@ -80,45 +78,12 @@ void allowed_product(const LabRange *r) {
   allow(r, 2, r->allowed);
 }
 
-/* Row i's entropy, -sum of p ln p, is ln Z + W / Z: with logits l[j], of which m is the largest, Z
-   is the sum of exp(l - m), W that of (m - l) exp(l - m). No term is negative.
-
-   An error e[j] of a logit, (d + 3) u of it, changes the entropy by p |ln p + entropy| e[j]. Terms
-   of Z and W have 2 u (m - l) from rounding arguments, and 8 u from each step to another largest
-   logit (an exponential of 2 ulp, a product, a sum): one for a tile of 128 columns, a few for lanes
-   and blocks, so that n / 16 + 64 is enough. */
-void entropies(const LabRange *r) {
-  const int64_t n = r->size.dim[0], d = r->size.dim[1];
-  const float *x = (const float *)r->h_in[0];
-  std::vector<double> logit(n);
-  for (int64_t row = 0, i = r->first; row < r->count; row++, i++) {
-    double largest = -INFINITY, z = 0.0, w = 0.0, errors = 0.0;
-    for (int64_t j = 0; j < n; j++) {
-      logit[j] = i == j ? -DBL_MAX : -0.5 * sum_terms(x + i * d, x + j * d, d, squared_difference);
-      largest = fmax(largest, logit[j]);
-    }
-    for (double l : logit) z += exp(l - largest);
-    for (double l : logit) w += exp(l - largest) * (largest - l);
-    const double entropy = log(z) + w / z, steps = (double)n / 16 + 64 + 2 * w / z;
-    for (double l : logit)
-      errors += exp(l - largest) / z * fabs(l - largest - log(z) + entropy) * -l;
-    r->expected[row] = entropy;
-    r->allowed[row] =
-        gamma_of((double)d + 3) * errors + UNIT * (steps * (1 + 2 * w / z) + 4 * entropy);
-  }
-}
-
 /* With three vectors or more the last equals the first: 0 apart, which a product hardly ever finds.
-   For entropies many are near, and the second so far that its exponentials need the largest. */
-template <bool NEAR> void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
+ */
+void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   const int64_t n = size.dim[0], d = size.dim[1];
-  const float side = sqrtf(48.0f / (float)d);
   float *x = (float *)h_values;
   lab_fill(LAB_FLOAT32, x, count, seed);
-  if (NEAR)
-    lab_draw(x, count, seed, 0, [=](int64_t i, uint32_t random) {
-      return side * (2.0f * random_unit(random) - 1.0f) * (i / d == 1 ? 8.0f : 1.0f);
-    });
   for (int64_t k = 0; n > 2 && k < d; k++) x[(n - 1) * d + k] = x[k];
 }
 

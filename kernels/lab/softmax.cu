@@ -68,7 +68,7 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* ---- 1 to 5: three passes -------------------------------------------------------------------- */
+/* ---- 1 to 4: three passes -------------------------------------------------------------------- */
 
 /* A walk says which thread takes which values of a row, and calls of(in) for each value of this
    thread. STORE: out = of(in). */
@@ -86,41 +86,6 @@ template <Taken TAKEN> struct Values {
     for (int c = first; c < end; c += TAKEN == NEIGHBOURS ? THREADS : 1) {
       const float result = of(in[c]);
       if (STORE) out[c] = result;
-    }
-  }
-};
-
-/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values
-   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because both
-   arrays start on 256 bytes. */
-struct Cut {
-  unsigned head, words, edges;
-  __device__ Cut(const float *row, unsigned width) {
-    const unsigned place = (unsigned)(reinterpret_cast<uintptr_t>(row) / sizeof(float));
-    head = min(width, -place % 4);
-    words = (width - head) / 4;
-    edges = width - 4 * words;
-  }
-  __device__ unsigned edge(unsigned thread) const {
-    return thread < head ? thread : 4 * words + thread;
-  }
-};
-
-struct Words { /* neighbours, 16 bytes each: a quarter of the loads, four times as much in flight */
-  template <bool STORE, class Of>
-  static __device__ void each(const float *in, float *out, int width, Of of) {
-    const Cut cut(in, width);
-    const auto *words = reinterpret_cast<const LabWord<4> *>(in + cut.head);
-    const unsigned t = threadIdx.x;
-    for (unsigned i = t; i < cut.words; i += THREADS) {
-      LabWord<4> z = words[i];
-#pragma unroll
-      for (float &value : z.value) value = of(value);
-      if (STORE) reinterpret_cast<LabWord<4> *>(out + cut.head)[i] = z;
-    }
-    if (t < cut.edges) {
-      const float result = of(in[cut.edge(t)]);
-      if (STORE) out[cut.edge(t)] = result;
     }
   }
 };
@@ -191,7 +156,23 @@ template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(cons
                     call->size.dim[0]);
 }
 
-/* ---- 6 and 7: the row in registers ----------------------------------------------------------- */
+/* ---- 5 and 6: the row in registers ----------------------------------------------------------- */
+
+/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values
+   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because both
+   arrays start on 256 bytes. */
+struct Cut {
+  unsigned head, words, edges;
+  __device__ Cut(const float *row, unsigned width) {
+    const unsigned place = (unsigned)(reinterpret_cast<uintptr_t>(row) / sizeof(float));
+    head = min(width, -place % 4);
+    words = (width - head) / 4;
+    edges = width - 4 * words;
+  }
+  __device__ unsigned edge(unsigned thread) const {
+    return thread < head ? thread : 4 * words + thread;
+  }
+};
 
 /* A row's LANES threads hold up to WORDS 16-byte words each. One warp per row, several rows to a
    block, as long as a warp can hold a row: then there is no barrier. */
@@ -329,8 +310,6 @@ const LabRung rungs[] = {
      launch_passes<Values<NEIGHBOURS>, Tree>, lab_value<2>},
     {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
      launch_passes<Values<NEIGHBOURS>, Shuffle<THREADS>>, lab_value<2>},
-    {"vector", "16 bytes per load, with the ends of odd rows apart: a quarter of the instructions",
-     launch_passes<Words, Shuffle<THREADS>>, lab_value<2>},
     {"unrolled",
      "Unrolled to the width the row stays in registers: it is read once, and a warp is "
      "enough for a narrow one",

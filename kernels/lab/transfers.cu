@@ -9,8 +9,7 @@
    one array takes on it. Operations: f is a chain of STEPS multiply-adds, so long that computing
    takes about as long as a copy. Perfect is the longest of the three stages alone. With c chunks c
    / (c + 2) of it is the best, as the first must come in and the last go out alone. More chunks
-   help, until the calls of each cost as much as its bytes. The last two rungs, of a second problem,
-   ask how long an array must be to be worth the way to the device. */
+   help, until the calls of each cost as much as its bytes. */
 #include "lab/lab.cuh"
 
 #include <algorithm>
@@ -58,20 +57,6 @@ __global__ void __launch_bounds__(THREADS)
   for (int s = 0; s < STEPS; s++) y = step(y, quarter_x);
   d_y[i] = y;
 }
-
-/* The second problem: so little work that its copies cost more than it does. */
-__host__ __device__ float twice(float x) {
-  return 2.0f * x;
-}
-
-/* y[i] = 2 x[i]. Thread: one element. */
-__global__ void __launch_bounds__(THREADS)
-    twice_kernel(const float *d_x, float *d_y, int64_t count) {
-  const int64_t i = lab_thread(THREADS);
-  if (i < count) d_y[i] = twice(d_x[i]);
-}
-
-enum { CHAIN, TWICE }; /* problems */
 
 /* ---- what the rungs are written in --------------------------------------------------------- */
 
@@ -139,8 +124,8 @@ struct Queue {
     } else {
       LabCall there = *call;
       there.stream = on;
-      note(lab_launch(&there, call->problem == TWICE ? twice_kernel : compute_kernel,
-                      lab_blocks(count, THREADS), THREADS, 0, d_x + first, d_y + first, count));
+      note(lab_launch(&there, compute_kernel, lab_blocks(count, THREADS), THREADS, 0, d_x + first,
+                      d_y + first, count));
     }
   }
 
@@ -244,44 +229,14 @@ cudaError_t launch_roles(const LabCall *call) {
   return queue.finish();
 }
 
-/* ---- who is sooner: the crossing ----------------------------------------------------------------
-   The array comes in calls of `point` elements, and each is to be answered before the next one
-   comes, as a program asks that has no more to ask. Three queued stages and a wait cost the device
-   the same for any number of elements; 8 bytes per element at the pace of the link come on top. A
-   core of the host starts at once, and takes as long per element as its memory does. */
-
-cudaError_t launch_calls(const LabCall *call) {
-  Queue queue(call, ceil_div(call->size.dim[0], call->point));
-  for (int chunk = 0; chunk < queue.chunks.count; chunk++) {
-    queue.add_all(chunk, call->stream);
-    queue.note(cudaStreamSynchronize(call->stream));
-  }
-  return queue.finish();
-}
-
-cudaError_t launch_on_host(const LabCall *call) {
-  const Chunks chunks(call->size, ceil_div(call->size.dim[0], call->point));
-  const float *h_x = (const float *)call->h_in[0];
-  float *h_y = (float *)call->h_out;
-  for (int64_t first = 0; first < chunks.length; first += chunks.each)
-    std::transform(h_x + first, h_x + std::min(first + chunks.each, chunks.length), h_y + first,
-                   twice);
-  return cudaSuccess;
-}
-
 const LabProblem problems[] = {
-    {"chain",
-     {LAB_FLOAT32},
-     LAB_FLOAT32,
+    {LAB_FLOATS,
      /* The least that f needs; the other steps change nothing. */
      lab_each<2 * SETTLED>,
      /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
-     lab_exactly<f>,
-     .bytes = lab_each<4>}, /* each way */
-    {"twice", {LAB_FLOAT32}, LAB_FLOAT32, lab_each<1>, lab_exactly<twice>, .bytes = lab_each<4>}};
+     lab_exactly<f>, .bytes = lab_each<4>}}; /* each way */
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
-const int64_t CALLS[] = {1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
 
 template <int STREAMS> constexpr LabRung streams_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_streams<STREAMS>, predict<CHUNKS, STREAMS>, .work = work};
@@ -317,12 +272,7 @@ const LabRung rungs[] = {
     {"event", "An event between the two streams makes it right on every day", launch_event<false>,
      predict<1, 1>, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
-     launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
-    {"calls",
-     "Each call is waited for: only from some number of elements on is it sooner than the host",
-     launch_calls, .problems = 1 << TWICE, .work = work, LAB_ROWS(point, CALLS)},
-    {"host", "One core of the host has no call to make and no copy, and the slower memory",
-     launch_on_host, .problems = 1 << TWICE, LAB_ROWS(point, CALLS)}};
+     launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
 
 } // namespace
 
@@ -336,6 +286,6 @@ const LabTopic lab_transfers = {
     .tested = lab_size(1000003),
     .on_host = true,
     .predicted_name = "% of perfect, the time of one copy",
-    .point_name = "chunks; elements of a call",
+    .point_name = "chunks",
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone"};
