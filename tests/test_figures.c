@@ -6,7 +6,6 @@
 #include "base/sizes.h"
 #include "plot/dot_chart.h"
 #include "plot/figures.h"
-#include "plot/line_chart.h"
 #include "plot/seen.h"
 #include "support/folder.h"
 
@@ -110,38 +109,6 @@ static bool draw_axes(int kind, const char *path) {
 }
 
 /* ---- charts ------------------------------------------------------------------------------- */
-
-/* Panels: with a gap and a mark; logarithms with a thin curve; many points; equal values; one
-   without a point, which is left out. */
-static bool draw_lines(int kind, const char *path) {
-  LineChart chart = {.title = "Lines", .subtitle = "subtitle"};
-  CurvePanel *panel = line_chart_panel(&chart, "panel");
-  (void)kind;
-  panel->x = (Axis){.label = "epoch", .mark = 4, .mark_label = "best"};
-  panel->y.label = "loss";
-  for (int i = 1; i <= 6; i++) {
-    line_chart_add(&chart, panel, line_chart_curve(panel, "rising"), i,
-                   i == 3 ? (double)NAN : 10 * i);
-    line_chart_add(&chart, panel, line_chart_curve(panel, "dip"), i,
-                   i == 6 ? (double)INFINITY : 30 + (i - 3) * (i - 3));
-  }
-  panel = line_chart_panel(&chart, NULL);
-  panel->x = (Axis){.label = "rows", .logarithmic = true};
-  panel->y = (Axis){.label = "ms", .logarithmic = true};
-  for (int i = 0; i < 8; i++) {
-    line_chart_add(&chart, panel, line_chart_curve(panel, "curve"), 1 << i, pow(10, i - 3));
-    line_chart_add(&chart, panel, ~0, 1 << i, 3 * pow(7, i - 3));
-  }
-  panel = line_chart_panel(&chart, NULL);
-  panel->x.label = panel->y.label = "many";
-  for (int i = 0; i < 100; i++)
-    line_chart_add(&chart, panel, line_chart_curve(panel, "sine"), i, sin(i / 9.0));
-  line_chart_panel(&chart, "empty");
-  panel = line_chart_panel(&chart, NULL);
-  panel->x.label = panel->y.label = "equal";
-  for (int i = 0; i < 3; i++) line_chart_add(&chart, panel, line_chart_curve(panel, "7"), i, 7);
-  return line_chart_draw(&chart, path, &error);
-}
 
 static bool draw_dots(int kind, const char *path) {
   DotChart chart = {.title = "Dots", .subtitle = "subtitle"};
@@ -276,7 +243,6 @@ IN_FOLDER(pictures) {
   } figures[] = {{"shapes", draw_shapes, {0x4d8aca8c}},
                  {"letters", draw_letters, {0x302276b6}},
                  {"axes", draw_axes, {0x5e7eeee2}},
-                 {"lines", draw_lines, {0xea849ea4}},
                  {"dots", draw_dots, {0xdb535e05}},
                  {"curves", draw_curves, {0x75655765, 0x2ec0d0f5}},
                  {"weights", draw_weights, {0xfe109aaf, 0xc0dae149}},
@@ -303,7 +269,7 @@ TEST(curves_without_numbers) {
   EpochResult result = {
       .epoch = 1, .train_loss = NAN, .train_accuracy = NAN, .test_loss = NAN, .test_accuracy = NAN};
   FAILS(plot_curves(&result, 1, 1, "x.png", &error),
-        "nothing that x.png would show is a finite number");
+        "no epoch has a finite loss or accuracy to draw in x.png");
   FAILS(plot_curves(&result, 1, 0, "x.png", &error),
         "no epoch was trained: there is nothing to draw in x.png");
 }

@@ -4,86 +4,162 @@
 #include <math.h>
 
 #include "base/sizes.h"
-#include "plot/line_chart.h"
+#include "plot/page.h"
 
 /* ---- curves ------------------------------------------------------------------------------- */
 
-typedef enum { LOSS, ACCURACY, MEASURES } Measure;
-typedef enum { TRAINING, TEST } Kind;
+enum { PANEL = 480, PANEL_TOP = 92, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights */
+enum { PANEL_LEFT = 110, PANEL_RIGHT = CHART_WIDTH - 40 };
+enum { MANY_EPOCHS = 64 }; /* more are drawn without dots */
+static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 
-static double value_of(const EpochResult *r, Measure measure, Kind kind) {
+typedef enum { LOSS, ACCURACY, MEASURES } Measure;
+typedef enum { TRAINING, TEST, KINDS } Kind;
+
+/* What the curves show: results (runs, count). */
+typedef struct {
+  const EpochResult *results;
+  int runs, count;
+  int kinds; /* 1: there are no rows to judge by */
+  const char *names[KINDS];
+  int best; /* epoch, 0: none is known */
+} Curves;
+
+/* Returns the value of a run after epoch i, from 0; of run -1 the mean over all runs. */
+static double value_of(const Curves *c, int run, int i, Measure measure, Kind kind) {
+  if (run < 0) {
+    double sum = 0;
+    for (run = 0; run < c->runs; run++) sum += value_of(c, run, i, measure, kind);
+    return sum / c->runs;
+  }
+  const EpochResult *r = &c->results[run * c->count + i];
   if (measure == LOSS) return kind == TRAINING ? r->train_loss : r->test_loss;
   return 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
 }
 
-/* Returns the mean of an epoch, which is that of the first run, over all runs. */
-static double mean_of(const EpochResult *r, int runs, int count, Measure measure, Kind kind) {
-  double sum = 0;
-  for (int run = 0; run < runs; run++) sum += value_of(r + run * count, measure, kind);
-  return sum / runs;
+/* Leaves some air around the values; no axis is shorter than its numbers can tell apart. */
+static void widen(Axis *axis, double air) {
+  const double low = axis->low, high = axis->high;
+  double more = air * (high - low);
+  if (high - low <= 1e-9 * fmax(fabs(low), fabs(high)))
+    more = axis->logarithmic ? 0.15 : low != 0 ? 0.1 * fabs(low) : 1;
+  axis->low -= more;
+  axis->high += more;
 }
 
-/* Adds the panel of a measure, with a line at the best epoch, 0: none. */
-static void add_panel(LineChart *chart, const EpochResult *results, int runs, int count,
-                      Measure measure, const char *judge, int best) {
-  const char *title = measure == LOSS ? "Loss" : "Accuracy";
-  CurvePanel *panel = line_chart_panel(chart, title);
-  for (Kind kind = TRAINING; kind <= (judge ? TEST : TRAINING); kind++) {
-    const int curve = line_chart_curve(panel, kind == TRAINING ? "training" : judge);
-    for (const EpochResult *r = results; r < results + count; r++)
-      line_chart_add(chart, panel, curve, r->epoch, mean_of(r, runs, count, measure, kind));
-    for (int i = 0; runs > 1 && i < runs * count; i++) {
-      if (i % count == 0) line_chart_add(chart, panel, ~curve, NAN, NAN);
-      line_chart_add(chart, panel, ~curve, results[i].epoch, value_of(&results[i], measure, kind));
-    }
+/* Draws the values of a run, or their mean if it is -1. What is not finite is a gap. */
+static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const Axis *y_axis,
+                       int run, Measure measure, Kind kind) {
+  const double line = run < 0 ? LINE : THIN;
+  double last_x = NAN, last_y = NAN;
+  for (int i = 0; i < c->count; i++) {
+    const double x = axis_place(x_axis, c->results[i].epoch),
+                 y = axis_place(y_axis, value_of(c, run, i, measure, kind));
+    const bool follows = isfinite(last_y);
+    if (isfinite(y) && follows) canvas_line(page, last_x, last_y, x, y, line, page_series[kind]);
+    if (isfinite(y) && run < 0 && (c->count <= MANY_EPOCHS || !follows))
+      canvas_line(page, x, y, x, y, DOT, page_series[kind]);
+    last_x = x;
+    last_y = y;
   }
-  const bool steep = measure == LOSS && line_chart_far_apart(panel);
-  panel->x = (Axis){.label = "epoch", .mark = best, .mark_label = best ? "best epoch" : NULL};
-  panel->y.logarithmic = steep;
-  panel->y.label = measure == ACCURACY ? "percent"
-                   : steep             ? "cross-entropy, logarithmic scale"
-                                       : "cross-entropy";
 }
 
-/* Writes the title. Returns the epoch of the best test accuracy, the first; 0: none is known. */
-static int title_curves(const EpochResult *results, int runs, int count, ShortText *title) {
-  const EpochResult *last = &results[count - 1], *best = last;
-  const double at_last = mean_of(last, runs, count, ACCURACY, TEST);
-  double most = at_last;
-  for (const EpochResult *r = last; r >= results; r--) {
-    const double percent = mean_of(r, runs, count, ACCURACY, TEST);
-    if (!(percent >= most || isnan(most))) continue;
+/* Sets the axis to all finite values. False if there are none. */
+static bool span(const Curves *c, Measure measure, Axis *axis) {
+  axis_clear(axis);
+  for (int run = c->runs > 1 ? 0 : -1; run < (c->runs > 1 ? c->runs : 0); run++)
+    for (int i = 0; i < c->kinds * c->count; i++)
+      axis_include(axis, value_of(c, run, i % c->count, measure, (Kind)(i / c->count)));
+  return axis->low <= axis->high;
+}
+
+/* Draws the panel of a measure, if it has finite values. */
+static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
+  static const double FAR = 20; /* many values would lie along the bottom of a linear axis */
+  Axis y = {.upright = true,
+            .from = top + PANEL - PANEL_FOOT,
+            .to = top + PANEL_HEAD,
+            .near = PANEL_LEFT,
+            .far = PANEL_RIGHT},
+       x = {.label = "epoch",
+            .mark = c->best,
+            .mark_label = c->best ? "best epoch" : NULL,
+            .from = PANEL_LEFT,
+            .to = PANEL_RIGHT,
+            .near = y.from,
+            .far = y.to};
+  Key keys[KINDS];
+  if (!span(c, measure, &y)) return false;
+  y.logarithmic = measure == LOSS && y.low > 0 && y.high > FAR * y.low;
+  y.label = measure == ACCURACY ? "percent"
+            : y.logarithmic     ? "cross-entropy, logarithmic scale"
+                                : "cross-entropy";
+  if (y.logarithmic) span(c, measure, &y);
+  axis_clear(&x);
+  axis_include(&x, c->results[0].epoch);
+  axis_include(&x, c->results[c->count - 1].epoch);
+  widen(&x, 0.015);
+  widen(&y, 0.05);
+  page_text(page, STARTS, MARGIN, y.to - 44, TEXT + 1, INK, measure == LOSS ? "Loss" : "Accuracy");
+  page_axis(page, &x);
+  page_axis(page, &y);
+  for (int i = 0; c->runs > 1 && i < c->kinds * c->runs; i++)
+    draw_curve(page, c, &x, &y, i / c->kinds, measure, (Kind)(i % c->kinds));
+  for (int kind = c->kinds - 1; kind >= 0; kind--) {
+    draw_curve(page, c, &x, &y, -1, measure, (Kind)kind);
+    keys[kind] = (Key){page_series[kind], c->names[kind]};
+  }
+  page_legend(page, PANEL_RIGHT, y.to - 44, keys, c->kinds);
+  return true;
+}
+
+/* Writes the title, and sets c->best to the epoch of the best test accuracy, the first. */
+static ShortText title_curves(Curves *c) {
+  const EpochResult *last = &c->results[c->count - 1];
+  const double at_last = value_of(c, -1, c->count - 1, ACCURACY, TEST);
+  double most = NAN;
+  for (int i = 0; i < c->count; i++) {
+    const double percent = value_of(c, -1, i, ACCURACY, TEST);
+    if (isnan(percent) || percent <= most) continue;
     most = percent;
-    best = r;
+    c->best = c->results[i].epoch;
   }
-  *title = text_format("%d epochs", count);
-  if (isnan(most)) return 0;
-  *title = text_format("%s accuracy %.2f%% after epoch %d",
-                       last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test", at_last,
-                       last->epoch);
+  if (isnan(most)) return text_format("%d epochs", c->count);
+  ShortText title = text_format("%s accuracy %.2f%% after epoch %d",
+                                last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test",
+                                at_last, last->epoch);
   if (most != at_last)
-    text_append(title->text, sizeof title->text, ", best %.2f%% after epoch %d", most, best->epoch);
-  return best->epoch;
+    text_append(title.text, sizeof title.text, ", best %.2f%% after epoch %d", most, c->best);
+  return title;
 }
 
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error) {
   if (count < 1)
     return error_set(error, "no epoch was trained: there is nothing to draw in %s", path);
   const EpochResult *last = &results[count - 1];
-  const char *judge = last->judged_by == JUDGED_BY_NONE         ? NULL
-                      : last->judged_by == JUDGED_BY_VALIDATION ? "validation"
-                                                                : "test";
-  ShortText title,
-      subtitle = runs > 1 ? text_format("mean of %d runs, and each; ", runs) : (ShortText){""};
+  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
+  Curves c = {results, runs, count, KINDS, {"training", judge}, 0};
+  if (last->judged_by == JUDGED_BY_NONE) c.kinds = 1;
+  ShortText subtitle =
+      runs > 1 ? text_format("mean of %d runs, and each; ", runs) : (ShortText){""};
   text_append(subtitle.text, sizeof subtitle.text,
               "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
-  if (judge)
+  if (c.kinds == KINDS)
     text_append(subtitle.text, sizeof subtitle.text,
                 "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
-  const int best = title_curves(results, runs, count, &title);
-  LineChart chart = {.title = title.text, .subtitle = subtitle.text};
-  for (Measure m = LOSS; m < MEASURES; m++) add_panel(&chart, results, runs, count, m, judge, best);
-  return line_chart_draw(&chart, path, error);
+  const ShortText title = title_curves(&c);
+  Axis any = {.logarithmic = false};
+  int panels = 0;
+  Canvas page;
+  for (Measure m = LOSS; m < MEASURES; m++) panels += span(&c, m, &any);
+  if (panels == 0)
+    return error_set(error, "no epoch has a finite loss or accuracy to draw in %s", path);
+  if (!page_open(&page, title.text, subtitle.text, CHART_WIDTH, PANEL_TOP + panels * PANEL, error))
+    return false;
+  int top = PANEL_TOP;
+  for (Measure m = LOSS; m < MEASURES; m++)
+    if (draw_panel(&page, &c, m, top)) top += PANEL;
+  return page_save(&page, path, error);
 }
 
 /* ---- weights ------------------------------------------------------------------------------ */
