@@ -3,8 +3,8 @@
 # them, and nothing else of the object, visible to the grader that it is linked with.
 #
 # The text without comments and continued lines is what is checked and what is compiled, in a folder of its own (SEALED
-# without .o), against two headers, batch.cuh and kernels.h, and what these include. Where the compiler is clang++, its
-# CUDA front end checks the text first. Exit status 1, with a sentence, if the source
+# without .o), against two headers, batch.cuh and kernels.h, and what these include. For the emulator the compiler is
+# clang++, whose CUDA front end checks the text first. Exit status 1, with a sentence, if the source
 # - is no CUDA: the compiler says why;
 # - includes anything else but some headers of the language;
 # - has what can leave the watch: assembly, attributes, pragmas (but unroll), names of the compiler and of the emulator;
@@ -36,6 +36,9 @@ compile() {
   [ $status = 0 ] || exit 1
 }
 
+command -v "${compiler[0]}" >/dev/null ||
+  { echo "The exercise wants ${compiler[0]}: make setup installs it, or apt-get install clang." >&2; exit 1; }
+
 # ---- a folder of its own -------------------------------------------------------------------
 
 folder=${sealed%.o}
@@ -64,7 +67,7 @@ done <<'END2'
 assembly, an attribute or a pragma|(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec)([^A-Za-z0-9_]|$)
 other spellings or joined words|##|%:|<:|\\u|\\U|\?\?
 a directive that pretends|^\s*#\s*(line|include_next|import|embed|ident|[0-9])
-names of the emulator|(^|[^A-Za-z0-9_])(EMULATOR_|FRONT_|emulat(ed|or))
+names of the emulator|(^|[^A-Za-z0-9_])(EMULATOR_|emulat(ed|or))
 jumps and calls to what is worked out|goto\s*\*|&&\s*[A-Za-z_]+\s*[;,)}]|::\s*\*|->\s*\*|[A-Za-z_)]\s*\.\s*\*|(^|[^A-Za-z0-9_])(virtual|thread_local|alloca|invoke|mem_fn|apply)([^A-Za-z0-9_]|$)
 END2
 ! grep -qE '\[\s*\[' <(tr '\n' ' ' <"$text") || refuse 'it has an attribute'
@@ -74,21 +77,18 @@ END2
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
 # Names that begin with two underscores are the compiler's, but those that CUDA has.
 names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
-known=$(names "$top/src/emulator/front_end.h" | grep -vE '^__(attribute|clang|cuda|assert|restrict$)')
+known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$)')
 [ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
-found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__FILE__\n__LINE__\n__func__\n__CUDA_ARCH__\n__cplusplus' | paste -sd' ' || true)
+found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__restrict__\n__FILE__\n__LINE__\n__func__\n__cplusplus' | paste -sd' ' || true)
 [ -z "$found" ] || refuse "it uses $found, which the emulator does not know"
 
 # ---- the object ----------------------------------------------------------------------------
 
 if [ "$kind" = emulator ]; then
-  if [[ $("${compiler[0]}" --version) == *clang* ]]; then
-    resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
-    compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
-      --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
-      -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/front_end.h "$name"
-    compiler+=(-DEMULATOR_FRONT_END)
-  fi
+  resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
+  compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
+    --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
+    -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h "$name"
   for file in "$name" headers/{batch,unrolled}.cuh; do
     awk -f "$top/src/emulator/launches.awk" "$file" >rewritten
     mv rewritten "$file"
@@ -141,7 +141,7 @@ if [ "$kind" = emulator ]; then
   done
 fi
 # DW.ref...: every file of C++ has it, and the linker keeps one.
-for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0 emulator_has_front_end; do
+for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0; do
   renamed+=("--keep-global-symbol=$symbol")
 done
 # What every file of C++ may have (comdat) is its own: another sealed file has the same.

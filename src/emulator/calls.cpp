@@ -2,6 +2,7 @@
    -fsanitize-coverage=trace-pc: at every access and in every basic block of a kernel. */
 #include "emulator/core.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -17,8 +18,24 @@ using namespace emulated;
   ACCESS(name, 2, write) ACCESS(name, 4, write) ACCESS(name, 8, write) ACCESS(name, 16, write)
 ACCESSES(read, false)
 ACCESSES(write, true)
-ACCESSES(unaligned_read, false)
-ACCESSES(unaligned_write, true)
+
+/* Of a struct by value, whose type says less than its size: a GPU moves it in words. */
+static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
+  size_t word = std::min(size, (size_t)4);
+  while ((uintptr_t)at % word != 0) word /= 2;
+  for (size_t i = 0; i < size; i += word) access((char *)at + i, word, write, false, pc);
+}
+#define UNALIGNED(size)                                                                            \
+  extern "C" void __tsan_unaligned_read##size(void *at) {                                          \
+    access_words(at, size, false, PC);                                                             \
+  }                                                                                                \
+  extern "C" void __tsan_unaligned_write##size(void *at) {                                         \
+    access_words(at, size, true, PC);                                                              \
+  }
+UNALIGNED(2)
+UNALIGNED(4)
+UNALIGNED(8)
+UNALIGNED(16)
 
 #define ATOMIC(bits)                                                                               \
   extern "C" uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int) {   \
@@ -48,13 +65,6 @@ void __tsan_read_range(void *at, size_t size) {
 }
 void __tsan_write_range(void *at, size_t size) {
   access(at, size, true, false, PC);
-}
-void __tsan_vptr_update(void **at, void *value) {
-  access(at, sizeof *at, true, false, PC);
-  *at = value;
-}
-void __tsan_vptr_read(void **at) {
-  access(at, sizeof *at, false, false, PC);
 }
 /* A kernel's calls of these, by either name. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {

@@ -110,7 +110,8 @@ bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
 /* True for what a compiler may take for memory: an index, or if a variable is initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address); /* the same, and its code and constants */
+bool is_of_program(uintptr_t address);       /* the same, and its code and constants */
+size_t static_shared_of(const void *kernel); /* bytes of its own __shared__ variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* for a block: NaN everywhere */
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */

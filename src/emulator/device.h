@@ -1,6 +1,45 @@
 /* CUDA C++ for the emulator: qualifiers, indices, vectors, and the functions of warps and blocks.
-   The compiler includes it before a kernel file. */
+   The compiler includes it before a kernel file. clang's CUDA front end (__CUDA__) reads it, too:
+   it checks a student's file without any toolkit, and what is declared here is what the emulator
+   knows. scripts/seal_exercise.sh refuses every other name that begins with two underscores. */
 #pragma once
+
+#ifdef __CUDA__
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((managed))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#include <__clang_cuda_math_forward_declares.h>
+#else
+#define __CUDA_ARCH__ 800
+#define __host__
+#define __device__
+#define __global__
+/* Blocks run one after another, so one copy of a variable serves all of them. Thread-local storage
+   has nothing else in it, so an address says whether it is shared; the gap tells one array's end
+   from another's start. */
+#define EMULATOR_JOIN_(a, b) a##b
+#define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
+#define EMULATOR_SHARED static thread_local __attribute__((used))
+#define __shared__                                                                                 \
+  EMULATOR_SHARED char EMULATOR_JOIN(emulator_gap, __COUNTER__)[64];                               \
+  EMULATOR_SHARED
+#define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
+#define __constant__
+#define __managed__
+#define __launch_bounds__(...) /* where launches.awk has not been */
+#endif
+#define __CUDACC__ 1
+#define __noinline__ __attribute__((noinline))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __restrict__
+#define __grid_constant__
+/* Functions that call the runtime are inlined, so that the place of the call is a source line. */
+#define EMULATOR_INLINE __device__ inline __attribute__((always_inline))
 
 #include <limits.h>
 #include <math.h>
@@ -15,41 +54,35 @@
 
 #include "emulator/runtime.h"
 
-/* Functions that call the runtime are inlined, so that the place of the call is a source line. */
-#define EMULATOR_INLINE inline __attribute__((always_inline))
-
-/* ---- the language ---------------------------------------------------------------------------- */
-
-#define __CUDACC__ 1
-#define __CUDA_ARCH__ 800
-#define __device__
-#define __host__
-#define __global__
-#define __constant__
-#define __managed__
-#define __noinline__ __attribute__((noinline))
-#define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...) /* where launches.awk has not been */
-#define __restrict__
-#define __grid_constant__
-#define __align__(bytes) __attribute__((aligned(bytes)))
-/* Blocks run one after another, so one copy of a variable serves all of them. Thread-local storage
-   has nothing else in it, so an address says whether it is shared; the gap tells one array's end
-   from another's start. */
-#define EMULATOR_JOIN_(a, b) a##b
-#define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
-#define EMULATOR_GAP                                                                               \
-  static thread_local __attribute__((used)) char EMULATOR_JOIN(emulator_gap, __COUNTER__)[64];
-#define __shared__ EMULATOR_GAP static thread_local
-#define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
-
 struct uint3 {
   unsigned x, y, z;
 };
 /* To the compiler they never change, which is so for a thread: reading them is no access. */
-extern const uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
-extern const dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
+extern const __device__ uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
+extern const __device__ dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
 constexpr int warpSize = 32;
+
+#ifdef __CUDA__
+/* What a launch is to the front end, and device functions that other compilers have. */
+extern "C" cudaError_t cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = nullptr);
+extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr);
+extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+__device__ float acosf(float), asinf(float), atanf(float), cbrtf(float), ceilf(float), cosf(float),
+    coshf(float), erff(float), erfcf(float), expf(float), exp2f(float), expm1f(float), fabsf(float),
+    floorf(float), logf(float), log10f(float), log1pf(float), log2f(float), nearbyintf(float),
+    rintf(float), roundf(float), sinf(float), sinhf(float), sqrtf(float), tanf(float), tanhf(float),
+    truncf(float);
+__device__ float atan2f(float, float), copysignf(float, float), fdimf(float, float),
+    fmaxf(float, float), fminf(float, float), fmodf(float, float), hypotf(float, float),
+    powf(float, float);
+__device__ float fmaf(float, float, float);
+extern "C" {
+__device__ int printf(const char *format, ...);
+__device__ void *memcpy(void *, const void *, size_t), *memset(void *, int, size_t);
+__device__ void *memmove(void *, const void *, size_t);
+__device__ void __assert_fail(const char *, const char *, unsigned, const char *);
+}
+#endif
 
 /* ---- vectors: copied by one access, as on a GPU, whatever parts are used --------------------- */
 
@@ -63,18 +96,18 @@ template <class T> struct Four { T x, y, z, w; };
     typedef uint32_t Words __attribute__((vector_size(sizeof(Parts)), may_alias));                 \
     name() = default;                                                                              \
     template <class... More>                                                                       \
-    constexpr name(decltype(x) first, More... more)                                                \
+    __host__ __device__ constexpr name(decltype(x) first, More... more)                            \
         : Parts{first, static_cast<decltype(x)>(more)...} {                                        \
     }                                                                                              \
-    name(const name &from) {                                                                       \
+    __host__ __device__ name(const name &from) {                                                   \
       *(Words *)this = *(const Words *)&from;                                                      \
     }                                                                                              \
-    name &operator=(const name &from) {                                                            \
+    __host__ __device__ name &operator=(const name &from) {                                        \
       *(Words *)this = *(const Words *)&from;                                                      \
       return *this;                                                                                \
     }                                                                                              \
   };                                                                                               \
-  template <class... Given> name make_##name(Given... given) {                                     \
+  template <class... Given> __host__ __device__ name make_##name(Given... given) {                 \
     static_assert(sizeof...(given) * 4 == sizeof(name), "a value for each part");                  \
     return name(given...);                                                                         \
   }
@@ -94,7 +127,7 @@ struct alignas(4) uchar4 {
   unsigned char x, y, z, w;
 };
 #define EMULATOR_MAKE(name, T)                                                                     \
-  template <class... Given> inline name make_##name(Given... given) {                              \
+  template <class... Given> __host__ __device__ name make_##name(Given... given) {                 \
     return {static_cast<T>(given)...};                                                             \
   }
 EMULATOR_MAKE(float3, float)
@@ -138,7 +171,7 @@ template <class T> struct Shuffled {
   int from;
 };
 
-template <class T> void shuffle(void **lanes, unsigned mask) {
+template <class T> __device__ void shuffle(void **lanes, unsigned mask) {
   for (int i = 0; i < 32; i++) {
     if (!(mask >> i & 1)) continue;
     Shuffled<T> *to = static_cast<Shuffled<T> *>(lanes[i]);
@@ -163,7 +196,7 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
 }
 
 /* All get what Join::of() makes of all that they bring. */
-template <class T, class Join> void reduce(void **lanes, unsigned mask) {
+template <class T, class Join> __device__ void reduce(void **lanes, unsigned mask) {
   T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
   for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
     all = Join::of(all, *static_cast<T *>(lanes[__builtin_ctz(rest)]));
@@ -171,7 +204,7 @@ template <class T, class Join> void reduce(void **lanes, unsigned mask) {
     *static_cast<T *>(lanes[__builtin_ctz(rest)]) = all;
 }
 
-template <class T> void match(void **lanes, unsigned mask) {
+template <class T> __device__ void match(void **lanes, unsigned mask) {
   Shuffled<T> **of = reinterpret_cast<Shuffled<T> **>(lanes);
   for (int i = 0; i < 32; i++)
     for (int k = 0; k < 32 && mask >> i & 1; k++)
@@ -179,7 +212,7 @@ template <class T> void match(void **lanes, unsigned mask) {
 }
 
 template <class T, class F>
-__attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, F change) {
+__device__ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, F change) {
   emulator_atomic(at, sizeof *at, __builtin_return_address(0));
   const T old = *at;
   *at = change(old);
@@ -204,7 +237,7 @@ EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
 #define EMULATOR_REDUCE(name, joined)                                                              \
   template <class T> EMULATOR_INLINE T name(unsigned mask, T value) {                              \
     struct Join {                                                                                  \
-      static T of(T a, T b) {                                                                      \
+      __device__ static T of(T a, T b) {                                                           \
         return joined;                                                                             \
       }                                                                                            \
     };                                                                                             \
@@ -272,7 +305,7 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 #define __stcs(at, value) ((void)(*(at) = (value)))
 #define __stcg(at, value) ((void)(*(at) = (value)))
 
-template <class To, class From> inline To emulator_bits(From from) {
+template <class To, class From> __device__ To emulator_bits(From from) {
   To to;
   static_assert(sizeof to == sizeof from, "");
   memcpy(&to, &from, sizeof to);
@@ -284,7 +317,7 @@ template <class To, class From> inline To emulator_bits(From from) {
 #define __float_as_int(value) emulator_bits<int, float>(value)
 #define __ffs __builtin_ffs
 #define __popc __builtin_popcount
-inline int __clz(int bits) {
+__device__ inline int __clz(int bits) {
   return bits ? __builtin_clz((unsigned)bits) : 32;
 }
 #define __expf expf
@@ -295,10 +328,10 @@ inline int __clz(int bits) {
 #define __fadd_rn(x, y) ((float)(x) + (float)(y))
 #define __fmul_rn(x, y) ((float)(x) * (float)(y))
 #define rsqrtf(x) (1.0f / sqrtf(x))
-inline uint32_t __umulhi(uint32_t x, uint32_t y) {
+__device__ inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return (uint32_t)((uint64_t)x * y >> 32);
 }
-inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
+__device__ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
   const uint64_t both = (uint64_t)y << 32 | x;
   uint32_t bytes = 0;
   for (int i = 0; i < 4; i++)
@@ -306,13 +339,13 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
   return bytes;
 }
 
-inline size_t __cvta_generic_to_shared(const void *at) {
+__device__ inline size_t __cvta_generic_to_shared(const void *at) {
   return emulator_shared_address(at);
 }
-template <class A, class B> constexpr std::common_type_t<A, B> min(A a, B b) {
+template <class A, class B> __host__ __device__ constexpr std::common_type_t<A, B> min(A a, B b) {
   return b < a ? b : a;
 }
-template <class A, class B> constexpr std::common_type_t<A, B> max(A a, B b) {
+template <class A, class B> __host__ __device__ constexpr std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
 }
 
@@ -358,9 +391,6 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
                                  config->dynamicSmemBytes)(given...);
 }
 
-/* clang's front end has seen the source. */
-#ifdef EMULATOR_FRONT_END
-extern "C" const bool emulator_has_front_end __attribute__((used, weak)) = true;
-#endif
-
+#ifndef __CUDA__
 #include "emulator/ptx.h"
+#endif

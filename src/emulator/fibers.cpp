@@ -394,6 +394,10 @@ static std::string refusal(const Call &of, const void *kernel) {
   const auto found = allowed.find(kernel);
   const size_t most =
       found == allowed.end() ? STATIC_SHARED : std::max(found->second, STATIC_SHARED);
+  if (const size_t fixed = kernel ? static_shared_of(kernel) : 0; fixed > STATIC_SHARED)
+    return printed("the kernel has %zu bytes of __shared__ variables, and may have %zu; more is "
+                   "dynamic shared memory",
+                   fixed, STATIC_SHARED);
   if (kernel && of.shared > most)
     return printed(
         "a block asks for %zu bytes of dynamic shared memory, and may have %zu; more, up to "

@@ -77,6 +77,8 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
   return 1; /* the program is the first */
 }
 
+static std::map<uintptr_t, std::string> functions; /* their mangled names */
+
 static void read_symbols() {
   const int file = open("/proc/self/exe", O_RDONLY);
   struct stat status;
@@ -98,6 +100,7 @@ static void read_symbols() {
       const uintptr_t at = (is_shared ? shared.first : program_base) + symbol.st_value;
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
         continue;
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) functions[at] = name;
       if (is_shared || (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && at >= data.first))
         variables[at] = {symbol.st_size, name,
                          strncmp(name, "_ZGV", 4) == 0 || strncmp(name, "emulator_", 9) == 0,
@@ -112,6 +115,17 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   r->base = base, r->bytes = bytes, r->name = name, r->shared = is_shared;
   regions.push_back(r);
   return r;
+}
+
+/* Variables of a function have its mangled name: _ZZ<function>E<variable>. */
+size_t static_shared_of(const void *kernel) {
+  const auto function = functions.find((uintptr_t)kernel);
+  size_t bytes = 0;
+  if (function == functions.end() || function->second.compare(0, 2, "_Z") != 0) return 0;
+  const std::string own = "_Z" + function->second.substr(1) + "E";
+  for (auto v = variables.lower_bound(shared.first); v != variables.lower_bound(shared.end); v++)
+    if (v->second.name.compare(0, own.size(), own) == 0) bytes += v->second.bytes;
+  return bytes;
 }
 
 /* The variable that the address is in or, if it is in none, that ends before it. */

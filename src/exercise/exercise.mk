@@ -19,12 +19,10 @@ watched_by = $(1) -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(call as_nvc
              -isystem $(HERE)/src/emulator/include -I$(HERE)/src
 WATCHED_CXX = $(call watched_by,$(CXX))
 
-# A student's file is compiled by clang++ where there is one: its front end knows CUDA, and its watch sees structs that are
-# passed by value.
-STUDENT_CXX := $(or $(firstword $(shell command -v clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n))),$(CXX))
-STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-by-zero \
-            $(if $(findstring clang,$(STUDENT_CXX)),-Wno-everything -Werror=vla \
-              $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function),-w)
+# A student's file is compiled by clang++: its front end knows CUDA, and its watch sees structs that are passed by value.
+STUDENT_CXX := $(or $(firstword $(shell command -v clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n))),clang++)
+STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
+            $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
 # Another submission than the one that is edited, and a folder for what is made of it: scripts/grade_all.sh.
 SUBMISSION ?= kernels/exercise.cu
@@ -33,10 +31,8 @@ SEALED     ?= $(BUILD)
 WARMUP     ?= kernels/class/warmup.cu
 SOURCE      = $(if $(findstring warmup,$@),$(WARMUP),$(SUBMISSION))
 
-$(SEALED)/sealed_emulator.o: $(SUBMISSION)
-$(BUILD)/sealed_emulator_warmup.o: $(WARMUP)
-$(SEALED)/sealed_gpu.o: $(SUBMISSION)
-$(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
+$(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
+$(BUILD)/sealed_emulator_warmup.o $(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
 $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -include emulator/device.h
@@ -52,7 +48,7 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
 SCORER = $(SEALED)/mlp-exercise-$(ON)
 HOW_TO_SCORE := $(if $(filter warmup,$(MAKECMDGOALS)),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
-                $(GRADE:%=--grade '%' --grade-plain '$(GRADE:.json=).plain.json')
+                $(GRADE:%=--grade '%')
 # What is handed in as a folder of files, or of folders with one each.
 grade-all: $(BUILD)/mlp-exercise-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
