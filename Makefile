@@ -151,7 +151,7 @@ BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
             $(call objects,lab) $(MEASURE)
 # What a student's functions are judged with, on a GPU and on the emulator.
-JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o %/score.o,$(call objects,exercise))
+JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
@@ -280,23 +280,13 @@ profile: setup              ## on a GPU: read hardware counters of every rung of
 	@$(BUILD_ON_EVERY_CORE) all
 	@NVCC='$(NVCC)' scripts/profile.py $(TOPIC) $(RUNGS)
 
-COUNTERS  := $(BUILD)/exercise-counters.csv
-NCU_FLAGS := --csv --page details --print-units base \
-             --metrics dram__bytes_read.sum,dram__bytes_write.sum,lts__t_bytes.sum
 include src/exercise/exercise.mk
 
 # Fails, by mlp-exercise's exit status, unless all is right and fused.
 exercise warmup: setup      ## check and score what you made of kernels/exercise.cu, or of class/warmup.cu
 	@$(BUILD_ON_EVERY_CORE) $(SCORER)
 	@$(HINTS)
-ifeq ($(ON)$(filter warmup,$(MAKECMDGOALS)),gpu)
-	@rm -f $(COUNTERS); \
-	ncu=$$(command -v ncu || command -v $(CUDA_HOME)/bin/ncu) && \
-	  "$$ncu" $(NCU_FLAGS) $(SCORER) --once >$(COUNTERS) 2>&1; \
-	$(SCORER) --counters $(COUNTERS) $(HOW_TO_SCORE)
-else
 	@$(SCORER) $(HOW_TO_SCORE)
-endif
 
 student-kit:                ## for the teacher: build/student-kit/ and .tar.gz, without answers
 	@scripts/student_kit.sh $(BUILD)
@@ -354,8 +344,8 @@ $(filter-out $(ON_EMULATOR) $(LAB_TESTS),$(TESTS)): $(BUILD)/test_%: $(BUILD)/te
 $(LAB_TESTS): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
-$(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu exercise/score)
-$(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated exercise/score)
+$(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu)
+$(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated)
 $(SCORERS): $(SEALED)/mlp-exercise-%:                             $(SEALED)/sealed_%.o $(BUILD)/sealed_%_warmup.o $(JUDGE) $(MEASURE)
 $(SEALED)/mlp-exercise-emulator:                                  $(EMULATOR)
 # mlp-lab --on emulator
@@ -435,6 +425,7 @@ $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
 # ---- the emulator ------------------------------------------------------------------------
 # Its folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
 EMULATOR_INCLUDE := -isystem src/emulator/include
+WITHOUT_LIBRARIES := -isystem src/measure/cuda/absent -DWITHOUT_CUBLAS='"the emulator has no cuBLAS"'
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
             $(EMULATOR_INCLUDE) -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
 KERNEL_FLAGS := $(AS_NVCC) -w # nvcc warns of kernels already
@@ -448,7 +439,7 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 
 # Kernels as C++: launches.awk makes calls of launches, of headers, too. What it has not changed is
 # found where it is.
-AS_CXX  = -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
+AS_CXX  = $(WITHOUT_LIBRARIES) -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
 REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
 $(BUILD)/emulated/%: % src/emulator/launches.awk
@@ -458,7 +449,7 @@ $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 $(BUILD)/watched/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(HERE)=. -MMD -MP
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
-	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) -UWITHOUT_CUBLAS $(TEST_FLAGS) -c $< -o $@
+	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) -UWITHOUT_CUBLAS $(WITHOUT_LIBRARIES) $(TEST_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \

@@ -8,7 +8,6 @@ cd "$(dirname "$0")/.."
 if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
   source=$2 name=$3 own=$GRADING/${3//[^A-Za-z0-9._-]/_}
   mkdir -p "$own"
-  rm -f "$own"/{points.json,points.plain.json,exercise.cu}
   status=0
   if [ "$source" = - ]; then
     echo 'nothing was handed in' >"$CARDS/$name.txt"
@@ -22,13 +21,13 @@ if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
   # Points are those of a grader that has ended by itself: 0, 1 or 4.
   if [ $status = 0 ]; then
     timeout 600 "$own/mlp-exercise-emulator" --seed "$SEED" --grade "$own/points.json" \
-      --grade-plain "$own/points.plain.json" >"$CARDS/$name.txt" 2>&1 </dev/null || status=$?
-    case $status in 0 | 1 | 4) ;; *) rm -f "$own"/points*.json ;; esac
+      >"$CARDS/$name.txt" 2>&1 </dev/null || status=$?
+    case $status in 0 | 1 | 4) ;; *) rm -f "$own/points.json" ;; esac
   fi
   rm -f "$own/mlp-exercise-emulator"
-  if [ -f "$own/points.plain.json" ]; then
-    cp "$own/points.plain.json" "$CARDS/$name.json"
-    points=$(sed -nE 's/^ *"(points|all)": ([0-9.]+),?$/\2/p' "$own/points.plain.json" | paste -sd,)
+  if [ -f "$own/points.json" ]; then
+    cp "$own/points.json" "$CARDS/$name.json"
+    points=$(sed -nE 's/^ *"score": ([0-9.]+),?$/\1/p' "$own/points.json" | paste -sd,)
     said=$(grep -aE '^[1-4] is wrong' "$CARDS/$name.txt" | head -n 1 || true)
   else
     points=0,0,0,0,0

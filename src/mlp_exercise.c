@@ -12,7 +12,7 @@ typedef struct {
   int only;
   bool warmup;
   const char *shape;
-  const char *counters, *grades[GRADE_PLAIN + 1]; /* grades: by form */
+  const char *grade;
   bool once;
 } Arguments;
 
@@ -26,14 +26,10 @@ static const OptionRow rows[] = {
     ROW("warmup", NULL, NULL, option_yes_no, warmup, "score kernels/class/warmup.cu instead"),
     ROW("shape", "SHAPE", "", option_word, shape,
         "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
-    ROW("grade", "FILE", "", option_word, grades[GRADE_GRADESCOPE],
-        "write points as Gradescope's results.json", .file = FILE_OUTPUT),
-    ROW("grade-plain", "FILE", "", option_word, grades[GRADE_PLAIN], "write the same as plain JSON",
+    ROW("grade", "FILE", "", option_word, grade, "write points as Gradescope's results.json",
         .file = FILE_OUTPUT),
     ROW("once", NULL, NULL, option_yes_no, once,
         "run each function once for ncu, without checks or times"),
-    ROW("counters", "FILE", "", option_word, counters, "add what ncu wrote about a run with --once",
-        .file = FILE_INPUT),
     OPTION_HELP,
     OPTION_VERSION};
 
@@ -62,8 +58,7 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
   if (a->only > choice->count) return error_set(error, "there are %d functions", choice->count);
   if (a->only > 0) choice->first += a->only - 1, choice->count = 1;
-  if ((a->warmup || a->only > 0 || a->shape) &&
-      (a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN] || a->counters))
+  if ((a->warmup || a->only > 0 || a->shape) && a->grade)
     return error_set(error, "--warmup, --only and --shape are not graded");
   if (!a->shape) return true;
   const int read = sscanf(a->shape, "%4dx%4d%nx%4d%n", &side[0], &side[1], &end, &side[2], &end);
@@ -82,30 +77,24 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
-  const bool grading = a->grades[GRADE_GRADESCOPE] || a->grades[GRADE_PLAIN];
   if (a->seed == NO_SEED) {
     a->seed = 1;
-    if (grading && !draw_seed(&a->seed, error)) return false;
+    if (a->grade && !draw_seed(&a->seed, error)) return false;
   }
-  if (grading) printf("seed %llu\n", (unsigned long long)a->seed);
+  if (a->grade) printf("seed %llu\n", (unsigned long long)a->seed);
   choice.seed = a->seed;
   if (!choose(a, &choice, error)) return false;
   exercise_score(backend, &choice, scores);
-  const char *why_not = "`make exercise` does it";
-  if (a->counters) why_not = exercise_counters(a->counters, scores);
   char *card = NULL;
   size_t size;
   FILE *file = open_memstream(&card, &size);
   if (!file) return error_set(error, "no memory for the scorecard");
-  *sum = exercise_print(file, scores, choice.count, why_not);
+  *sum = exercise_print(file, scores, choice.count);
   fclose(file);
   for (char *at = card; *at; at++) /* names in it are a student's */
     if (!isprint((unsigned char)*at) && *at != '\n') *at = '?';
   fputs(card, stdout);
-  bool good = true;
-  for (int form = GRADE_GRADESCOPE; good && form <= GRADE_PLAIN; form++)
-    good = !a->grades[form] ||
-           exercise_grade(a->grades[form], (ExerciseGrade)form, a->seed, scores, card, error);
+  const bool good = !a->grade || exercise_grade(a->grade, a->seed, scores, card, error);
   free(card);
   return good;
 }

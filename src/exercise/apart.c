@@ -26,14 +26,6 @@ void apart_release(void *memory, size_t bytes) {
   if (memory) munmap(memory, bytes);
 }
 
-/* The signals that a function may cause are those of the process: no handler is inherited. */
-static const struct {
-  int number;
-  const char *name;
-} caused[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
-              {SIGILL, "SIGILL"},   {SIGABRT, "SIGABRT"}, {SIGKILL, "SIGKILL"},
-              {SIGSYS, "SIGSYS"},   {SIGXCPU, "SIGXCPU"}, {SIGALRM, "SIGALRM"}};
-
 enum {
   MOST_SAID = 4096, /* bytes that a process may print */
   PATIENCE = 10     /* how much longer than it may work it may take, for a machine may be busy */
@@ -48,7 +40,6 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
   dup2(fileno(said), STDOUT_FILENO);
   dup2(fileno(said), STDERR_FILENO);
-  foreach (c, caused) signal(c->number, SIG_DFL);
   alarm(PATIENCE * seconds);
   signal(SIGXFSZ, SIG_IGN);
 #ifdef __linux__
@@ -110,14 +101,11 @@ static void print_said(FILE *said) {
 
 static void describe(int status, bool done, double limit, char end[APART_TEXT]) {
   const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  const char *name = "a signal";
-  foreach (c, caused)
-    if (c->number == by) name = c->name;
   *end = '\0';
   if (by == SIGXCPU || by == SIGALRM)
     snprintf(end, APART_TEXT, "it had not returned after %.3g s", limit);
   else if (by)
-    snprintf(end, APART_TEXT, "it was ended by %s (%s)", name,
+    snprintf(end, APART_TEXT, "it was ended by a signal (%s)",
              by == SIGSYS ? "it asked the system for what it may not have" : strsignal(by));
   else if (!done)
     snprintf(end, APART_TEXT, "it called exit(%d)", WEXITSTATUS(status));

@@ -10,16 +10,12 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
          error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
 }
 
-extern const bool emulator_has_front_end __attribute__((weak));
-
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   (void)error;
   const char *limit = getenv("MLP_TEST_LIMIT"); /* for tests of what does not end */
   *backend = (ExerciseBackend){.device = "the emulator, without a GPU",
-                               .is_checked = &emulator_has_front_end != NULL,
                                .rows = {64, 1024, 1024, 64},
-                               .limit = limit ? atof(limit) : 20,
-                               .at_once = true};
+                               .limit = limit ? atof(limit) : 20};
   return true;
 }
 

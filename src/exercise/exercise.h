@@ -110,20 +110,10 @@ bool exercise_is_constant(ExerciseTask task, int name);
 void exercise_poison(uint8_t *block, size_t from, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
-/* Bytes that a task moves: each operand of the one operation once, or each operand of each kernel
-   of the function as it was before it was fused. */
+/* Bytes that an operation must move: every input read once, every output written once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
-double exercise_unfused_bytes(ExerciseTask task, ExerciseShape shape);
 
-/* ---- judging (judge.c) -------------------------------------------------------------- */
-
-/* True if nothing is wrong; else *text says what: the first wrong element, what was expected and
-   how exactly, how many are wrong, and whether they lie in a pattern. */
-bool exercise_judge(const ExerciseProblem *problem, char *text, size_t size);
-
-/* ---- running (run.c; gpu.c or emulated.c) -------------------------------------------- */
-
-enum { RIVALS = 2 };
+/* ---- a call of a function ------------------------------------------------------------------- */
 
 /* A call as the process of the function saw it. */
 typedef struct {
@@ -132,31 +122,35 @@ typedef struct {
   char complaint[384];           /* "" if nothing is wrong with the call itself */
   char found[4096], costs[8192]; /* the emulator's: errors, what costs most; exercise_lines() */
   EmulatorCounts counts;
-  double moved_bytes;         /* NAN: not counted; each byte once in a kernel */
-  double seconds[1 + RIVALS]; /* of it and of its rivals, NAN: not timed */
+  double moved_bytes;           /* NAN: not counted; each byte once in a kernel */
+  double seconds, seconds_ours; /* of it and of our fused version, NAN: not timed */
 } ExerciseCall;
 
 typedef struct {
   const char *device;
-  bool on_gpu;
-  bool is_checked; /* clang has compiled the student's file, or nvcc: what they check was checked */
-  const char *rival[RIVALS]; /* what a function is timed beside, NULL: nothing; the last is our
-                                fused version, which its speed is given in percent of */
-  int rows[TASKS];           /* of the shape that is measured */
-  double limit;              /* seconds of a function's process */
-  bool at_once;              /* functions are called at the same time: nothing is timed */
+  bool on_gpu;     /* functions are timed, one after the other; on the emulator, called at once */
+  int rows[TASKS]; /* of the shape that is measured */
+  double limit;    /* seconds of a function's process */
 } ExerciseBackend;
 
-/* Fails in one sentence where there is no GPU. Only the GPU's has to be looked for, in a process of
-   its own: one that forks must not have made any call of CUDA. */
-bool exercise_find(ExerciseBackend *backend, Error *error);
-/* The start of a process that calls functions. */
-bool exercise_start(Error *error);
-/* Lines of what was found in a call, or of what costs most, at most so many. */
-void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size);
-/* Calls the function on the device and copies what it left to `got` of the arrays. Returns false
- *with error set if nothing can be run any more. measured: times it, too. */
-bool exercise_run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error);
+/* The findings about a function. */
+typedef struct {
+  ExerciseTask task;
+  const ExerciseBackend *backend;
+  ExerciseShape measured; /* that bytes and times are of */
+  int handed_out;         /* kernels that earn nothing: what is handed out has as many */
+  bool right, fused;
+  bool compares;     /* measured is what ours was measured on */
+  char wrong[768];   /* why not right */
+  char told[4096];   /* errors and costs, with lines of the source */
+  ExerciseCall call; /* of the measured shape; launches: the most of all */
+} ExerciseScore;
+
+/* Judges what a call has left, and says in score->wrong what is wrong with it, "" if nothing is:
+   the first wrong element, what was expected and how exactly, how many are wrong and where they
+   lie; or that too few bytes were moved. judge.c */
+void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
+                    ExerciseScore *score);
 
 /* ---- a process of its own (apart.c): for what may crash, hang or exit ------------------------ */
 
@@ -175,8 +169,9 @@ typedef struct {
 bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
                  Error *error);
 /* Waits until it has ended, and ends whatever it has started itself. end: "" once it has returned,
-   else how it ended: "it was ended by SIGFPE (Floating point exception)", "it called exit(3)", "it
-   had not returned after 20 s". What it printed, up to 4 KB, is printed now, each line after a bar.
+   else how it ended: "it was ended by a signal (Floating point exception)", "it called exit(3)",
+   "it had not returned after 20 s". What it printed, up to 4 KB, is printed now, each line after a
+   bar.
  */
 void apart_end(Apart *apart, char end[APART_TEXT]);
 
@@ -188,55 +183,33 @@ bool apart_confine(bool may_ask, Error *error);
 void *apart_memory(size_t bytes);
 void apart_release(void *memory, size_t bytes);
 
-/* ---- the score (score.c) ----------------------------------------------------------- */
+/* ---- the score (run.c; gpu.c or emulated.c) -------------------------------------------------- */
 
-/* The findings about a function. */
-typedef struct {
-  ExerciseTask task;
-  const ExerciseBackend *backend;
-  ExerciseShape measured; /* that bytes and times are of */
-  int handed_out;         /* kernels that earn nothing: what is handed out has as many */
-  bool right, fused;
-  bool compares;                  /* measured is what ours was measured on */
-  bool follows_p;                 /* a wrong loss that is right for what the softmax left */
-  char wrong[768];                /* why not right */
-  char told[4096];                /* errors and costs, with lines of the source */
-  ExerciseCall call;              /* of the measured shape; launches: the most of all */
-  double dram_bytes, cache_bytes; /* measured by hardware counters, NAN: not */
-} ExerciseScore;
+/* Fails in one sentence where there is no GPU. Only the GPU's has to be looked for, in a process of
+   its own: one that forks must not have made any call of CUDA. */
+bool exercise_find(ExerciseBackend *backend, Error *error);
 
 /* What is scored. */
 typedef struct {
   uint64_t seed;
-  int first, count; /* tasks */
-  ExerciseShape
-      shape; /* the one that they are called on; 0 rows: hidden ones, drawn from the seed */
+  int first, count;    /* tasks */
+  ExerciseShape shape; /* of all calls; 0 rows: hidden ones, drawn from the seed */
 } ExerciseChoice;
 
-/* Checks functions and measures them. One that is wrong for the sake of another says so. */
+/* Checks functions and measures them. */
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores);
-
-/* Judges, and says what is wrong with a call, also that it moved too few bytes. judge.c */
-void exercise_judge_call(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
-                         ExerciseScore *score);
 
 /* Runs each function once on its measured shape, for a profiler to look at. */
 bool exercise_once(const ExerciseBackend *backend, Error *error);
 
-/* ---- what is said of it (counters.c, report.c) ---------------------------------- */
-
-/* Adds what Nsight Compute wrote of exercise_once() as CSV: bytes by kernel. NULL, or why they are
-   not known: one clause. */
-const char *exercise_counters(const char *path, ExerciseScore scores[TASKS]);
+/* ---- what is said of it (report.c) ----------------------------------------------------------- */
 
 typedef struct {
   int right, fused, of; /* functions */
 } ExerciseSum;
 
-/* counters: what exercise_counters said, or why it was not asked. */
-ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count,
-                           const char *counters);
+ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);
 
 /* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
    it is right, and earns nothing. */
@@ -246,8 +219,7 @@ typedef struct {
 } ExercisePoints;
 ExercisePoints exercise_points(const ExerciseScore *score);
 
-typedef enum { GRADE_GRADESCOPE, GRADE_PLAIN } ExerciseGrade;
-/* Writes the points, why, and the card, the scorecard's text: as Gradescope's results.json, or as
- * plain JSON. docs/teaching. */
-bool exercise_grade(const char *path, ExerciseGrade form, uint64_t seed,
-                    const ExerciseScore scores[TASKS], const char *card, Error *error);
+/* Writes the points, why, and the card, the scorecard's text, as Gradescope's results.json.
+   docs/teaching. */
+bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
+                    const char *card, Error *error);

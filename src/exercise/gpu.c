@@ -1,5 +1,5 @@
-/* The exercise on a GPU, beside the same operations at levels none and layer. A student's kit has
-   neither level, for both have kernels in them that are answers. */
+/* The exercise on a GPU, timed beside level layer. A student's kit has no level layer, for its
+   kernels are answers. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -16,72 +16,47 @@ enum {
   ROUNDS = 45
 };
 
+static cudaStream_t
+    the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
+
+/* ---- our fused version ---------------------------------------------------------------------- */
+
 #ifdef STUDENT_KIT
-
-enum { VARIANTS = 1 };
-
-static cudaError_t queue(const ExercisePlaced *d, cudaStream_t stream) {
-  return exercise_call(d, stream);
+static const bool has_ours = false;
+static cudaError_t call_ours(const ExercisePlaced *d) {
+  (void)d;
+  return cudaErrorNotSupported;
 }
-
 #else
+static const bool has_ours = true;
 
-enum { EXERCISE, NONE, LAYER, VARIANTS, TERMS = 3 /* of a float32 */ };
-
-static cudaError_t call_none(const ExercisePlaced *d, cudaStream_t stream) {
-  const ExerciseShape *s = &d->problem->shape;
-  void *const *a = d->d_array;
-  const size_t values = (size_t)s->rows * (size_t)s->out, weights = (size_t)s->out * (size_t)s->in;
-  switch (d->problem->task) {
-  case TASK_FORWARD:
-    TRY(launch_gemm(a[ARRAY_X], a[ARRAY_W], a[ARRAY_Z], s->rows, s->in, s->out, stream));
-    TRY(launch_add_bias(a[ARRAY_Z], a[ARRAY_B], s->rows, s->out, stream));
-    return launch_activation(a[ARRAY_Z], a[ARRAY_Y], values, stream);
-  case TASK_SOFTMAX:
-    return launch_log_softmax(a[ARRAY_Z], a[ARRAY_P], s->rows, s->out, stream);
-  case TASK_LOSS:
-    TRY(launch_log_softmax(a[ARRAY_Z], a[ARRAY_P], s->rows, s->out, stream));
-    TRY(launch_cross_entropy(d->batch, a[ARRAY_P], s->out,
-                             (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream));
-    return launch_cross_entropy_gradient(d->batch, a[ARRAY_P], a[ARRAY_DZ], s->out, stream);
-  default:
-    TRY(launch_weight_gradient(a[ARRAY_DZ], a[ARRAY_X], a[ARRAY_DW], s->rows, s->in, s->out,
-                               stream));
-    TRY(launch_bias_gradient(a[ARRAY_DZ], a[ARRAY_DB], s->rows, s->out, stream));
-    TRY(launch_update(d->batch, d->rule, a[ARRAY_W], a[ARRAY_VW], a[ARRAY_DW], weights, weights,
-                      stream));
-    return launch_update(d->batch, d->rule, a[ARRAY_B], a[ARRAY_VB], a[ARRAY_DB], (size_t)s->out, 0,
-                         stream);
-  }
-}
-
-/* Level layer has no softmax alone: its kernel makes the loss and the gradient as well. */
-static cudaError_t call_layer(const ExercisePlaced *d, cudaStream_t stream) {
+/* Level layer has no softmax alone: its kernel makes the loss and the gradient as well. The first
+   call, which is not timed, makes room for the work of updates. */
+static cudaError_t call_ours(const ExercisePlaced *d) {
+  enum { TERMS = 3 /* of a float32 */ };
+  static void *d_work;
   const ExerciseShape *s = &d->problem->shape;
   void *const *a = d->d_array;
   const bool softmax = d->problem->task == TASK_SOFTMAX;
+  if (!d_work) {
+    TRY(cudaMalloc(&d_work, update_work_bytes()));
+    TRY(cudaMemset(d_work, 0, update_work_bytes()));
+    TRY(cudaDeviceSynchronize());
+  }
   switch (d->problem->task) {
   case TASK_FORWARD:
     return launch_forward((LayerInput){a[ARRAY_X], {.rows = s->rows}}, a[ARRAY_W], a[ARRAY_B],
-                          a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, stream);
+                          a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, the_stream);
   case TASK_UPDATE:
-    return launch_updates(d->batch, &d->layer, 1, TERMS, d->d_work, stream);
+    return launch_updates(d->batch, &d->layer, 1, TERMS, d_work, the_stream);
   default:
     return launch_softmax(d->batch, a[ARRAY_Z], a[softmax ? ARRAY_P : ARRAY_DZ], s->out,
-                          (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, stream);
+                          (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, the_stream);
   }
 }
-
-static cudaError_t queue(const ExercisePlaced *d, cudaStream_t stream) {
-  static cudaError_t (*const call_of[VARIANTS])(const ExercisePlaced *, cudaStream_t) = {
-      exercise_call, call_none, call_layer};
-  return call_of[d->variant](d, stream);
-}
-
 #endif
 
-static cudaStream_t
-    the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
+/* ---- the student's -------------------------------------------------------------------------- */
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
   TRY(cudaDeviceSynchronize()); /* the copies of its arrays are of another stream */
@@ -94,16 +69,6 @@ cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
 void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size) {
   (void)call, (void)costs, (void)most, (void)size;
   *text = '\0';
-}
-
-static cudaError_t place_work(ExercisePlaced *d) {
-#ifdef STUDENT_KIT
-  (void)d; /* only level layer works with it */
-#else
-  TRY(cudaMalloc(&d->d_work, update_work_bytes()));
-  TRY(cudaMemset(d->d_work, 0, update_work_bytes()));
-#endif
-  return cudaDeviceSynchronize();
 }
 
 /* A value of the task's main result that nobody can foresee, before and after a timed call. */
@@ -132,8 +97,8 @@ static Sample sample_of(const ExercisePlaced *d, int round) {
 
 /* What a call writes is poison before it, so that it cannot find its work done; weights change with
    every call. A result has the same bits as that of the call that was checked. */
-static cudaError_t time_call(const ExercisePlaced *d, const cudaEvent_t clock[2], Sample *s,
-                             float *ms) {
+static cudaError_t time_call(const ExercisePlaced *d, bool ours, const cudaEvent_t clock[2],
+                             Sample *s, float *ms) {
   TRY(look_at(s, s->before));
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -141,7 +106,7 @@ static cudaError_t time_call(const ExercisePlaced *d, const cudaEvent_t clock[2]
       TRY(cudaMemsetAsync(d->d_array[name], 0xFF, exercise_bytes(a), the_stream));
   }
   TRY(cudaEventRecord(clock[0], the_stream));
-  TRY(queue(d, the_stream));
+  TRY(ours ? call_ours(d) : exercise_call(d, the_stream));
   TRY(cudaEventRecord(clock[1], the_stream));
   TRY(cudaEventSynchronize(clock[1]));
   TRY(look_at(s, s->after));
@@ -154,28 +119,33 @@ static bool is_done(const Sample *s) {
                          : memcmp(checked, s->after, s->array->size) == 0;
 }
 
-bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {
-  cudaEvent_t clock[2];
-  if (!cuda_done(place_work(d), "placing a problem", error) ||
-      !cuda_done(cudaEventCreate(&clock[0]), "making an event", error) ||
-      !cuda_done(cudaEventCreate(&clock[1]), "making an event", error))
-    return false;
-  const int variants = d->problem->task < TASKS ? VARIANTS : 1; /* a warm-up has no rivals */
-  for (d->variant = 0; d->variant < variants; d->variant++) {
-    double seconds[ROUNDS];
-    for (int round = -1; round < ROUNDS; round++) { /* the first is left out */
-      float ms;
-      Sample s = sample_of(d, round);
-      if (!cuda_done(time_call(d, clock, &s, &ms), "timing a function of the exercise", error))
-        return false;
-      if (d->variant == 0 && !is_done(&s) && !*call->complaint)
-        snprintf(call->complaint, sizeof call->complaint,
-                 "it does not do when it is timed what it did when it was checked");
-      if (round >= 0) seconds[round] = ms / 1e3;
-    }
-    call->seconds[d->variant] = stats_of(seconds, ROUNDS).median;
+/* The median of so many calls, but the first. */
+static cudaError_t time_calls(const ExercisePlaced *d, bool ours, const cudaEvent_t clock[2],
+                              ExerciseCall *call) {
+  double seconds[ROUNDS];
+  for (int round = -1; round < ROUNDS; round++) {
+    float ms;
+    Sample s = sample_of(d, round);
+    TRY(time_call(d, ours, clock, &s, &ms));
+    if (!ours && !is_done(&s) && !*call->complaint)
+      snprintf(call->complaint, sizeof call->complaint,
+               "it does not do when it is timed what it did when it was checked");
+    if (round >= 0) seconds[round] = ms / 1e3;
   }
-  return true;
+  *(ours ? &call->seconds_ours : &call->seconds) = stats_of(seconds, ROUNDS).median;
+  return cudaSuccess;
+}
+
+static cudaError_t time_both(const ExercisePlaced *d, ExerciseCall *call) {
+  cudaEvent_t clock[2];
+  TRY(cudaDeviceSynchronize());
+  for (int i = 0; i < 2; i++) TRY(cudaEventCreate(&clock[i]));
+  TRY(time_calls(d, false, clock, call));
+  return has_ours && d->problem->task < TASKS ? time_calls(d, true, clock, call) : cudaSuccess;
+}
+
+bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {
+  return cuda_done(time_both(d, call), "timing a function of the exercise", error);
 }
 
 /* ---- finding a GPU -------------------------------------------------------------------------- */
@@ -214,13 +184,7 @@ bool exercise_find(ExerciseBackend *backend, Error *error) {
   apart_end(&apart, end);
   if (*end) return error_set(error, "the process that looked for a GPU does not answer: %s", end);
   if (*found->error.text) return error_set(error, "%s", found->error.text);
-  *backend = (ExerciseBackend){.device = found->name,
-                               .on_gpu = true,
-                               .is_checked = true,
-#ifndef STUDENT_KIT
-                               .rival = {"none", "layer"},
-#endif
-                               .rows = {16384, 16384, 16384, 16384},
-                               .limit = LIMIT};
+  *backend = (ExerciseBackend){
+      .device = found->name, .on_gpu = true, .rows = {16384, 16384, 16384, 16384}, .limit = LIMIT};
   return true;
 }

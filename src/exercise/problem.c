@@ -373,24 +373,3 @@ double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
     return FLOAT * (x + y + 4 * (w + out));
   }
 }
-
-double exercise_unfused_bytes(ExerciseTask task, ExerciseShape s) {
-  const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
-  const double softmax = FLOAT * ((y + rows) + (y + 2 * rows) + (2 * y + 2 * rows));
-  switch (task) {
-  case TASK_FORWARD: /* product; bias; ReLU */
-    return FLOAT * ((x + w + y) + (2 * y + out) + (s.relu ? 2 * y : 0));
-  case TASK_SOFTMAX: /* maximum; sum; result */
-    return softmax;
-  case TASK_LOSS: /* the same; loss and correctness; gradient */
-    return softmax + FLOAT * (y + 2 * y) + (2 * LABEL + RESULTS) * rows;
-  case WARMUP_MAP:
-  case WARMUP_INDEX:
-  case WARMUP_REVERSE:
-  case WARMUP_SUM:
-  case WARMUP_COPY:
-    return exercise_least_bytes(task, s);
-  default: /* gradients of w and b; the update reads w, v, g and writes w, v */
-    return FLOAT * ((y + x + w) + (y + out) + 5 * (w + out));
-  }
-}

@@ -4,13 +4,6 @@
 #include "exercise/exercise.h"
 #include "kernels.h"
 
-/* Bytes of poison around each array, which the emulator needs none of. A multiple of 4. */
-#ifdef ON_EMULATOR
-enum { EXERCISE_GUARD = 0 };
-#else
-enum { EXERCISE_GUARD = 1024 };
-#endif
-
 /* Arrays that the problem has not are NULL. */
 typedef struct {
   const ExerciseProblem *problem;
@@ -20,13 +13,15 @@ typedef struct {
   BatchView batch;
   UpdateRule rule;
   LayerUpdate layer;
-  void *d_work; /* of the layer level's updates */
-  int variant;  /* of gpu.c */
 } ExercisePlaced;
 
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
+/* The start of a process that calls functions. */
+bool exercise_start(Error *error);
 /* Calls it once, on the stream of the process, and counts what it does. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error);
+/* Lines of what was found in a call, or of what costs most, at most so many. */
+void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size);
