@@ -223,191 +223,101 @@ KERNEL_TEST(test_augment) {
   check_augment(28, 150, 784, (AugmentStrengths){{3, 45, 0.4f, 0.5f, 7}});
 }
 
-KERNEL_TEST(test_augment_refuses) {
-  uint8_t *d = poisoned(2 * 784), *d_to = d + 784;
+/* Every launcher refuses a wrong argument if it takes it: the batch, a pointer or a size, in so
+   many ways. A row says if it takes the batch, how many of the pointers and sizes it takes, and the
+   call. */
+KERNEL_TEST(test_wrong_arguments_are_refused) {
+  enum { COUNT = 1000, BATCH, POINTER, SIZE };
+  static const int ways[] = {5, 6, 3};
+  static const Dropout none;
   const AugmentStrengths usual = AUGMENT_USUAL;
-  REFUSED(augment, NULL, d, 1, 784, 28, usual, 1);
-  REFUSED(augment, d, NULL, 1, 784, 28, usual, 1);
-  REFUSED(augment, d, d, 1, 784, 28, usual, 1);
-  REFUSED(augment, d, d_to, 0, 784, 28, usual, 1);
-  REFUSED(augment, d, d_to, 1, 783, 28, usual, 1);
-  REFUSED(augment, d, d_to, 1, 768, 28, usual, 1);
-  REFUSED(augment, d, d_to, 1, 784, 0, usual, 1);
-  REFUSED(augment, d, d_to, 1, 65 * 80, 65, usual, 1);
-  for (int k = 0; k < AUGMENT_KINDS; k++)
-    foreach (each, VALUES(float, -1, NAN, 1e6f)) {
-      AugmentStrengths bad = {0};
-      bad.most[k] = *each;
-      REFUSED(augment, d, d_to, 1, 784, 28, bad, 1);
-    }
-  assert_unwritten(d, 2 * 784);
-  CUDA_OK(cudaGetLastError());
-}
-
-/* Arguments of launchers. */
-static BatchView view;
-static RowResults results;
-static float *d; /* stands for every float array; poisoned, and so it stays */
-static const Dropout none;
-
-/* Checks that every launcher refuses a wrong argument if it takes it: the batch, a pointer or a
-   size, in so many ways. A row says if it takes the batch, how many of the pointers and sizes it
-   takes, and the call. */
-static void refuse_one_wrong(void) {
-  enum { BATCH, POINTER, SIZE, KINDS };
-  static const int ways[KINDS] = {8, 6, 3 * 2};
-  const BatchView good = view;
-  for (int kind = 0; kind < KINDS; kind++)
-    for (int way = 0; way < ways[kind]; way++) {
-      const int odd = way % 2, of_batch = kind == BATCH ? way : -1;
+  const Batch batch = make_batch(7, 5, 2, 7, false, 30);
+  const RowResults results = poisoned_results(&batch);
+  float *d = poisoned_floats(COUNT); /* stands for every float array; poisoned, and so it stays */
+  for (int kind = BATCH; kind <= SIZE; kind++)
+    for (int way = 0; way < ways[kind - BATCH]; way++) {
       float *p[6]; /* pointers that must not be NULL */
-      int n[3];    /* sizes: 0 and -1 are wrong */
+      int n[3];    /* sizes that must not be 0 */
+      BatchView view = batch.view;
       for (int i = 0; i < 6; i++) p[i] = kind == POINTER && i == way ? NULL : d;
-      for (int i = 0; i < 3; i++) n[i] = kind == SIZE && i == way / 2 ? -odd : 5;
-      view = good;
-      if (of_batch == 0) view.d_pixels = NULL;
-      if (of_batch == 1) view.d_labels = NULL;
-      if (of_batch == 2) view.d_state = NULL;
-      if (of_batch == 3) view.stride = 17;
-      if (of_batch == 4 || of_batch == 5) view.rows = -odd;
-      if (of_batch == 6) view.share = (RowShare){0, 0, 2};
-      if (of_batch == 7) view.share = (RowShare){5, 2, 2};
+      for (int i = 0; i < 3; i++) n[i] = kind == SIZE && i == way ? 0 : 5;
+      if (kind == BATCH && way == 0) view.d_pixels = NULL;
+      if (kind == BATCH && way == 1) view.d_labels = NULL;
+      if (kind == BATCH && way == 2) view.d_state = NULL;
+      if (kind == BATCH && way == 3) view.stride = 17;
+      if (kind == BATCH && way == 4) view.rows = 0;
 #define TAKES(takes_batch, pointers, sizes, ...)                                                   \
-  if (way < (const int[]){ways[BATCH] * takes_batch, pointers, 2 * sizes}[kind])                   \
+  if (way < (const int[]){ways[0] * takes_batch, pointers, sizes}[kind - BATCH])                   \
   REFUSED(__VA_ARGS__)
       const LayerInput pixels = {NULL, view}, floats = {d, view};
       const LayerUpdate layers[] = {{d, d, d, d, d, d, 5, 5, NULL, NULL},
                                     {NULL, p[0], p[1], p[2], p[3], p[4], n[0], n[1], NULL, NULL}};
       const LayerUpdate stored = {d, p[0], NULL, NULL, NULL, NULL, 5, 5, p[1], p[2]};
+      const FlatParameters flat = {.d_w = p[0], .d_m = p[1], .d_g = p[2], .count = (size_t)n[0]};
+      const RowResults of_rows = {p[1], (uint8_t *)p[2]};
+      TAKES(0, 1, 1, order, (uint32_t *)p[0], 0, (uint32_t)n[0], 1, 1);
+      TAKES(0, 1, 1, begin, (StepState *)p[0], (StepState){.end = (uint32_t)n[0]});
+      TAKES(0, 1, 0, advance, (StepState *)p[0], 5);
+      TAKES(0, 3, 0, sum, (ResultSums *)p[0], of_rows, 0, 5, (RowShare){0});
+      TAKES(0, 1, 1, augment, (uint8_t *)p[0], (uint8_t *)d + 1, (uint32_t)n[0], 784, 28, usual, 1);
       TAKES(1, 1, 1, scale_pixels, view, p[0], n[0], 1.0f / 255, 0);
-      TAKES(1, 1, 1, cross_entropy, view, p[0], n[0], results);
+      TAKES(1, 3, 1, cross_entropy, view, p[0], n[0], of_rows);
       TAKES(1, 2, 1, cross_entropy_gradient, view, p[0], p[1], n[0]);
       TAKES(1, 1, 1, softmax, view, p[0], d, n[0], results);
       TAKES(0, 2, 2, add_bias, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
-      TAKES(0, 2, 0, activation, p[0], p[1], 5);
-      TAKES(0, 2, 0, activation_slope, p[0], p[1], 5);
+      TAKES(0, 2, 1, activation, p[0], p[1], (size_t)n[0]);
+      TAKES(0, 2, 1, activation_slope, p[0], p[1], (size_t)n[0]);
       TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
-      TAKES(1, 3, 0, update, view, rules[1], p[0], p[1], p[2], 5, 5);
+      TAKES(1, 3, 1, update, view, rules[1], p[0], p[1], p[2], (size_t)n[0], 0);
+      TAKES(1, 3, 1, optimizer, view, OPTIMIZER_SGD, &flat);
+      TAKES(1, 2, 1, average, view, 0.5f, p[0], p[1], (size_t)n[0]);
       TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
       TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
-      TAKES(1, 3, 0, head, view, p[0], p[1], p[2], d, d, d, 5, 5, none, results);
+      TAKES(1, 3, 2, head, view, p[0], p[1], p[2], d, d, d, n[0], n[1], none, results);
       TAKES(0, 4, 3, backward, (BatchView){.rows = n[0]}, p[0], p[1], p[2], p[3], n[1], n[2], none,
             3);
       TAKES(1, 6, 2, updates, view, layers, 2, 3, p[5]);
       TAKES(1, 3, 0, updates, view, &stored, 1, 3, d);
 #undef TAKES
     }
-  view = good;
+  assert_unwritten(d, COUNT * sizeof(float));
+  assert_unwritten(results.d_loss, batch.state.end * sizeof(float));
+  CUDA_OK(cudaGetLastError());
 }
 
-static void refuse_epochs(void) {
-  EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
-                    .groups = 1,
-                    .tiles = 2,
-                    .depth = 1,
-                    .sets = 1,
-                    .splits = 5,
-                    .row_blocks = 16,
-                    .blocks = 21};
-  const EpochJob good = {.d_pixels = view.d_pixels,
-                         .d_labels = view.d_labels,
-                         .d_order = (uint32_t *)d,
-                         .stride = view.stride,
-                         .end = 5,
-                         .d_parameters = d,
-                         .d_momentum = d,
-                         .results = results,
-                         .d_gram = d,
-                         .d_mail = d,
-                         .first_stamp = 1};
-  EpochJob job;
-#define BAD(field, value)                                                                          \
-  job = good, job.field = value;                                                                   \
-  REFUSED(epoch, &plan, &job)
-#define BAD_FOR_BOTH(field, value)                                                                 \
-  BAD(field, value);                                                                               \
-  REFUSED(gram, &plan, &job)
-  BAD_FOR_BOTH(d_pixels, NULL);
-  BAD_FOR_BOTH(d_order, NULL);
-  BAD_FOR_BOTH(stride, 17);
-  BAD_FOR_BOTH(position, good.end);
-  BAD_FOR_BOTH(d_gram, NULL);
-  BAD(d_labels, NULL);
-  BAD(d_parameters, NULL);
-  BAD(d_momentum, NULL);
-  BAD(results.d_loss, NULL);
-  BAD(results.d_correct, NULL);
-  BAD(d_mail, NULL);
-  BAD(first_stamp, 0);
-  REFUSED(gram, NULL, &good);
-  REFUSED(gram, &plan, NULL);
-  REFUSED(epoch, NULL, &good);
-  REFUSED(epoch, &plan, NULL);
-  plan.row_blocks = 12;
-  REFUSED(epoch, &plan, &good);
-
-  /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
+/* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
+KERNEL_TEST(test_a_grid_too_large_is_refused) {
+  const EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
+                          .groups = 1,
+                          .tiles = 2,
+                          .depth = 1,
+                          .sets = 1,
+                          .splits = 5,
+                          .row_blocks = 16,
+                          .blocks = 1 << 20};
   EpochPlan planned;
   GpuLimits gpu;
   const char *why_not;
   OK(gpu_limits_read(&gpu, &error));
   gpu.multiprocessors = 132;
   plan_epoch(plan.shape, &gpu, &planned, &why_not);
-  if (why_not) {
-    print_message("level epoch on this GPU: %s\n", why_not);
-    return;
-  }
-  plan.row_blocks = 16;
-  plan.blocks = 1 << 20;
-  assert_int_equal(launch_epoch(&plan, &good, stream), cudaErrorCooperativeLaunchTooLarge);
-  assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
-}
-
-KERNEL_TEST(test_wrong_arguments_are_refused) {
-  enum { COUNT = 1000 };
-  const Batch batch = make_batch(7, 5, 2, 7, false, 30);
-  d = poisoned_floats(COUNT);
-  view = batch.view;
-  results = poisoned_results(&batch);
-  refuse_one_wrong();
-  refuse_epochs();
-  uint32_t *d_order = (uint32_t *)d;
-  StepState *d_state = (StepState *)d;
-  ResultSums *d_sums = (ResultSums *)d;
-  REFUSED(order, NULL, 0, 5, 1, 1);
-  REFUSED(order, d_order, 0, 0, 1, 1);
-  REFUSED(begin, NULL, (StepState){.end = 5});
-  REFUSED(begin, d_state, (StepState){.end = 0});
-  REFUSED(begin, d_state, (StepState){.position = 6, .end = 5});
-  REFUSED(advance, NULL, 5);
-  REFUSED(sum, NULL, results, 0, 5, (RowShare){0});
-  REFUSED(sum, d_sums, (RowResults){NULL, results.d_correct}, 0, 5, (RowShare){0});
-  REFUSED(sum, d_sums, (RowResults){results.d_loss, NULL}, 0, 5, (RowShare){0});
-  REFUSED(sum, d_sums, results, 6, 5, (RowShare){0});
-  const LayerInput input = {d, view};
-  REFUSED(cross_entropy, view, d, 2, (RowResults){NULL, results.d_correct});
-  REFUSED(cross_entropy, view, d, 2, (RowResults){results.d_loss, NULL});
-  const LayerUpdate layers[MAX_UPDATES + 1] = {{d, d, d, d, d, d, 5, 5, NULL, NULL}};
-  REFUSED(updates, view, NULL, 1, 3, d);
-  REFUSED(updates, view, layers, 0, 3, d);
-  REFUSED(updates, view, layers, MAX_UPDATES + 1, 3, d);
-  for (int terms = 1; terms <= 4; terms += 3) {
-    REFUSED(forward, input, d, d, d, 5, 5, 1, none, terms);
-    REFUSED(backward, (BatchView){.rows = 5}, d, d, d, d, 5, 5, none, terms);
-    REFUSED(updates, view, layers, 1, terms, d);
-  }
-  REFUSED(head, view, d, d, d, NULL, d, NULL, 5, 5, none, results);
-  REFUSED(head, view, d, d, d, NULL, NULL, d, 5, 5, none, results);
-  REFUSED(head, view, d, d, d, NULL, d, d, 513, 5, none, results);
-  REFUSED(head, view, d, d, d, NULL, d, d, 5, 17, none, results);
-  REFUSED(activation, d, d, 0);
-  REFUSED(activation_slope, d, d, 0);
-  REFUSED(update, view, rules[1], d, d, d, 0, 0);
-  assert_unwritten(d, COUNT * sizeof(float));
-  assert_unwritten(results.d_loss, batch.state.end * sizeof(float));
-  assert_int_equal(cudaGetLastError(), cudaSuccess);
+  if (why_not) skip_because(why_not);
+  const Batch batch = make_batch(64, 784, 10, 64, true, 30);
+  float *d = poisoned_floats(1000);
+  const EpochJob job = {.d_pixels = batch.view.d_pixels,
+                        .d_labels = batch.view.d_labels,
+                        .d_order = batch.view.d_order,
+                        .stride = batch.view.stride,
+                        .end = 5,
+                        .d_parameters = d,
+                        .d_momentum = d,
+                        .results = poisoned_results(&batch),
+                        .d_gram = d,
+                        .d_mail = d,
+                        .first_stamp = 1};
+  assert_int_equal(launch_epoch(&plan, &job, stream), cudaErrorCooperativeLaunchTooLarge);
 }

@@ -1,54 +1,9 @@
 /* The gemms of kernels.h, unfused and with what levels layer and step fuse to them, against the
-   float64 reference and cuBLAS, on shapes that divide nothing; and the updates of weights by any
+   float64 reference, on shapes that divide nothing; and the updates of weights by any
    rule: weights that decay beside biases that do not, a step without rows. */
 #include "support/kernel_tests.h"
 
-#include <cublas_v2.h>
-
-static cublasHandle_t cublas;
-
-static int open_library(void **state) {
-  if (kernels_open(state) != 0) return 1;
-#ifdef WITHOUT_CUBLAS
-  return 0;
-#endif
-  if (quick() || !stream) return 0;
-  return cublasCreate(&cublas) != CUBLAS_STATUS_SUCCESS ||
-         cublasSetMathMode(cublas, CUBLAS_PEDANTIC_MATH) != CUBLAS_STATUS_SUCCESS ||
-         cublasSetStream(cublas, stream) != CUBLAS_STATUS_SUCCESS;
-}
-
-static int close_library(void **state) {
-  if (cublas) cublasDestroy(cublas);
-  return kernels_close(state);
-}
-
-TESTS_WITH(open_library, close_library);
-
-/* Checks the reference: C (m, n) of row-major matrices by cuBLAS in true float32, unless quick.
-   Each operand comes with the length of its rows. cuBLAS is column-major: it is given C^T = op(B)^T
-   op(A)^T, where ^T costs nothing. */
-static void assert_library(Shape s, cublasOperation_t left_operation, const float *d_left,
-                           int left_columns, cublasOperation_t right_operation,
-                           const float *d_right, int right_columns, int m, int n, int depth,
-                           const double *expected) {
-#ifdef WITHOUT_CUBLAS
-  return;
-#endif
-  if (quick()) return;
-  const float one = 1, zero = 0;
-  float *d_c = poisoned_floats(area(m, n));
-  assert_int_equal(cublasSgemm(cublas, right_operation, left_operation, n, m, depth, &one, d_right,
-                               right_columns, d_left, left_columns, &zero, d_c, n),
-                   CUBLAS_STATUS_SUCCESS);
-  assert_near("cuBLAS", s, d_c, expected, area(m, n), 2 * bound(depth, GEMM_ROUNDING));
-}
-
-#ifdef WITHOUT_CUBLAS
-TEST(test_reference_is_cublas) {
-  skip_because(WITHOUT_CUBLAS);
-}
-#endif
+TESTS_WITH(kernels_open, kernels_close);
 
 /* launch_gemm, and launch_forward with and without activation, of two terms and of three; of
    activations and of pixels of stored rows, some beyond the end. */
@@ -56,7 +11,6 @@ WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
     const Forward f = make_forward(s, pixels, seed);
-    assert_library(s, CUBLAS_OP_N, f.x.d, s.in, CUBLAS_OP_T, f.w.d, s.in, s.rows, s.out, s.in, f.z);
     if (!pixels) {
       float *d_z = poisoned_floats(count);
       LAUNCH(gemm, f.x.d, f.w.d, d_z, s.rows, s.in, s.out);
@@ -79,7 +33,6 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
   const Values w = random_values(w_count(s), seed + 1);
   const Values a = signed_values(count, seed + 2);
   double *dx = expect_input_gradient(dz.host, w.host, s);
-  assert_library(s, CUBLAS_OP_N, dz.d, s.out, CUBLAS_OP_N, w.d, s.in, s.rows, s.in, s.out, dx);
   float *d_dx = poisoned_floats(count);
   LAUNCH(backward_gemm, dz.d, w.d, d_dx, s.rows, s.in, s.out);
   assert_near("backward_gemm", s, d_dx, dx, count, bound(s.out, GEMM_ROUNDING));
@@ -101,8 +54,6 @@ WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uin
   for (int pixels = 0; pixels < 2; pixels++) {
     const Batch batch = short_batch(s, seed);
     Layer l = make_layer(&batch, s, pixels, seed + 2);
-    assert_library(s, CUBLAS_OP_T, l.dz.d, s.out, CUBLAS_OP_N, l.x.d, s.in, s.out, s.in, s.rows,
-                   l.dw);
     const LayerUpdate unfused = gradient_of(&l);
     LAUNCH(weight_gradient, l.dz.d, l.x.d, unfused.d_gw, s.rows, s.in, s.out);
     LAUNCH(bias_gradient, l.dz.d, unfused.d_gb, s.rows, s.out);
@@ -190,24 +141,20 @@ static Tensors make_tensors(uint64_t seed) {
                    values_between(-0.1, 0.1, COUNT, seed + 3)};
 }
 
-static FlatParameters flat(const Tensors *t, OptimizerRule rule) {
-  return (FlatParameters){.d_w = t->w.d,
-                          .d_m = t->m.d,
-                          .d_v = optimizer_has_second(rule.kind) ? t->v.d : NULL,
-                          .d_g = t->g.d,
-                          .count = COUNT,
-                          .layers = 2,
-                          .weight = {WEIGHT0, WEIGHT1},
-                          .bias = {BIAS0, BIAS1}};
-}
-
 static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
   const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* nothing changes */
   batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
-  FlatParameters p = flat(&t, rule);
+  FlatParameters p = {.d_w = t.w.d,
+                      .d_m = t.m.d,
+                      .d_v = optimizer_has_second(rule.kind) ? t.v.d : NULL,
+                      .d_g = t.g.d,
+                      .count = COUNT,
+                      .layers = 2,
+                      .weight = {WEIGHT0, WEIGHT1},
+                      .bias = {BIAS0, BIAS1}};
   for (int l = 0; l < p.layers; l++)
     p.planes[l] = make_planes(matrices[l][0], matrices[l][1], matrices[l][2], 4);
   const uint64_t update = UPDATES + (batch.state.position + OFFSET) / 9 + 1;
@@ -258,36 +205,6 @@ KERNEL_TEST(test_average) {
     const Batch over = make_batch(s.rows, s.in, s.out, 0, true, 1);
     LAUNCH(average, over.view, *decay, t.v.d, t.w.d, COUNT);
     assert_untouched(t.v, COUNT);
-    REFUSED(average, batch.view, 1, t.v.d, t.w.d, COUNT);
-    REFUSED(average, batch.view, 0, t.v.d, t.w.d, COUNT);
-    REFUSED(average, batch.view, 0.5f, NULL, t.w.d, COUNT);
-    REFUSED(average, batch.view, 0.5f, t.v.d, NULL, COUNT);
-    REFUSED(average, batch.view, 0.5f, t.v.d, t.w.d, 0);
     finish();
   }
-}
-
-KERNEL_TEST(test_optimizer_refuses) {
-  const OptimizerRule adam = {.kind = OPTIMIZER_ADAM}, nesterov = {.kind = OPTIMIZER_NESTEROV};
-  const Tensors t = make_tensors(1);
-  const Batch batch = make_batch(7, 5, 3, 7, true, 1);
-  BatchView no_rows = batch.view;
-  no_rows.rows = 0;
-  const FlatParameters p = flat(&t, adam);
-  FlatParameters bad[] = {p, p, p, p, p, p, p, p, p};
-  bad[0].d_w = NULL;
-  bad[1].d_m = NULL;
-  bad[2].d_g = NULL;
-  bad[3].count = 0;
-  bad[4].layers = MAX_UPDATES + 1;
-  bad[5].layers = 0;
-  bad[6].weight[1]++;
-  bad[7].count--;
-  bad[8].planes[0] = (Planes){.d = (uint16_t *)t.v.d, .terms = 4};
-  foreach (one, bad) REFUSED(optimizer, batch.view, adam.kind, one);
-  REFUSED(optimizer, batch.view, adam.kind, NULL);
-  REFUSED(optimizer, no_rows, adam.kind, &p);
-  const FlatParameters first_alone = flat(&t, nesterov);
-  REFUSED(optimizer, batch.view, adam.kind, &first_alone);
-  assert_untouched(t.w, COUNT);
 }
