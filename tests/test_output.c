@@ -148,49 +148,30 @@ IN_FOLDER(signals) {
 
 enum { LINES = 20000, LINE = 32, CAPACITY = 4096 };
 
-static FILE **stream; /* that is printed to; NULL: standard output, which is flushed */
-
-static int print_lines(void) {
+static int print_lines(void *ends, Error *why) {
+  if (dup2(((int *)ends)[1], STDOUT_FILENO) < 0) return 2;
   standard_output_open();
-  for (int i = 0; i < LINES; i++) {
-    fprintf(stream ? *stream : stdout, "line %-*d\n", LINE - 6, i);
-    if (!stream && i % 7 == 0 && !standard_output_flush(&error)) return 1;
-  }
-  return !stream && !standard_output_flush(&error);
+  for (int i = 0; i < LINES; i++) printf("line %-*d\n", LINE - 6, i);
+  return !standard_output_flush(why);
 }
 
-/* Forks, with the non-blocking end of a pipe that takes little for standard output and error. Reads
-   late, then a little at a time: it must be that text, and the status 0. */
-static void check(const char *expected) {
+/* Standard output is the non-blocking end of a pipe that takes little, which is read late. */
+TEST(every_line_arrives) {
   int ends[2];
+  FILE *lines = text_open();
+  for (int i = 0; i < LINES; i++) fprintf(lines, "line %-*d\n", LINE - 6, i);
+  const char *expected = text_close(lines);
   assert_int_equal(pipe(ends), 0);
   assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, CAPACITY), CAPACITY);
   assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
   fflush(NULL);
   const pid_t child = fork();
   assert_true(child >= 0);
-  if (child == 0) {
-    close(ends[0]);
-    if (dup2(ends[1], STDOUT_FILENO) < 0 || dup2(ends[1], STDERR_FILENO) < 0) _exit(126);
-    const int status = print_lines();
-    _exit(fflush(NULL) == 0 ? status : 125);
-  }
+  if (child == 0) _exit(print_lines(ends, &error));
   close(ends[1]);
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   FILE *output = fdopen(ends[0], "r");
-  assert_non_null(output);
-  setvbuf(output, NULL, _IOFBF, 1000);
   assert_string_equal(read_rest(output).bytes, expected);
   fclose(output);
   assert_int_equal(process_status(child), 0);
-}
-
-TEST(every_line_arrives) {
-  FILE *lines = text_open();
-  for (int i = 0; i < LINES; i++) fprintf(lines, "line %-*d\n", LINE - 6, i);
-  const char *expected = text_close(lines);
-  foreach (to, VALUES(FILE **, NULL, &stdout, &stderr)) {
-    stream = *to;
-    check(expected);
-  }
 }

@@ -73,19 +73,6 @@ TEST(test_errors_are_printable) {
   assert_string_equal(strrchr(error.text, '\\'), "\\x1b");
 }
 
-TEST(test_shell_words) {
-  static const Pair words[] = {{"./a-b_1.st", "./a-b_1.st"},
-                               {"a b", "'a b'"},
-                               {"", "''"},
-                               {"it's", "'it'\\''s'"},
-                               {"$HOME", "'$HOME'"}};
-  char word[32];
-  foreach (pair, words) {
-    text_shell_word(word, sizeof word, pair->given);
-    assert_string_equal(word, pair->wanted);
-  }
-}
-
 TEST(test_command_lines) {
   char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--plain"}, text[32];
   text_command_line(text, sizeof text, 6, words);

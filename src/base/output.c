@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
-#include "base/stream.h"
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
@@ -206,10 +206,10 @@ void standard_output_open(void) {
   if (file > STDERR_FILENO) close(file);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  FILE *output = stream_open(STDOUT_FILENO, "w", isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-  FILE *error_output = stream_open(STDERR_FILENO, "w", _IOLBF);
-  if (output) stdout = output;
-  if (error_output) stderr = error_output;
+  /* A shell or a parent process may have made them non-blocking, which would lose lines. */
+  for (file = STDOUT_FILENO; file <= STDERR_FILENO; file++)
+    fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 }
 
 bool standard_output_flush(Error *error) {

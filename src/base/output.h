@@ -65,10 +65,10 @@ bool atomic_file_failed(const AtomicFile *output, Error *error);
 
 /* ---- standard output ------------------------------------------------------------------------ */
 
-/* Makes stdout and stderr streams that wait for their reader, and opens /dev/null in place of a
-   standard stream that is closed. From now on writing to a closed pipe, or beyond the most that a
-   file may have (ulimit -f), is a failed write and no signal. To be called once, before anything is
-   opened or printed. The streams stay as they are if there is no memory for it. */
+/* Opens /dev/null in place of a standard stream that is closed, and makes the others wait for their
+   reader. From now on writing to a closed pipe, or beyond the most that a file may have
+   (ulimit -f), is a failed write and no signal. To be called once, before anything is opened or
+   printed. */
 void standard_output_open(void);
 
 /* Writes out what was printed. False if that, or anything printed before, could not be written. */

@@ -60,16 +60,6 @@ void text_append(char *target, size_t size, const char *format, ...) {
   va_end(arguments);
 }
 
-void text_shell_word(char *target, size_t size, const char *text) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                              "@%+=:,./_-";
-  const bool is_plain = *text && strspn(text, plain) == strlen(text);
-  snprintf(target, size, "%s", is_plain ? text : "'");
-  if (is_plain) return;
-  for (; *text; text++) text_append(target, size, *text == '\'' ? "'\\''" : "%c", *text);
-  text_append(target, size, "'");
-}
-
 void json_text(const char *text, FILE *file) {
   putc('"', file);
   for (int length; *text; text += length ? length : 1) {

@@ -20,9 +20,6 @@ size_t text_printable(char *target, size_t size, const char *text);
 void text_append(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Copies the text as a word of a shell: as it is, or in single quotes; cuts what does not fit. */
-void text_shell_word(char *target, size_t size, const char *text);
-
 /* Writes a text in quotation marks, escaped as JSON wants it, and "<" too, so that it ends no
    script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);

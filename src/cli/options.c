@@ -356,24 +356,21 @@ static ShortText asked_by(unsigned commands) {
   return list;
 }
 
-/* The first option with another value than the default that `taker` does not take. given: on the
-   command line; a configuration file may be for several commands. NULL: none. */
-static const OptionRow *misplaced(const Options *o, unsigned taker, bool given) {
+/* The first option with another value than the default that `taker` does not take. NULL: none. */
+static const OptionRow *misplaced(const Options *o, unsigned taker) {
   Options initial;
   options_default(&initial);
   if (!isnan(o->training.schedule.rate))
     initial.training.schedule.rate = options_auto_rate(&o->training);
   if (isnan(o->training.pixels.max)) initial.training.pixels.max = NAN;
   foreach_row (row, &options_table)
-    if (row->kind && !(row->takers & taker) &&
-        !(given && o->configured[row - options_table.rows]) && option_differs(row, o, &initial))
-      return row;
+    if (row->kind && !(row->takers & taker) && option_differs(row, o, &initial)) return row;
   return NULL;
 }
 
 /* Refuses options that the command does not take. */
 static bool check_takers(const Options *o, unsigned command, Error *error) {
-  const OptionRow *other = misplaced(o, command, !(command & SEVERAL_RUNS));
+  const OptionRow *other = misplaced(o, command);
   const ShortText asked = asked_by(command);
   if (!other) return true;
   if (*asked.text)
@@ -401,7 +398,7 @@ static bool check_level(const Options *o, Error *error) {
     return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      training_fusions[level]);
   const unsigned taker = level == FUSION_EXERCISE ? AT_EXERCISE : ALL;
-  const OptionRow *other = misplaced(o, taker, false);
+  const OptionRow *other = misplaced(o, taker);
   return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
                              training_fusions[level], other->name);
 }
@@ -596,8 +593,6 @@ static OptionsResult parse_command_line(int argc, char **argv, Options *options,
   int first = argc;
   const OptionsResult result =
       option_table_parse(&options_table, argc, argv, options, &first, error);
-  options->words = argv;
-  options->word_count = argc;
   options->pictures = argv + first;
   options->picture_count = argc - first;
   return result;
@@ -607,13 +602,10 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   const Options before = *options;
   OptionsResult result = parse_command_line(argc, argv, options, error);
   if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
-    const Options alone = *options;
+    const ShortText config = text_format("%s", options->config);
     *options = before;
-    if (!options_read_file(options, alone.config, error)) return OPTIONS_FAILURE;
+    if (!options_read_file(options, config.text, error)) return OPTIONS_FAILURE;
     result = parse_command_line(argc, argv, options, error);
-    foreach_row (row, &options_table)
-      options->configured[row - options_table.rows] =
-          row->kind && option_differs(row, options, &alone);
   }
   if (result != OPTIONS_RUN) return result;
   return options_check(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;

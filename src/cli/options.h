@@ -36,9 +36,6 @@ typedef struct {
   char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
-  bool configured[OPTION_ROWS]; /* --config gave the row's value, not the command line */
-  char *const *words;           /* argv, which begins with the program as it was called */
-  int word_count;
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;
 } Options;

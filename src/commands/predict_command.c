@@ -163,12 +163,6 @@ static bool run(Asked *a, Error *error) {
   return good;
 }
 
-/* True if predictions can begin again: none was printed, and the rows are still there. */
-static bool can_repeat(const Options *o) {
-  return !o->classify && (!*o->predict || *o->output) &&
-         source_can_repeat(*o->predict ? o->predict : options_test_file(o));
-}
-
 bool predict_command(const Options *options, Report *report, Error *error) {
   Asked asked = {.o = *options,
                  .finds_test = options_test_is_auto(options),
@@ -176,6 +170,5 @@ bool predict_command(const Options *options, Report *report, Error *error) {
                  .device = {.choice = options->device}};
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
-  return run(&asked, error) ||
-         (device_fall_back(&asked.device, can_repeat(&asked.o), error) && run(&asked, error));
+  return run(&asked, error);
 }

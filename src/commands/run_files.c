@@ -101,18 +101,11 @@ static void find_in_cache(char *path, const char *initial) {
   if (length < (int)sizeof cached && access(cached, F_OK) == 0) strcpy(path, cached);
 }
 
-/* True if the path is the default file, or leads to it. */
-static bool is_mnist(const char *path, const char *initial) {
-  struct stat a, b;
-  return strcmp(path, initial) == 0 ||
-         (stat(path, &a) == 0 && stat(initial, &b) == 0 && is_same_file(&a, &b));
-}
-
 void run_files_find_cached(Options *o) {
   Options initial;
   options_default(&initial);
   if (o->load.count == 0 && options_test_is_auto(o)) {
-    if (is_mnist(o->train, initial.train))
+    if (strcmp(o->train, initial.train) == 0)
       strcpy(o->test, mnist_test);
     else if (options_validates(o))
       strcpy(o->test, "none");

@@ -171,13 +171,10 @@ static void say_what_was_written(const Run *run) {
 /* Sets the last words of a run that was interrupted, which is not a failure. */
 static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
-  char command[OPTIONS_PATH], network[OPTIONS_PATH];
   ShortText rank = {""};
   if (run->config.ranks) rank = text_format("rank %d was ", run->signalled);
-  text_shell_word(command, sizeof command, run->options->words[0]);
-  text_shell_word(network, sizeof network, run->save);
   const ShortText how = *run->save
-                            ? text_format("continue with %s --resume %s", command, network)
+                            ? text_format("continue with --resume %s", run->save)
                             : text_format("the network is lost, --save FILE would have saved it");
   error_set(error, "%sinterrupted %s epoch %d: %s", rank.text, at->step > 0 ? "in" : "after",
             at->epoch + (at->step > 0), how.text);

@@ -54,7 +54,7 @@ static bool check_unchanged(Source *source, bool at_end) {
 /* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
-    if (source->once && !stream_wait(source->file, POLLIN, &source->abandoned)) {
+    if (source->once && !stream_wait(source->file, &source->abandoned)) {
       if (interrupt_pending()) error_set(&source->error, "interrupted reading %s", source->name);
       return 0;
     }

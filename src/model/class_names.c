@@ -42,13 +42,11 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
     memmove(name, at, length);
     name[length] = '\0';
     count++;
-    if (length == 0) return error_set(error, "%s: name %d is empty", whose, count);
-    if (length >= sizeof(ClassName))
-      return error_set(error, "%s: name %d has %zu bytes, but at most %zu are kept", whose, count,
-                       length, sizeof(ClassName) - 1);
-    if (text_printable(NULL, 0, name) != length)
-      return error_set(error, "%s: name %d, '%s', must be UTF-8 without control characters", whose,
-                       count, name);
+    if (length == 0 || length >= sizeof(ClassName) || text_printable(NULL, 0, name) != length)
+      return error_set(error,
+                       "%s: name %d, '%s', must be 1 to %zu bytes of UTF-8 without control "
+                       "characters",
+                       whose, count, name, sizeof(ClassName) - 1);
     for (const char *other = names; other < name; other += strlen(other) + 1)
       if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' is there twice", whose, name);
     name += length + 1;

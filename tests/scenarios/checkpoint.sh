@@ -168,5 +168,5 @@ no valid loss|s/\("loss":"[^"]*\)"/\1x"/
 no valid loss|s/"loss":"[^"]*"/"loss":""/
 no valid options|s/"options"/"Options"/
 its names: 1 name, but the network has 2 classes|s/no\\n/no/
-its names: name 1 is empty|s/no\\n/\\n/
+its names: name 1, '', must be 1|s/no\\n/\\n/
 END

@@ -67,7 +67,7 @@ mkdir data
 cp judge.csv data/mnist_test.csv
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of square.csv' $N --train square.csv
 cp square.csv data/mnist_train.csv
-prints 1 '^data     data/mnist_test.csv: 100 rows$' $N --classes 4 --train ./data/mnist_train.csv --epochs 1
+prints 1 '^data     data/mnist_test.csv: 100 rows$' $N --classes 4 --train data/mnist_train.csv --epochs 1
 ok $A --evaluate # by the rows that tested the run
 printed 1 ' of 100 rows$'
 ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1

@@ -46,16 +46,14 @@ while IFS='|' read -r text names file; do
   refuses 1 "$text" $T --classes 3 --names "$names" --save never.st
 done <<'END'
 --names: 2 names, but the network has 3 classes|a,b
---names: name 4 is empty|a,b,c,
---names: name 2 is empty|a, ,c
+--names: name 4, '', must be 1 to 63 bytes|a,b,c,
 --names: 'a' is there twice|a,b,a
 --names: cannot read .: Is a directory|.
 cannot read none.txt: No such file or directory; a list has commas|none.txt
 names.txt: 2 names, but the network has 3 classes|names.txt|a\nb,c
-names.txt: name 2, 'b\x1b[2J', must be UTF-8 without control|names.txt|a\nb\033[2J\nc
-names.txt: name 3, '\xe4', must be UTF-8|names.txt|a\nb\n\344
-names.txt: name 1 is empty|names.txt|
-name 3 has 64 bytes, but at most 63 are kept|names.txt|a\nb\n0123456789012345678901234567890123456789012345678901234567890123
+names.txt: name 2, 'b\x1b[2J', must be 1 to 63 bytes of UTF-8 without control|names.txt|a\nb\033[2J\nc
+names.txt: name 3, '\xe4', must be|names.txt|a\nb\n\344
+name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be 1 to 63|names.txt|a\nb\n0123456789012345678901234567890123456789012345678901234567890123
 END
 refusals 1 <<'END'
 letters.txt: 10 names, but the network has 2 classes|--names letters.txt --classes 2 --save never.st

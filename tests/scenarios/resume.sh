@@ -137,7 +137,7 @@ while read -r resident signal lines start; do
   printed 0 '^total '
   [ "$(value step stopped.st)" = 0 ] || where=in begun=$((begun + 1))
   [ $where = after ] || [ -n "$(value resident stopped.st)" ]
-  [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with "*' --resume stopped.st' ]]
+  [[ $(<err) = "mlp-train: interrupted $where epoch $begun: continue with --resume stopped.st" ]]
   absent stopped.st.tmp.*
   ok --resume stopped.st --epochs $((begun + 1))
   ok $L --epochs $((begun + 1)) --resident $resident --save whole.st

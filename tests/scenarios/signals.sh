@@ -43,24 +43,6 @@ interrupt INT ' --resume half.st'
 exec 9>&-
 [ -f half.st ]
 
-# full: a pipe that nobody reads has taken what it can, and the run waits.
-full() {
-  local before
-  before=$(grep wchar /proc/$pid/io)
-  sleep 0.1
-  [ ${before#* } -gt 30000 ] && [ "$before" = "$(grep wchar /proc/$pid/io)" ]
-}
-case_ 'a reader that has stopped'
-for signal in INT TERM; do
-  mkfifo $signal
-  exec 9<>$signal
-  STDOUT=$signal start $T --epochs 1000000 --save unread.st
-  until_ full
-  interrupt $signal interrupted # the best epoch is saved
-  rm unread.st
-done
-exec 9>&-
-
 case_ 'a wide network in the middle of an epoch' # which takes minutes
 for signal in INT TERM HUP QUIT USR1 USR2 XCPU; do
   start $T --hidden 2000,2000 --train long.csv --save wide.st
