@@ -122,7 +122,7 @@ needed=${#packages[@]}
 packages+=("${for_wheels[@]}")
 if [ ${#packages[@]} -gt 0 ]; then
   # A machine this bare should be able to download MNIST, too.
-  has curl || has wget || packages+=(curl ca-certificates)
+  has curl || packages+=(curl ca-certificates)
   command=(apt-get install -y --no-install-recommends "${packages[@]}")
   install || {
     printf '%s\n' "setup: ${packages[*]} missing. On Debian or Ubuntu run:" "  sudo ${command[*]}" >&2

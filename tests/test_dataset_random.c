@@ -164,17 +164,6 @@ static void compare_with_reference(const char *text, size_t length, int threads)
   if (got.rows > 0) assert_read_rows(&expected);
 }
 
-TEST(test_random_characters) {
-  static const char alphabet[] = "0123456789123,,,,,,,,,,\"\"\n\n\n\n\r \tax-.\0";
-  random_state = 8;
-  for (int i = 0; i < 3000; i++) {
-    char text[64];
-    const size_t length = draw(sizeof text);
-    for (size_t j = 0; j < length; j++) text[j] = alphabet[draw(sizeof alphabet - 1)];
-    compare_with_reference(text, length, 1);
-  }
-}
-
 /* Small valid files with up to two characters changed, inserted or removed. */
 TEST(test_random_damage) {
   static const char alphabet[] = "0159,,\"\"\n\n\r\r x\0";
