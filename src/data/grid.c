@@ -107,8 +107,6 @@ Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels
     Region *r = &regions[labels[i] - 1];
     r->box = box_around(r->box, (Box){x, y, x + 1, y + 1});
     r->pixels++;
-    r->left += x == 0, r->right += x == width - 1;
-    r->top += y == 0, r->bottom += y == height - 1;
   }
   return regions;
 }

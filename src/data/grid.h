@@ -45,8 +45,7 @@ static inline Box box_around(Box a, Box b) {
 typedef struct {
   Box box;
   int pixels;
-  int part_of;                  /* the caller's: at first the region's own index */
-  int left, top, right, bottom; /* pixels along the sides of the grid */
+  int part_of; /* the caller's: at first the region's own index */
 } Region;
 
 /* Finds the connected regions of the pixels that are not 0, in the order of their first pixels;

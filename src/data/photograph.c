@@ -122,8 +122,9 @@ static void free_ink(Ink *ink) {
 /* ---- which of them are digits ------------------------------------------------------------- */
 
 /* True if the piece, not yet joined to others, lies at the border of the picture. */
-static bool at_border(const Region *r) {
-  return r->left + r->top + r->right + r->bottom > 0;
+static bool at_border(const Ink *ink, const Region *r) {
+  return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
+         r->box.bottom == ink->height;
 }
 
 /* Finds the piece with the most ink, with which others are compared. A piece at the border is
@@ -132,7 +133,7 @@ static const Region *find_largest(const Ink *ink) {
   enum { DUST = 8 };                       /* dust has less than this part of the extent */
   const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < ink->count; i++) {
-    const Region **most = &largest[at_border(&ink->pieces[i])];
+    const Region **most = &largest[at_border(ink, &ink->pieces[i])];
     if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
   }
   if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
@@ -186,7 +187,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   for (int i = 0; i < ink->count; i++) {
     Region *piece = &ink->pieces[i];
     const int its = box_extent(piece->box);
-    const bool cut_off = at_border(piece) && !at_border(largest),
+    const bool cut_off = at_border(ink, piece) && !at_border(ink, largest),
                thin = (int64_t)THINNEST * piece->pixels * extent < (int64_t)largest->pixels * its;
     if (cut_off || thin || LEAST * its < extent)
       piece->part_of = -1;

@@ -39,7 +39,8 @@ void canvas_close(Canvas *picture) {
   *picture = (Canvas){0};
 }
 
-uint8_t *canvas_pixel(const Canvas *p, int x, int y) {
+/* Returns the three bytes of a pixel. */
+static uint8_t *pixel_at(const Canvas *p, int x, int y) {
   return p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
 }
 
@@ -63,7 +64,7 @@ static Box box_around(const Canvas *p, double x0, double y0, double x1, double y
 
 /* coverage: the part of the pixel that takes the colour, of 255 */
 static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
-  uint8_t *pixel = canvas_pixel(p, x, y);
+  uint8_t *pixel = pixel_at(p, x, y);
   for (int k = 0; k < 3; k++)
     pixel[k] =
         (uint8_t)((pixel[k] * (255 - coverage) + colour_part(colour, k) * coverage + 127) / 255);
@@ -86,7 +87,7 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
 void canvas_paste(Canvas *picture, int y, const Canvas *part) {
   const int width = part->width < picture->width ? part->width : picture->width;
   for (int row = 0; row < part->height; row++)
-    memcpy(canvas_pixel(picture, 0, y + row), canvas_pixel(part, 0, row), 3 * (size_t)width);
+    memcpy(pixel_at(picture, 0, y + row), pixel_at(part, 0, row), 3 * (size_t)width);
 }
 
 /* A place of a line: 64 in a pixel, so that what the C library and the compiler round otherwise

@@ -24,9 +24,6 @@ typedef struct {
 bool canvas_open(Canvas *picture, int width, int height, Error *error);
 void canvas_close(Canvas *picture); /* one of zeros is allowed */
 
-/* Returns the three bytes of a pixel. */
-uint8_t *canvas_pixel(const Canvas *picture, int x, int y);
-
 /* Its edges are rounded to whole pixels. */
 void canvas_rectangle(Canvas *picture, double x, double y, double width, double height,
                       Colour colour);

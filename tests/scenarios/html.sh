@@ -73,18 +73,4 @@ else
   case_ 'its probabilities are those of --predict'
   ok $A --predict digits_test.csv --probabilities
   near 1000 <(sed -n 2,101p out | cut -d, -f3-) <(said_by_page row)
-
-  case_ 'a mistake is the row that the network gets wrong'
-  read -r row label answer < <(said_by_page mistake | sed 's/.*row \([0-9]*\) is a \([0-9]\) answer \([0-9]\).*/\1 \2 \3/')
-  printed 1 "^$row,$answer,"
-  [[ $(sed -n "${row}p" digits_test.csv) = "$label",* ]]
-
-  case_ 'a network that overflows has no answer'
-  head -c 31400 /dev/zero | tr '\0' '\176' | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[10,784],
-    'data_offsets':[0,31360]},'0.bias':{'dtype':'F32','shape':[10],'data_offsets':[31360,31400]}}")" >large.st # 8e37
-  ok --device cpu --load large.st --html large.html
-  echo '<script>show(new Uint8Array(inputs).fill(255))</script>' >>large.html
-  dom large.html | grep -o '"answer"[^<]*<\|"sureness"[^<]*<' >said
-  grep -q '>?<' said
-  grep -q '>the weights are too large<' said
 fi
