@@ -1,12 +1,13 @@
 /* Every engine keeps the promises of engine.h, the CPU's and that of every level of fusion: two
-   staging buffers while the device works, sums, parameters that are read and written, refusals.
+   staging buffers while the device works, sums, parameters that are read and written, refusals; and
+   what a GPU that really fails leaves (test_faults.c tries every call, on a GPU that is not there).
    What engines compute is in test_engine_results.c. */
 #include "support/engine_tests.h"
 
 #include <time.h>
 
 #ifdef HAVE_CUDA
-#include "engine/cuda/gpu_limits.h"
+#include "engine/cuda/cuda_state.h"
 #endif
 
 /* ---- the double buffer ---------------------------------------------------------------------- */
@@ -117,14 +118,24 @@ CONTRACT(test_collect_starts_anew, tested_levels(), &cases[SHORT]) {
   assert_true(sums.loss == 0);
 }
 
-/* Weights that are read can be written, and training goes on from there as if nothing had happened,
-   in the order of the range at hand, though its first row and key be as before. Parameters are
-   written alone, too. */
+/* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. Weights
+   that are read can be written, and training goes on from there as if nothing had happened, in the
+   order of the range at hand, though its first row and key be as before. Parameters are written
+   alone, too. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
-  TrainRange half = epoch_of(c, 1);
+  TrainRange half = epoch_of(c, 1), still = half;
   half.rows = c->rows / 2;
   half.steps = steps_of(c, half.rows);
+  still.learning_rate = 0;
+  const Outcome before = outcome_of(first);
+  float *initial = allocate(before.floats, sizeof *initial);
+  network_initialise(&first->config.network, c->seed, initial);
+  assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
+  for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
+  train(first, still);
+  assert_memory_equal(outcome_of(first).parameters, initial, before.floats * sizeof(float));
+
   train(first, epoch_of(c, 1));
   Outcome saved = outcome_of(first);
   OK(second->call->write(second, saved.parameters, 1 + saved.states, &error));
@@ -141,21 +152,6 @@ CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Outcome mixed = close_with_outcome(second);
   assert_memory_equal(mixed.parameters, saved.parameters, mixed.floats * sizeof(float));
   assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
-}
-
-/* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. */
-CONTRACT(test_learning_rate_0, tested_levels(), busy_case(level)) {
-  Engine *engine = open_loaded(c, level, data);
-  Outcome before = outcome_of(engine);
-  float *initial = allocate(before.floats, sizeof *initial);
-  network_initialise(&engine->config.network, c->seed, initial);
-  assert_memory_equal(before.parameters, initial, before.floats * sizeof(float));
-  for (size_t i = 0; i < before.floats; i++) assert_true(before.momentum[i] == 0);
-  TrainRange range = epoch_of(c, 1);
-  range.learning_rate = 0;
-  train(engine, range);
-  Outcome after = close_with_outcome(engine);
-  assert_memory_equal(after.parameters, initial, after.floats * sizeof(float));
 }
 
 /* Nothing outside the dataset is accepted, and the engine goes on working. */
@@ -189,68 +185,94 @@ CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
 
 ENGINE_TEST(test_auto_says_which_and_why) {
   needs_gpu();
-  for (int i = 0; i < CASES; i++) {
-    const EngineConfig config =
-        config_of(&cases[i], FUSION_AUTO, cases[i].rows, (uint64_t)cases[i].batch);
+  foreach (c, cases) {
+    const EngineConfig config = config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
     Engine *engine = engine_cuda_open(&config, &error);
     OK(engine != NULL);
     assert_int_not_equal(engine->config.training.fusion, FUSION_AUTO);
-    assert_true(strlen(engine->reason) > 0);
-    assert_true(strlen(engine->device) > 0);
-    assert_true(engine->memory > 0);
+    assert_true(*engine->reason && *engine->device && engine->memory > 0);
     engine->call->close(engine);
   }
 }
 
-/* test_gpu_limits.c has the choice for every GPU; here it is in use. */
-ENGINE_TEST(test_precision_in_use) {
-  needs_gpu();
 #ifdef HAVE_CUDA
-  GpuLimits gpu;
-  OK(gpu_limits_read(&gpu, &error));
-  for (int level = 0; level < LEVELS; level++) {
-    const Engine *engine = open_level(&cases[SHORT], level, 100, 70);
-    const bool tf32 = levels[level].precision == PRECISION_TF32 && gpu.capability >= 80;
-    if (engine)
-      assert_int_equal(engine->config.training.precision, tf32 ? PRECISION_TF32 : PRECISION_FP32);
+/* ---- a GPU that fails ----------------------------------------------------------------------- */
+
+enum { MOST = 60 };
+static EngineConfig small_config(Fusion fusion) {
+  return config_of(&cases[SHORT], fusion, MOST, MOST);
+}
+
+/* Trains an epoch; false if any of it failed. */
+static bool try_epoch(Engine *engine) {
+  const TrainRange range = epoch_of(&cases[SHORT], 1);
+  EngineSums sums;
+  return engine->call->train(engine, &range, &error) &&
+         engine->call->collect(engine, &sums, &error) && sums.rows == MOST;
+}
+
+/* The engine trains an epoch; it is closed. */
+static void assert_works(Engine *engine) {
+  OK(engine != NULL);
+  const Data data = make_data(&cases[SHORT]);
+  send_all(engine, &data, MOST);
+  OK(try_epoch(engine));
+  engine->call->close(engine);
+}
+
+static void assert_failed(bool done, const char *said) {
+  FAILS(done, said);
+  assert_true(error.of_gpu);
+}
+
+/* A limit is met to the byte, and is not too tight for what was measured without one. A network too
+   big for any GPU, of activations of 1.8 TB, is refused, and the next engine knows nothing of it.
+ */
+ENGINE_TEST(test_device_memory) {
+  needs_gpu();
+  for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
+    EngineConfig config = small_config(fusion);
+    Engine *engine = engine_cuda_open(&config, &error);
+    if (!engine && fusion == FUSION_EPOCH) continue;
+    OK(engine != NULL);
+    const uint64_t taken = ((CudaEngine *)engine)->taken;
+    engine->call->close(engine);
+    config.training.device_memory = taken - 1;
+    assert_failed(engine_cuda_open(&config, &error) != NULL, "--device-memory leaves less than");
+    config.training.device_memory = taken;
+    assert_works(engine_cuda_open(&config, &error));
   }
-#endif
-}
-
-/* Bytes of the device's memory that are free, 0 if unknown. */
-static size_t free_memory(void) {
-  size_t available = 0;
-#ifdef HAVE_CUDA
-  size_t total;
-  assert_int_equal(cudaMemGetInfo(&available, &total), cudaSuccess);
-#endif
-  return available;
-}
-
-/* Activations of 1.8 TB. What was had before memory ran out is given back, and the failure is
-   told once: the next engine knows nothing of it. */
-ENGINE_TEST(test_a_network_too_big_leaks_nothing) {
-  needs_gpu();
-  if (quick()) skip_because("under a sanitizer a failed allocation counts as a fault");
-  enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000, TIMES = 8 };
+  if (quick()) return; /* under a sanitizer a failed allocation counts as a fault */
+  enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000 };
   const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
-  const Case *small = &cases[SHORT];
-  Data data = make_data(small);
-  for (int level = 0; level < tested_levels(); level++) {
-    EngineConfig config = config_of(small, levels[level].fusion, BATCH, BATCH);
-    OK(network_init(&config.network, 1, hidden, 7, 10, &error));
-    config.training.batch = BATCH;
-    size_t before = 0;
-    for (int time = 0; time <= TIMES; time++) {
-      error.text[0] = '\0';
-      assert_null(engine_cuda_open(&config, &error));
-      assert_true(strlen(error.text) > 10);
-      if (time == 0) before = free_memory(); /* what the driver takes for itself it has by now */
-    }
-    assert_true(free_memory() + (4 << 20) >= before);
-    Engine *engine = open_level(small, level, small->rows, (uint64_t)small->batch);
-    if (!engine) continue;
-    Outcome o = train_on(engine, small, &data);
-    assert_true(o.sums.rows > 0);
-  }
+  EngineConfig config = config_of(&cases[SHORT], FUSION_LAYER, BATCH, BATCH);
+  OK(network_init(&config.network, 1, hidden, LENGTH(hidden), 10, &error));
+  config.training.batch = BATCH;
+  assert_null(engine_cuda_open(&config, &error));
+  config = small_config(FUSION_LAYER);
+  assert_works(engine_cuda_open(&config, &error));
 }
+
+/* An address that is none: every call reports the failure from then on; the CPU still works. This
+   GPU serves the process no more, so this test is the last. */
+ENGINE_TEST(test_failure_that_sticks) {
+  needs_gpu();
+  if (quick()) skip_because("compute-sanitizer would report the fault");
+  const EngineConfig config = small_config(FUSION_LAYER);
+  Engine *engine = engine_cuda_open(&config, &error);
+  OK(engine != NULL);
+  const Data data = make_data(&cases[SHORT]);
+  send_all(engine, &data, MOST);
+  OK(try_epoch(engine));
+  uint8_t **d_pixels = &((CudaEngine *)engine)->d_pixels, *const before = *d_pixels;
+  *d_pixels += (size_t)1 << 46; /* nobody's */
+  const bool worked = try_epoch(engine);
+  *d_pixels = before;
+  assert_false(worked);
+  assert_failed(try_epoch(engine), "it serves this process no more");
+  engine->call->close(engine);
+  assert_failed(engine_cuda_available(&error), "no more");
+  assert_failed(engine_cuda_open(&config, &error) != NULL, "no more");
+  assert_works(engine_cpu_open(&config, &error));
+}
+#endif

@@ -86,7 +86,7 @@ typedef struct {
 /* Most cases say this from the learning rate to the marks, but for the steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
-enum { CASES = 11, MNIST = 0, SHORT = 3, MANY_CLASSES = 8 };
+enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
 /* The seeds of the cases without `flips` keep every input of a ReLU, in all the steps, 2e-5 away
    from 0 in the reference. */
