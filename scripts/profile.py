@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Prints a table of what the hardware counts while each rung of a topic of the lab runs once.
 
-    scripts/profile.py TOPIC [RUNG RUNG]    by `make profile`
+    scripts/profile.py TOPIC [RUNG...]    by `make profile`
 
 Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the memory moved, the time,
-and what warps waited for, in a process for each rung; two rungs are put side by side. NVCC is the CUDA
-Toolkit's compiler: ncu is looked for in PATH and beside it. ncu's reports, for ncu-ui, go to build/profiles.
+and what warps waited for, in a process for each rung. NVCC is the CUDA Toolkit's compiler: ncu is looked for in PATH and beside it. ncu's reports, for ncu-ui, go to build/profiles.
 One line per kernel. The times are at the fixed clock of ncu, not at full speed.
 docs/lab/README.md explains the waits.
 """
@@ -68,28 +67,17 @@ def main():
         sys.exit(listing)
     ncu = shutil.which("ncu") or shutil.which(os.path.join(os.path.dirname(nvcc), "ncu")) or sys.exit(
         "profile: Nsight Compute (ncu) is neither in PATH nor beside nvcc: install the CUDA Toolkit")
-    # A profiler runs one kernel at a time; those of two GPUs would wait for each other for ever.
-    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     os.makedirs("build/profiles", exist_ok=True)
     metric = "".join(re.findall(r"^metric (\S+):", listing, re.M))
     print(listing.splitlines()[0].removeprefix("topic "), f"counter: {metric}", sep="\n")
     print(f"{'rung':20} {'kernel':24} {'counter':>16} {'memory, MB':>12} {'time, ms':>10}  "
           "longest waits, cycles per instruction")
-    longest = {}
     for rung in rungs or re.findall(r"^(?:rung|library|part) (\S+):", listing, re.M):
-        found = profile(ncu, lab, topic, rung, metric)
-        for name, counted, waits in found:
+        for name, counted, waits in profile(ncu, lab, topic, rung, metric):
             worst = sorted(waits, key=waits.get, reverse=True)[:3]
             print(f"{rung:20} {name:24.24} {counted[metric]:16g} "
                   f"{counted['memory, MB']:12.2f} {counted['time, ms']:10.4f}",
                   "".join(f"  {wait} {waits[wait]:.1f}" for wait in worst))
-            if counted["time, ms"] >= longest.get(rung, {}).get("time, ms", 0):
-                longest[rung] = counted | {f"waits, {wait}": waits[wait] for wait in waits}
-    if len(longest) == len(rungs) == 2:
-        a, b = (longest[rung] for rung in rungs)
-        print(f"\n{'longest kernel':56} {rungs[0]:>16} {rungs[1]:>16} quotient")
-        for name in a:
-            print(f"{name:56} {a[name]:16g} {b[name]:16g} {a[name] / b[name] if b[name] else float('nan'):8.2f}")
     print(f"reports: build/profiles/{topic}-*.ncu-rep")
 
 

@@ -100,11 +100,9 @@ static bool parse_rest(Lab *lab, Error *error) {
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
-    return error_set(error, "%s has no %s '%s'%s%s: 'mlp-lab list %s' lists what it has",
-                     lab->topic, lab->rung ? "rung" : "problem",
-                     lab->rung ? lab->rung : lab->problem,
-                     lab->rung && lab->problem ? " in the problem " : "",
-                     lab->rung && lab->problem ? lab->problem : "", lab->topic);
+    return error_set(error, "%s has no %s '%s': 'mlp-lab list %s' lists what it has", lab->topic,
+                     lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
+                     lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || lab->check))
     return error_set(error, "--from shows what was recorded: it goes with --problem and "
                             "--markdown alone");

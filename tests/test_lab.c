@@ -309,23 +309,3 @@ TEST(test_every_rung) {
       if (right[i] == 0 && !is_absent(&t->rungs[i])) check_refused(t, &t->rungs[i]);
   }
 }
-
-/* The largest error of a rung of matmul at one size, in units in the last place; NAN where the GPU
-   cannot run it. */
-static double largest_error(const char *rung, int problem) {
-  const LabHow how = {.rung = rung, .seed = 3};
-  const json_t *table = measure(&lab_matmul, problem, (LabSize){{257, 131, 200}}, how);
-  return number_of(json_array_get(json_object_get(table, "rows"), 0), "ulp");
-}
-
-/* Three products of fp16 terms have few times the error of float32's own arithmetic, as tensor
-   cores cut off where it rounds; one has hundreds of times. A bound for every order of additions
-   tells less. */
-TEST(test_two_terms_are_float32) {
-  needs_gpu();
-  const double plain_error = largest_error("warp-tiles", 0);
-  const double two = largest_error("two-terms", 0), one = largest_error("one-term", 2);
-  if (isnan(two)) skip();
-  if (two > 8 * plain_error || one < 20 * two)
-    fail_msg("%g ulp, by two terms %g, by one term %g", plain_error, two, one);
-}

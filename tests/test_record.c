@@ -1,14 +1,10 @@
-/* The record of measurements, and the tables that are made of its lines. */
-#include "measure/table.h"
+/* The record of measurements. Tables of its lines are tested by the pages that quote them. */
+#include "measure/record.h"
+#include "base/text.h"
 #include "support/folder.h"
 
 static const char path[] = "lines.json";
 static Record record;
-
-static void read_text(const char *text) {
-  folder_write_json(path, text);
-  OK(record_read(&record, path, "a program", NULL, &error));
-}
 
 TESTS_WITH(folder_enter, folder_close);
 
@@ -42,26 +38,6 @@ TEST(lines_come_back) {
   OK(record_close(&record, true, &error));
 }
 
-/* A record that is written again is the same file. */
-TEST(records_are_kept) {
-  static const char *const records[] = {"tests/support/bench.json", "docs/results/lab-h100.json"};
-  for (int i = 0; i < 2; i++) {
-    Record again = {.lines = NULL};
-    const char *kept = folder_before(records[i]);
-    OK(record_read(&record, kept, "a program", NULL, &error));
-    OK(record_create(&again, path, &error));
-    size_t k;
-    json_t *line;
-    json_array_foreach (record.lines, k, line) {
-      json_incref(line);
-      record_add(&again, line);
-    }
-    OK(record_close(&again, true, &error));
-    assert_string_equal(folder_read(path), folder_read(kept));
-    OK(record_close(&record, true, &error));
-  }
-}
-
 TEST(what_is_no_record_is_refused) {
   foreach (line,
            TEXTS("case", "{'case': 'epoch'", "{'case': 'epoch'} x", "{'case': 'a\\q'}", "[]")) {
@@ -81,45 +57,6 @@ TEST(a_full_disk_is_told) {
   record_add(&record, record_line("epoch")); /* the first failure is kept */
   FAILS(record_good(&record, &error), "cannot write /dev/full: No space");
   FAILS(record_close(&record, true, &error), "cannot write /dev/full: No space");
-}
-
-static ShortText twice(const TableCell *at) {
-  assert_null(at->record);
-  return text_format("%g", 2 * number_of(at->row, "x"));
-}
-
-TEST(tables_are_printed) {
-  static const TableColumn columns[] = {{"name", 6, true, .key = "name"},
-                                        {"x", 0, .key = "x", .format = "%.1f%%", .small = "%.3f"},
-                                        {"2x", 4, .cell = twice, .in = 1},
-                                        {"of another table", 4, .key = "x", .in = 2},
-                                        {"last", 9, true, .key = "last"}};
-  static const char *const wanted[] = {"name         x    2x  last\n"
-                                       "a            -   nan  b\n"
-                                       "b        0.010  0.02  \n"
-                                       "long name   10.5%    21  \n"
-                                       "\n"
-                                       "c       100.0%   200  d\n",
-                                       "| name   |      x |   2x | last      |\n"
-                                       "| :--- | ---: | ---: | :--- |\n"
-                                       "| a      |      - |  nan | b         |\n"
-                                       "| b      |  0.010 | 0.02 |           |\n"
-                                       "| long name |  10.5% |   21 |           |\n"
-                                       "| c      | 100.0% |  200 | d         |\n"};
-  read_text("{'case':'row','name':'a','x':null,'last':'b','batch':true}\n"
-            "{'case':'row','name':'b','x':0.01,'batch':1}\n"
-            "{'case':'row','name':'long name','x':10.5,'batch':1}\n"
-            "{'case':'row','reason':'it was not run'}\n"
-            "{'case':'row','name':'c','x':100,'last':'d','batch':2}\n");
-  const Lines rows = lines_of(&record, "row");
-  for (int markdown = 0; markdown < 2; markdown++) {
-    FILE *file = text_open();
-    table_print(&(Table){file, markdown, NULL, (const char *const[]){"batch", NULL}, 1}, columns, 5,
-                &rows);
-    assert_string_equal(text_close(file), wanted[markdown]);
-  }
-  free(rows.of);
-  OK(record_close(&record, true, &error));
 }
 
 TEST(numbers_have_three_digits) {

@@ -1,6 +1,6 @@
 /* Mathematical functions: what an exponential costs, and how wrong it is, in four ways.
 
-   A GPU computes exp, log, sin, square root and quotient in three places: FP64 units, ordinary
+   A GPU computes exp, log and quotient in three places: FP64 units, ordinary
    float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp). These serve
    16 lanes of an SM per cycle, so that a warp occupies its scheduler's unit for 8 cycles. An SM of
    an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). A suffix decides which
@@ -28,15 +28,14 @@ double ulp_at(double value) {
    an ulp more. Double functions are right to 2 ulp of a double, 2^-28 ulp of a float, and so is
    the reference. No result is subnormal (fill), so flushing such numbers does not matter. */
 double error_of(Arithmetic arithmetic, int function, double x, double expected) {
-  constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 2.0, 0.0, 0.0};
+  constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 0.0};
   constexpr double ABSOLUTE = 0x1.8158p-22; /* 2^-21.41 */
   const double ulp = ulp_at(expected), rounding = (0.5 + 0x1p-26) * ulp;
   if (arithmetic == DOUBLE) return rounding;
   if (arithmetic == FLOAT) return rounding + STANDARD[function] * ulp;
   if (function == EXP) return rounding + (2.0 + floor(fabs(1.173 * x))) * ulp;
   if (function == LOG) return rounding + (x >= 0.5 && x <= 2.0 ? ABSOLUTE : 3.0 * ulp);
-  if (function == SIN) return rounding + ABSOLUTE;
-  return rounding + (function == SQRT ? 1.0 : 2.0) * ulp;
+  return rounding + 2.0 * ulp;
 }
 
 template <Arithmetic ARITHMETIC> void allowed_of(const LabRange *r) {
@@ -54,8 +53,8 @@ void reference(const LabRange *r) {
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
-   Every rung is defined for them: no subnormal number goes in or comes out, sin has its argument in
-   [-pi, pi], divisors are within 2^126 (__fdividef). The hard cases come first. */
+   Every rung is defined for them: no subnormal number goes in or comes out, divisors are within
+   2^126 (__fdividef). The hard cases come first. */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {
@@ -63,10 +62,6 @@ constexpr float hard[FUNCTIONS + 1][HARD] = {
      -86.9f, 87.5f},
     {1.0f, 1.0f + 0x1p-23f, 1.0f - 0x1p-24f, 0.5f, 2.0f, 0x1p-126f, FLT_MAX, 1.4142135f,
      0.70710677f, 1.0001f, 0.9999f, 1e-30f},
-    {0.0f, -0.0f, 3.1415925f, -3.1415925f, 1.5707964f, -1.5707964f, 0x1p-126f, 0.78539818f, 3.0f,
-     -3.0f, 1e-5f, 2.3561945f},
-    {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 0x1p-126f, FLT_MAX, 1.0f - 0x1p-24f, 1.0f + 0x1p-23f, 1e-30f,
-     4.0f - 0x1p-22f, 0x1p-101f},
     {1.0f, 1.0f, FLT_MAX, 3.0f, -1.0f, 0.0f, 1e30f, 0x1p-20f, 0x1p-120f, 1.0f, -2.0f, FLT_MAX},
     {3.0f, 0x1p125f, 2.0f, -7.0f, 2.0f - 0x1p-23f, 5.0f, 1e-7f, 0x1p-126f, 1.0f, 0.1f, 0x1p-126f,
      FLT_MAX / 8}};
@@ -78,8 +73,6 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
     double value;
     if (FUNCTION == EXP) value = 175 * u - 87;
     if (FUNCTION == LOG) value = i % 2 ? 0.5 + 1.5 * u : exp2(80 * u - 40);
-    if (FUNCTION == SIN) value = (2 * u - 1) * 3.1415925;
-    if (FUNCTION == SQRT) value = exp2(80 * u - 40);
     if (FUNCTION == DIVISION) value = exp2(40 * u - 20) * (i % 3 == array ? -1 : 1);
     return i < HARD ? hard[FUNCTION + array][i] : (float)value;
   });
@@ -98,12 +91,7 @@ struct Accident {
 struct Intrinsic {
   static __device__ float apply(int function, float x, float y) {
     if (function == EXP) return __expf(x);
-    if (function == LOG) return __logf(x);
-    if (function == SIN) return __sinf(x);
-    if (function == DIVISION) return __fdividef(x, y);
-    float root; /* __fsqrt_rn is the exact one, as is sqrtf */
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
-    return root;
+    return function == LOG ? __logf(x) : __fdividef(x, y);
   }
 };
 
@@ -111,8 +99,7 @@ struct Intrinsic {
    13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
    conversions from and to double (8 each). */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
-  constexpr double CYCLES[][FUNCTIONS] = {
-      {32, 85, 50, 24, 32}, {10, 28, 30, 12, 14}, {8, 8, 8, 8, 12}, {8, 8, 8, 8, 8}};
+  constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];
 }
 
@@ -123,7 +110,7 @@ const LabRung rungs[] = {
      cycles<FLOAT>},
     {"intrinsic",
      "The special function units alone: fastest, a few ulp off at best, and all wrong where "
-     "log or sin is near 0",
+     "log is near 0",
      launch_math<Intrinsic>, cycles<INTRINSIC>, .allowed = allowed_of<INTRINSIC>},
     {"fast-math",
      "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
@@ -137,14 +124,12 @@ template <int FUNCTION> constexpr LabProblem problem(const char *name) {
 }
 
 const LabProblem problems[FUNCTIONS] = {problem<EXP>("exp"), problem<LOG>("log"),
-                                        problem<SIN>("sin"), problem<SQRT>("sqrt"),
                                         problem<DIVISION>("division")};
 
 } // namespace
 
 const LabTopic lab_math = {"math",
-                           "Exponential, logarithm, sine, root and quotient: error and speed side "
-                           "by side",
+                           "Exponential, logarithm and quotient: error and speed side by side",
                            "elements",
                            LAB_GFLOP_PER_S,
                            LAB_LADDER,

@@ -9,10 +9,8 @@
    docs/lab/matmul.md explains.
 
    Rungs up to async-copies and cuBLAS are fused multiply-add in float32; matmul_mma.cu and
-   matmul_hopper.cu have those on tensor cores, which multiply bf16 numbers. So there are three
-   problems. `float32`: the product to float32's accuracy, in the end as three products of fp16
-   terms. `bf16`: A and B are bf16 to begin with. `tf32`: A and B are float32, and as much accuracy
-   is asked for as tf32 keeps. */
+   matmul_hopper.cu have those on tensor cores, which multiply bf16 numbers. So there are two
+   problems: in `float32` A and B are float32, in `bf16` they are bf16 to begin with. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 #include "lab/matmul_tensor.cuh"
@@ -30,7 +28,7 @@ double operations(LabSize size) {
   return 2.0 * (double)size.dim[0] * (double)size.dim[1] * (double)size.dim[2];
 }
 
-enum { FLOAT32 = 1, BF16 = 2, TF32 = 4 }; /* problems, as bits */
+enum { FLOAT32 = 1, BF16 = 2 }; /* problems, as bits */
 
 const char *refuse(int problem, LabSize size) {
   for (int d = 0; d < LAB_DIMS; d++)
@@ -52,11 +50,7 @@ const char *refuse(int problem, LabSize size) {
    Tensor cores: one step adds 16 exact products to a sum; the 17 numbers are aligned to the largest
    and cut off one bit behind float32's last (measured on A100 by Fasi, Higham, Mikaitis and
    Pranesh, Numerical behavior of NVIDIA tensor cores, 2021), so each is off by at most u. K
-   products that are exact take at most 2 K + 2 u. Of two fp16 terms three products are added one
-   after the other, 3 (K + K / 16) u; each factor is off by 2^-22, and so is lo lo, which is left
-   out: at most (4 K + 13) u.
-
-   tf32 keeps 11 bits of each factor: 2^-10 if the rest is cut off, twice, beside the sum.
+   products that are exact take at most 2 K + 2 u.
 
    A library may flush each of the K numbers below 2^-126 to zero. */
 /* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. In: float or
@@ -83,9 +77,6 @@ template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
     done += width;
   }
 }
-
-/* The bound of two-terms, in place of float32's; what is expected is made again. */
-constexpr auto terms_allowed = reference<float, 4, 13>;
 
 /* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
 template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
@@ -181,7 +172,7 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
    transposed on its way, so that a thread's 8 rows at one k lie side by side: a fragment is two
    16-byte loads. The next slab is asked for before the barrier that waits for the slowest warp.
 
-   The next two rungs are this kernel with another Place, and `spilled` with more BLOCKS. */
+   The next rung is this kernel with another Place, and `spilled` with more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -217,29 +208,25 @@ template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *ca
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* Sixteen threads are across the tile, each STEP columns (and rows) from the next. */
-template <int STEP, int PITCH_, int ROW_GAP_, int COLUMN_GAP_> struct Sixteen {
-  static constexpr int PITCH = PITCH_, ROW_GAP = ROW_GAP_, COLUMN_GAP = COLUMN_GAP_;
+/* 8 x 8 neighbours per thread, sixteen threads across the tile. Lanes read B 32 bytes apart, so
+   that of the eight lanes of a quarter two each meet in a bank; the two lanes that store a row of A
+   also meet in one. */
+struct Neighbours {
+  static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
-    return threadIdx.x / 16 * STEP;
+    return threadIdx.x / 16 * 8;
   }
   static __device__ int column() {
-    return threadIdx.x % 16 * STEP;
+    return threadIdx.x % 16 * 8;
   }
 };
 
-/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
-   two each meet in a bank; the two lanes that store a row of A also meet in one. */
-using Neighbours = Sixteen<8, BM, 4, 4>;
-
-/* Change: a thread's 8 columns (and rows) are four and four, 64 apart, so that neighbouring
-   lanes read neighbouring 16 bytes: no two of a quarter in a bank. Four more floats in a row of A's
-   slab put the two halves of a warp's stores into different banks. */
-using Apart = Sixteen<4, BM + 4, BM / 2, BN / 2>;
-
-/* Change: a warp's 32 fragments form 64 x 32 of C, not 16 x 128, so that it reads 96
-   different words per step, not 144; and its lanes are numbered so that quarters can be served
-   together: n and n ^ 1 share columns, n and n ^ 2 rows. Every load is down to 2 wavefronts. */
+/* Change: a thread's 8 columns (and rows) are four and four, apart, so that neighbouring lanes read
+   neighbouring 16 bytes, and no two of a quarter meet in a bank. Four more floats in a row of A's
+   slab put the two halves of a warp's stores into different banks. A warp's 32 fragments form 64 x
+   32 of C, not 16 x 128, so that it reads 96 different words per step, not 144. Its lanes are
+   numbered so that quarters can be served together: n and n ^ 1 share columns, n and n ^ 2 rows.
+   Every load is down to 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {
@@ -255,26 +242,27 @@ struct Warps {
 /* ---- Hopper's rungs, and the library ----------------------------------------------------------
  */
 
-template <HopperRung RUNG> cudaError_t launch_hopper(const LabCall *call) {
-  return matmul_hopper[RUNG](call);
-}
-
-/* A row of a rung of matmul_hopper.cu, which belongs to one problem. */
-constexpr LabRung hopper(int problem, LabRung row) {
-  row.problems = problem;
-  row.capability = 90;
-  row.refuse = matmul_hopper_refuses;
-  return row;
+/* A row of a rung of matmul_hopper.cu. */
+template <HopperRung RUNG>
+constexpr LabRung hopper(const char *name, const char *lesson,
+                         double (*predicted)(const LabCall *)) {
+  return {name,
+          lesson,
+          [](const LabCall *call) { return matmul_hopper[RUNG](call); },
+          predicted,
+          .problems = BF16,
+          .capability = 90,
+          .refuse = matmul_hopper_refuses};
 }
 
 /* cuBLAS is column-major: it is asked for C' = B' A'. C is float32, A and B are of TYPE. */
-template <cudaDataType TYPE, cublasComputeType_t ARITHMETIC>
-cudaError_t launch_cublas(const LabCall *call) {
+template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const Matrices p = matrices_of(call);
     const float one = 1.0f, zero = 0.0f;
     return cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, TYPE, p.n, p.a,
-                        TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, ARITHMETIC, CUBLAS_GEMM_DEFAULT);
+                        TYPE, p.k, &zero, p.c, CUDA_R_32F, p.n, CUBLAS_COMPUTE_32F,
+                        CUBLAS_GEMM_DEFAULT);
   });
 }
 
@@ -298,12 +286,10 @@ const LabRung rungs[] = {
      "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
      "more to multiply",
      launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = FLOAT32},
-    {"no-conflicts",
-     "A thread's tile in quarters, 64 apart: lanes that are served together no longer "
-     "meet in a bank",
-     launch_wide<Apart>, lab_value<2 * 2 + 2 * 4, 64>, .problems = FLOAT32},
     {"warp-tiles",
-     "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes",
+     "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes, and no "
+     "two "
+     "that are served together meet in a bank",
      launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"spilled",
      "Four blocks per multiprocessor leave a thread 64 registers for its 64 sums and all else: "
@@ -319,40 +305,24 @@ const LabRung rungs[] = {
      "cp.async "
      "brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    hopper(
-        BF16,
-        {"wgmma",
-         "The copy engine brings slabs for four requests of one thread, and tensor cores read both "
-         "operands from shared memory by themselves",
-         launch_hopper<WGMMA>, lab_value<48, 4096>}),
-    hopper(BF16,
-           {"specialised",
-            "One thread only copies, two warpgroups only multiply, tile after tile, and nobody "
-            "waits for all",
-            launch_hopper<SPECIALISED>, lab_value<80, 8192>}),
-    hopper(BF16, {"clusters",
-                  "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third "
-                  "less",
-                  launch_hopper<CLUSTERS>, lab_value<80, 8192>}),
-    hopper(TF32,
-           {"one-term",
-            "A float32 times a power of two, as one fp16: as many bits as tf32 keeps, on tensor "
-            "cores at twice its rate",
-            launch_hopper<ONE_TERM>, lab_value<80, 8192>, .work = matmul_terms_bytes<1>}),
-    hopper(FLOAT32,
-           {"two-terms",
-            "The sum of two fp16 has 22 of a float32's 24 bits: three products of fp16 are as good "
-            "as a float32 product",
-            launch_hopper<TWO_TERMS>, lab_value<80, 8192>, .work = matmul_terms_bytes<2>,
-            .allowed = terms_allowed}),
-    {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F>,
-     .kind = LAB_LIBRARY, .problems = FLOAT32},
+    hopper<WGMMA>(
+        "wgmma",
+        "The copy engine brings slabs for four requests of one thread, and tensor cores read "
+        "both operands from shared memory by themselves",
+        lab_value<48, 4096>),
+    hopper<SPECIALISED>(
+        "specialised",
+        "One thread only copies, two warpgroups only multiply, tile after tile, and "
+        "nobody waits for all",
+        lab_value<80, 8192>),
+    hopper<CLUSTERS>(
+        "clusters",
+        "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third less",
+        lab_value<80, 8192>),
+    {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F>, .kind = LAB_LIBRARY,
+     .problems = FLOAT32},
     {"cublas-bf16", "cublasGemmEx on bf16 matrices, sums and C in float32",
-     launch_cublas<CUDA_R_16BF, CUBLAS_COMPUTE_32F>, .kind = LAB_LIBRARY, .problems = BF16,
-     .capability = 80},
-    {"cublas-tf32", "cublasGemmEx on float32 matrices, of which tensor cores take 11 bits",
-     launch_cublas<CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32>, .kind = LAB_LIBRARY, .problems = TF32,
-     .capability = 80}};
+     launch_cublas<CUDA_R_16BF>, .kind = LAB_LIBRARY, .problems = BF16, .capability = 80}};
 
 template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char *name) {
   constexpr LabType IN = sizeof(In) == 2 ? LAB_BFLOAT16 : LAB_FLOAT32;
@@ -360,8 +330,7 @@ template <class In, int PER_K, int MORE> constexpr LabProblem problem(const char
 }
 
 const LabProblem problems[] = {problem<float, 1, 0>("float32"),
-                               problem<__nv_bfloat16, 2, 2>("bf16"),
-                               problem<float, 7, 8 + (1 << 15) + (1 << 4)>("tf32")};
+                               problem<__nv_bfloat16, 2, 2>("bf16")};
 
 } // namespace
 

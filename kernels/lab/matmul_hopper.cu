@@ -14,18 +14,17 @@
 
 namespace {
 
-constexpr int PATCH = 64; /* m or n of a patch, and its k where they are not 32 */
+constexpr int PATCH = 64; /* m or n of a patch, and its k */
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int BM = 2 * PATCH;                          /* rows of C per block, in all rungs here */
 constexpr int ALIGNMENT = 1024;                        /* of patches in shared memory */
 
-/* A product. A (m, k) and B (k, n) as one or two planes of terms, times d_scales[0] and [1]. */
+/* A product of A (m, k) and B (k, n). */
 struct Job {
   CUtensorMap a, b;
   float *c;
-  const float *d_scales; /* NULL: 1 */
   int m, n, k;
   int down, across; /* specialised: units of C */
 };
@@ -73,42 +72,30 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
 
 /* ---- shapes, and the arithmetic of wgmma ----------------------------------------------------- */
 
-/* Terms per number, their type, columns of a tile, k of a slab. */
-template <Number TYPE_, int TERMS_, int BN_, int DEPTH_> struct Slabs {
-  static constexpr Number TYPE = TYPE_;
-  static constexpr int TERMS = TERMS_, BN = BN_, DEPTH = DEPTH_;
-  static constexpr int BYTES = PATCH * DEPTH * 2; /* of a patch */
-};
-
 /* The tuned sizes. A cluster has BLOCKS blocks, 1 or 2. Two blocks, one below the other, copy half
    of B's patches each, to both. There are as many stages as shared memory has room. */
-template <Number TYPE_, int TERMS_, int DEPTH_, int BLOCKS_>
-struct Shape : Slabs<TYPE_, TERMS_, 256, DEPTH_> {
-  static constexpr int BLOCKS = BLOCKS_;
-  static constexpr int A_PATCHES = 2 * TERMS_, B_PATCHES = Shape::BN / PATCH * TERMS_;
-  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * Shape::BYTES;
+template <int BLOCKS_> struct Shape {
+  static constexpr int BLOCKS = BLOCKS_, BN = 256; /* columns of a tile */
+  static constexpr int A_PATCHES = 2, B_PATCHES = BN / PATCH;
+  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES;
   static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
   static constexpr int STAGES = ROOM / STAGE_BYTES;
   static constexpr int UNIT_ROWS = BLOCKS * BM; /* of a cluster */
-  static_assert(STAGES >= 2, "one is filled while one is multiplied");
 };
 
-/* One slab: 64 rows of A by all of B. Of two terms lo hi and hi lo come first, then hi hi; float32
-   would not show lo lo. */
-template <class S, class Ring>
-__device__ void multiply_slab(float (&sum)[S::BN / 2], const Ring &ring, int s, int group) {
-  constexpr int A_TERM = 2 * S::BYTES / 16, B_TERM = S::BN / PATCH * S::BYTES / 16;
-  uint64_t a = operand_at<A_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.a[s][group]));
-  uint64_t b = operand_at<B_MAJOR, S::BYTES, S::DEPTH>(shared_address(ring.b[s]));
+/* One slab of 64 k: 64 rows of A by all of B's columns, 128 or 256. */
+template <int COUNT, class Ring>
+__device__ void multiply_slab(float (&sum)[COUNT], const Ring &ring, int s, int group) {
+  uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
+  uint64_t b = operand_at<B_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.b[s]));
   start_multiplying();
-#pragma unroll
-  for (int k = 0; k < S::DEPTH; k += 16, a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>)
-    each_product<S::TERMS>([&](int i, int j) {
-      if constexpr (S::BN == 256)
-        multiply_256<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + j * B_TERM);
-      else
-        multiply_128<S::TYPE, A_MAJOR, B_MAJOR>(sum, a + i * A_TERM, b + j * B_TERM);
-    });
+  unrolled_by (k, PATCH, 16) {
+    if constexpr (COUNT == 128)
+      multiply_256<BF16, A_MAJOR, B_MAJOR>(sum, a, b);
+    else
+      multiply_128<BF16, A_MAJOR, B_MAJOR>(sum, a, b);
+    a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>;
+  }
   close_group();
 }
 
@@ -155,7 +142,7 @@ __global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant
   for (int slab = 0; slab < slabs; slab++) {
     const int s = slab % TMA_STAGES;
     barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
-    multiply_slab<Slabs<BF16, 1, BN, PATCH>>(sum, stages, s, group);
+    multiply_slab(sum, stages, s, group);
     finish_multiplying(sum);
     __syncthreads(); /* all have read the slab */
     if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
@@ -170,7 +157,7 @@ constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 /* The ring. Slab number `position` of the endless sequence that a block works on is in stage
    position % STAGES. */
 template <class S> struct Ring {
-  unsigned char a[S::STAGES][S::A_PATCHES][S::BYTES], b[S::STAGES][S::B_PATCHES][S::BYTES];
+  unsigned char a[S::STAGES][S::A_PATCHES][SQUARE_BYTES], b[S::STAGES][S::B_PATCHES][SQUARE_BYTES];
   uint64_t filled[S::STAGES], free[S::STAGES];
 
   __device__ void init() {
@@ -207,7 +194,7 @@ template <class S> struct Block {
   Ring<S> &ring;
 
   __device__ int slabs() const {
-    return ceil_div(p.k, S::DEPTH);
+    return ceil_div(p.k, PATCH);
   }
 
   /* Calls work(tile) for each of this block's tiles. */
@@ -225,18 +212,17 @@ template <class S> struct Block {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
       for (int slab = 0; slab < slabs(); slab++, position++) {
-        const int s = position % S::STAGES, k = slab * S::DEPTH;
+        const int s = position % S::STAGES, k = slab * PATCH;
         barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
         barrier_expect(&ring.filled[s], S::STAGE_BYTES);
         for (int i = 0; i < S::A_PATCHES; i++)
-          copy_box(ring.a[s][i], &p.a, i / 2, tile.row + i % 2 * PATCH, k, &ring.filled[s]);
+          copy_box(ring.a[s][i], &p.a, 0, tile.row + i * PATCH, k, &ring.filled[s]);
         for (int i = 0; i < S::B_PATCHES; i++) {
-          constexpr int ACROSS = S::BN / PATCH;
-          const int column = tile.column + i % ACROSS * PATCH;
+          const int column = tile.column + i * PATCH;
           if (S::BLOCKS == 1)
-            copy_box(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+            copy_box(ring.b[s][i], &p.b, 0, k, column, &ring.filled[s]);
           else if (i % 2 == rank_in_pair())
-            copy_box_to_both(ring.b[s][i], &p.b, i / ACROSS, k, column, &ring.filled[s]);
+            copy_box_to_both(ring.b[s][i], &p.b, 0, k, column, &ring.filled[s]);
         }
       }
     });
@@ -250,7 +236,7 @@ template <class S> struct Block {
     for (int slab = 0; slab < slabs(); slab++, position++) {
       const int s = position % S::STAGES;
       barrier_wait(&ring.filled[s], position / S::STAGES % 2);
-      multiply_slab<S>(sum, ring, s, group);
+      multiply_slab(sum, ring, s, group);
       wait_for_groups<1>();
       if (slab > 0) ring.release(position - 1);
     }
@@ -260,13 +246,11 @@ template <class S> struct Block {
 
   /* A consumer multiplies its 64 rows of every tile of this block. */
   __device__ void consume(int group) const {
-    const float unscaled = p.d_scales ? 1 / (p.d_scales[0] * p.d_scales[1]) : 1.0f; /* exact */
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
       float sum[SUMS];
       multiply_tile(sum, position, group);
       position += slabs();
-      unrolled (i, SUMS) sum[i] *= unscaled;
       store_sums(p, sum, tile.row + group * PATCH, tile.column);
     });
   }
@@ -311,74 +295,30 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* A (m, k) and B (k, n) where they lie. */
-struct Operands {
-  MatrixPlanes a, b;
-  float *c;
-  const float *d_scales; /* of a and b; NULL: 1 */
-};
-
-/* The job in slabs of `depth` k. */
-cudaError_t make_job(const Operands &of, int depth, Job *job) {
-  *job = {};
-  job->c = of.c, job->m = of.a.rows, job->n = of.b.columns, job->k = of.b.rows;
-  job->d_scales = of.d_scales;
-  TRY(describe_planes(of.a, PATCH, depth, 1, &job->a));
-  return describe_planes(of.b, depth, PATCH, 1, &job->b);
-}
-
-Operands bf16_operands(const LabCall *call) {
+cudaError_t make_job(const LabCall *call, Job *job) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
-  return {{p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k},
-          {p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n},
-          p.c,
-          nullptr};
+  *job = {};
+  job->c = p.c, job->m = p.m, job->n = p.n, job->k = p.k;
+  TRY(describe_planes({p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k}, PATCH, PATCH, 1,
+                      &job->a));
+  return describe_planes({p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n}, PATCH, PATCH, 1,
+                         &job->b);
 }
 
 cudaError_t launch_wgmma(const LabCall *call) {
   Job job;
-  TRY(make_job(bf16_operands(call), PATCH, &job));
+  TRY(make_job(call, &job));
   return lab_launch(call, wgmma_kernel, lab_tiles<BM, BN>(job.m, job.n), THREADS,
                     sizeof(Stages) + ALIGNMENT, job);
 }
 
-template <class S> cudaError_t launch_shape(const LabCall *call, const Operands &of) {
+template <class S> cudaError_t launch_shape(const LabCall *call) {
   Job job;
-  TRY(make_job(of, S::DEPTH, &job));
+  TRY(make_job(call, &job));
   job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
   const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
   return lab_launch(call, specialised_kernel<S>, std::min(units, clusters) * S::BLOCKS,
                     SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
-}
-
-template <int BLOCKS> cudaError_t launch_bf16(const LabCall *call) {
-  return launch_shape<Shape<BF16, 1, 64, BLOCKS>>(call, bf16_operands(call));
-}
-
-/* C = A B in float32, by TERMS fp16 terms per number (layer/planes.cuh; docs/lab/matmul.md). Two
-   leave an error of 2^-22 in each factor, and three products; one leaves 2^-11, as tf32 does, and
-   one product. Tensor cores have 15 times the rate of fused multiply-adds: three products are at
-   best 5 times their pace.
-
-   The largest of A and of B give their scales, then both are split, once for all the tiles that
-   read them: some 0.15 ms at 4096. */
-template <int TERMS, int DEPTH> cudaError_t launch_terms(const LabCall *call) {
-  const Matrices p = matrices_of(call);
-  const size_t pitch_a = planes_pitch(p.k), pitch_b = planes_pitch(p.n);
-  const size_t plane_a = p.m * pitch_a, plane_b = p.k * pitch_b;
-  uint16_t *d_a = (uint16_t *)call->d_work, *d_b = d_a + TERMS * plane_a;
-  float *d_scales = (float *)(d_b + TERMS * plane_b);
-  uint32_t *d_largest = (uint32_t *)(d_scales + 2), *d_overflowed = d_largest + 2;
-  const ScaledArray arrays[] = {{p.a, (size_t)p.m * p.k, &d_scales[0], 0},
-                                {p.b, (size_t)p.k * p.n, &d_scales[1], 0}};
-  TRY(launch_scales(arrays, 2, 1.0f, d_largest, call->stream));
-  TRY(launch_split(p.a, {d_a, plane_a, TERMS, p.m, p.k, &d_scales[0], d_overflowed}, call->stream));
-  TRY(launch_split(p.b, {d_b, plane_b, TERMS, p.k, p.n, &d_scales[1], d_overflowed}, call->stream));
-  const Operands of = {{d_a, TERMS, p.m, p.k, pitch_a, plane_a},
-                       {d_b, TERMS, p.k, p.n, pitch_b, plane_b},
-                       p.c,
-                       d_scales};
-  return launch_shape<Shape<FP16, TERMS, DEPTH, 2>>(call, of);
 }
 
 } // namespace
@@ -388,8 +328,8 @@ const char *matmul_hopper_refuses(const LabCall *call) {
                                      : "its instructions are those of compute capability 9.0";
 }
 
-HopperLaunch *const matmul_hopper[] = {launch_wgmma, launch_bf16<1>, launch_bf16<2>,
-                                       launch_terms<1, 64>, launch_terms<2, 32>};
+HopperLaunch *const matmul_hopper[] = {launch_wgmma, launch_shape<Shape<1>>,
+                                       launch_shape<Shape<2>>};
 
 #else
 

@@ -16,17 +16,9 @@ using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k, n 
 cudaError_t launch_matmul_stages(const LabCall *call);
 
 /* matmul_hopper.cu */
-enum HopperRung { WGMMA, SPECIALISED, CLUSTERS, ONE_TERM, TWO_TERMS };
+enum HopperRung { WGMMA, SPECIALISED, CLUSTERS };
 using HopperLaunch = cudaError_t(const LabCall *call);
 extern HopperLaunch *const matmul_hopper[];
 
 /* Returns why a GPU cannot run those (one clause), or NULL. */
 const char *matmul_hopper_refuses(const LabCall *call);
-
-/* LabRung.work of products of float32 matrices as TERMS fp16 terms per number: the terms, then two
-   scales, and three words that they are made with. */
-template <int TERMS> size_t matmul_terms_bytes(const LabCall *call) {
-  const size_t m = call->size.dim[0], n = call->size.dim[1], k = call->size.dim[2];
-  return TERMS * sizeof(uint16_t) * (m * planes_pitch((int)k) + k * planes_pitch((int)n)) +
-         5 * sizeof(uint32_t);
-}

@@ -1,5 +1,4 @@
-/* The ladder of the sum: many values, one number. A dot product is the same ladder with two arrays
-   to read.
+/* The ladder of the sum: many values, one number.
 
    A sum of n values reads 4 n bytes and adds n - 1 times: memory decides, and the floor is 4 n
    bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
@@ -8,55 +7,46 @@
    launch.
 
    The column counts wavefronts of shared memory, which docs/lab/reduce.md explains. */
-#include "lab/cublas.cuh"
+#include "lab/lab.cuh"
+
+#include <numeric>
 
 #include <cub/device/device_reduce.cuh>
 
 namespace {
 
-enum { FLOAT32, DOT, PROBLEMS };
-
-/* Value i of a problem; y is NULL once the products of a dot product are made. */
-template <int PROBLEM> __device__ float value_at(const float *x, const float *y, int64_t i) {
-  return PROBLEM == DOT && y ? x[i] * y[i] : x[i];
-}
-
 /* d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
    than a whole lost warp. The values below are therefore integers of which every partial sum stays
    under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
-template <int PROBLEM> void reference(const LabRange *range) {
-  const float *x = (const float *)range->h_in[0], *y = (const float *)range->h_in[1];
-  double all = 0;
-  for (int64_t i = 0; i < range->size.dim[0]; i++)
-    all += PROBLEM == DOT ? (double)x[i] * y[i] : x[i];
+void reference(const LabRange *range) {
+  const float *x = (const float *)range->h_in[0];
+  const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
   lab_exactly(range, [=](int64_t) { return all; });
 }
 
 /* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
-   9.7 sqrt(m), 0.3 million for 2^30, of products 1.5 million for 2^28. The first ones are huge:
-   they take 2^23 of the 2^24 at most. */
-void fill_integers(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
+   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at most.
+ */
+void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
-  lab_draw(h_values, count, seed, 1 + array, [&](int64_t i, uint32_t random) {
+  lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
     const float magnitude = (float)(1 + (random & 15));
-    return i < 8 ? (array ? 1.0f : huge[i]) : random >> 31 ? -magnitude : magnitude;
+    return i < 8 ? huge[i] : random >> 31 ? -magnitude : magnitude;
   });
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. PROBLEM
-   says what the values are. */
+   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
 
 constexpr int THREADS = 256; /* of a block of the first five rungs */
 
 /* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* of a block */
-  template <int PROBLEM>
-  static __device__ float fetch(const float *x, const float *y, int64_t count) {
+  static __device__ float fetch(const float *x, int64_t count) {
     const int64_t i = lab_thread(THREADS);
-    return i < count ? value_at<PROBLEM>(x, y, i) : 0;
+    return i < count ? x[i] : 0;
   }
   static __device__ float add_up(float mine, float *v) {
     const int t = threadIdx.x;
@@ -107,11 +97,9 @@ struct Sequential : Tree<Sequential> {
    many bytes in flight from memory. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
-  template <int PROBLEM>
-  static __device__ float fetch(const float *x, const float *y, int64_t count) {
+  static __device__ float fetch(const float *x, int64_t count) {
     const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x, j = i + THREADS;
-    return (i < count ? value_at<PROBLEM>(x, y, i) : 0) +
-           (j < count ? value_at<PROBLEM>(x, y, j) : 0);
+    return (i < count ? x[i] : 0) + (j < count ? x[j] : 0);
   }
 };
 
@@ -131,11 +119,10 @@ struct WarpShuffle : AddOnLoad {
 
 /* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
    each of them. Reads 4 bytes per value, writes 4 per block. */
-template <class Rung, int PROBLEM>
-__global__ void __launch_bounds__(THREADS)
-    level(const float *x, const float *y, float *d_out, int64_t count) {
+template <class Rung>
+__global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, int64_t count) {
   __shared__ float v[THREADS];
-  const float sum = Rung::add_up(Rung::template fetch<PROBLEM>(x, y, count), v);
+  const float sum = Rung::add_up(Rung::fetch(x, count), v);
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
@@ -146,19 +133,17 @@ template <class Rung> size_t work_of_levels(const LabCall *call) {
 }
 
 template <class Rung> cudaError_t launch_levels(const LabCall *call) {
-  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    int64_t count = call->size.dim[0];
-    const float *d_in = (const float *)call->d_in[0], *d_in2 = (const float *)call->d_in[1];
-    float *d_next = (float *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
-    do {
-      const unsigned blocks = lab_blocks(count, Rung::VALUES);
-      float *d_sums = blocks == 1 ? (float *)call->d_out : d_next;
-      TRY(lab_launch(call, level<Rung, problem>, blocks, THREADS, 0, d_in, d_in2, d_sums, count));
-      d_next = d_after, d_after = d_sums;
-      d_in = d_sums, d_in2 = nullptr, count = blocks;
-    } while (count > 1);
-    return cudaSuccess;
-  });
+  int64_t count = call->size.dim[0];
+  const float *d_in = (const float *)call->d_in[0];
+  float *d_next = (float *)call->d_work, *d_after = d_next + lab_blocks(count, Rung::VALUES);
+  do {
+    const unsigned blocks = lab_blocks(count, Rung::VALUES);
+    float *d_sums = blocks == 1 ? (float *)call->d_out : d_next;
+    TRY(lab_launch(call, level<Rung>, blocks, THREADS, 0, d_in, d_sums, count));
+    d_next = d_after, d_after = d_sums;
+    d_in = d_sums, count = blocks;
+  } while (count > 1);
+  return cudaSuccess;
 }
 
 /* Wavefronts for 32 values: those of all blocks of all levels. */
@@ -183,15 +168,6 @@ constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
    launches must not run at once; in d_work it would take a memset before each kernel. */
 __device__ unsigned blocks_done;
 
-/* The values of word i. */
-template <int PROBLEM> __device__ LabWord<4> quad_at(const float *x, const float *y, int64_t i) {
-  const LabWord<4> a = ((const LabWord<4> *)x)[i];
-  if (PROBLEM != DOT) return a;
-  const LabWord<4> b = ((const LabWord<4> *)y)[i];
-  return {a.value[0] * b.value[0], a.value[1] * b.value[1], a.value[2] * b.value[2],
-          a.value[3] * b.value[3]};
-}
-
 __device__ float sum_of(LabWord<4> quad) {
   return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
 }
@@ -201,10 +177,9 @@ __device__ float sum_of(LabWord<4> quad) {
    the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
    last finds all of them in the L2 cache and adds them in a fixed order: the same result every
    time, whichever block was last. Reads 4 bytes per value, once. */
-template <int PROBLEM>
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
-    one_pass(const float *x, const float *y, float *d_sums, float *d_out, int64_t count) {
+    one_pass(const float *x, float *d_sums, float *d_out, int64_t count) {
   __shared__ float v[32];
   __shared__ bool is_last;
   const int64_t quads = count / 4, tiles = quads / TILE;
@@ -213,14 +188,14 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t mine = tile * TILE + threadIdx.x;
     LabWord<4> quad[LOADS];
-    unrolled (n, LOADS) quad[n] = quad_at<PROBLEM>(x, y, mine + n * ONE_PASS_THREADS);
+    unrolled (n, LOADS) quad[n] = ((const LabWord<4> *)x)[mine + n * ONE_PASS_THREADS];
     unrolled (n, LOADS) sum += sum_of(quad[n]);
   }
   const int64_t me = lab_thread(ONE_PASS_THREADS);
 #pragma unroll 1
   for (int64_t i = tiles * TILE + me; i < quads; i += (int64_t)gridDim.x * ONE_PASS_THREADS)
-    sum += sum_of(quad_at<PROBLEM>(x, y, i));
-  if (me < count % 4) sum += value_at<PROBLEM>(x, y, 4 * quads + me);
+    sum += sum_of(((const LabWord<4> *)x)[i]);
+  if (me < count % 4) sum += x[4 * quads + me];
 
   sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
@@ -247,10 +222,8 @@ size_t work_of_one_pass(const LabCall *call) {
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {
-  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
-    return lab_launch(call, one_pass<problem>, one_pass_blocks(call), ONE_PASS_THREADS, 0,
-                      call->d_in[0], call->d_in[1], call->d_work, call->d_out, call->size.dim[0]);
-  });
+  return lab_launch(call, one_pass, one_pass_blocks(call), ONE_PASS_THREADS, 0, call->d_in[0],
+                    call->d_work, call->d_out, call->size.dim[0]);
 }
 
 double wavefronts_of_one_pass(const LabCall *call) {
@@ -264,24 +237,8 @@ cudaError_t run_cub(const LabCall *call, void *d_work, size_t *bytes) {
                                 call->size.dim[0], call->stream);
 }
 
-cudaError_t launch_cublas_dot(const LabCall *call) {
-  return lab_cublas(call, [=](cublasHandle_t handle) {
-    cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE); /* the result stays on the GPU */
-    return cublasSdot(handle, (int)call->size.dim[0], (const float *)call->d_in[0], 1,
-                      (const float *)call->d_in[1], 1, (float *)call->d_out);
-  });
-}
-
-template <int PROBLEM> constexpr LabProblem problem(const char *name) {
-  return {name,
-          {LAB_FLOAT32, PROBLEM == DOT ? LAB_FLOAT32 : LAB_NOTHING},
-          LAB_FLOAT32,
-          [](LabSize size) { return (double)size.dim[0] - 1.0; },
-          reference<PROBLEM>,
-          fill_integers};
-}
-
-const LabProblem problems[PROBLEMS] = {problem<FLOAT32>("float32"), problem<DOT>("dot")};
+const LabProblem problems[] = {
+    {LAB_FLOATS, [](LabSize size) { return (double)size.dim[0] - 1.0; }, reference, fill_integers}};
 
 template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
   return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
@@ -307,15 +264,13 @@ const LabRung rungs[] = {
      "last one adds their sums",
      launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
-     .problems = ~(1u << DOT), .work = lab_cub_work<run_cub>},
-    {"cublas-dot", "cublasSdot", launch_cublas_dot, .kind = LAB_LIBRARY, .problems = 1 << DOT,
-     .refuse = lab_refuse_32_bits}};
+     .work = lab_cub_work<run_cub>}};
 
 } // namespace
 
 const LabTopic lab_reduce = {
     "reduce",
-    "One number from many: a sum, or a dot product",
+    "One number from many: a sum",
     "values",
     LAB_GB_PER_S,
     LAB_LADDER,

@@ -1,4 +1,4 @@
-/* Vectors: fill, scale, add, ReLU, saxpy, exponentiate. There is next to no arithmetic; memory
+/* Vectors: fill, scale, saxpy, exponentiate. There is next to no arithmetic; memory
    decides everything.
 
    An element costs 4 bytes per array. All that a kernel can do wrong is to ask for them badly:
@@ -17,19 +17,14 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-enum { FILL, SCALE, ADD, RELU, SAXPY, EXPONENTIATE, PROBLEMS };
-template <int PROBLEM>
-constexpr int INPUTS = PROBLEM == FILL                      ? 0
-                       : PROBLEM == ADD || PROBLEM == SAXPY ? 2
-                                                            : 1;
+enum { FILL, SCALE, SAXPY, EXPONENTIATE, PROBLEMS };
+template <int PROBLEM> constexpr int INPUTS = PROBLEM == FILL ? 0 : PROBLEM == SAXPY ? 2 : 1;
 
 /* The operation on an element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
   if (PROBLEM == EXPONENTIATE) return std::exp(x);
   if (PROBLEM == SCALE) return FACTOR * x;
-  if (PROBLEM == ADD) return x + y;
-  if (PROBLEM == RELU) return x < 0 ? 0 : x; /* a NaN stays one */
   return FACTOR * x + y;
 }
 
@@ -38,7 +33,7 @@ template <int PROBLEM> void reference(const LabRange *r) {
     const double x = INPUTS<PROBLEM> > 0 ? ((const float *)r->h_in[0])[r->first + i] : 0.0;
     const double y = INPUTS<PROBLEM> > 1 ? ((const float *)r->h_in[1])[r->first + i] : 0.0;
     r->expected[i] = result_of<PROBLEM>(x, y);
-    r->allowed[i] = PROBLEM == FILL || PROBLEM == RELU ? 0.0 : UNIT * fabs(r->expected[i]);
+    r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product, too */
     /* CUDA C++ Programming Guide: 2 ulp, one of which is up to 2 units and at least 2^-149 */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
@@ -152,9 +147,9 @@ template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *
           reference<PROBLEM>};
 }
 
-const LabProblem problems[PROBLEMS] = {
-    problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"), problem<ADD, 1>("add"),
-    problem<RELU, 1>("relu"), problem<SAXPY, 2>("saxpy"), problem<EXPONENTIATE, 1>("exponentiate")};
+const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"),
+                                       problem<SAXPY, 2>("saxpy"),
+                                       problem<EXPONENTIATE, 1>("exponentiate")};
 
 /* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */

@@ -5,8 +5,8 @@ record=$results/lab-h100.json
 
 case_ 'a record shows what was measured'
 prints 1 '^transfers: ' all --from "$record"
-prints 1 '^## reduce, dot: ' reduce --problem dot --from "$record" --markdown
-printed 0 'reduce, float32: '
+prints 1 '^## vector, saxpy: ' vector --problem saxpy --from "$record" --markdown
+printed 0 'vector, fill: '
 prints 1 '^transfers ' list --from "$record"
 
 case_ 'what is no record is refused'
@@ -34,7 +34,7 @@ else
 unknown topic 'nonsense'|nonsense
 unknown topic 'nonsense'|list nonsense
 --size of softmax must be 'rows x width'|softmax --size 5
-no rung 'cublas' in the problem bf16: |matmul --problem bf16 --rung cublas
+matmul has no rung 'cublas': |matmul --problem bf16 --rung cublas
 END
 fi
 for topic in 'softmax --check' all; do
@@ -51,11 +51,11 @@ else
     printed 0 ' WRONG$'
   done <<'END'
 vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +- +32.0 +31.2  right$
-reduce --problem float32 --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
-reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
+reduce --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
+reduce --size 25601|^6  one-pass +0.10 +1.00 .* right$
 vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
 softmax --size 8x1024|^6  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
-matmul --problem float32 --size 64x64x32|^10  async-copies .* right$
+matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, wgmma: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources

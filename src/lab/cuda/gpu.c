@@ -61,10 +61,9 @@ static cudaError_t queue_next(void *context, cudaStream_t stream) {
 bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) {
   const ShortText what = text_format("timing rung %s of topic %s", row->rung->name, a->topic->name);
   Rotation rotation = {.arrays = a, .row = row};
-  Rung rung = {what.text, queue_next, &rotation, .calls = 1,
-               .mode = a->topic->on_host ? RUNG_ON_HOST : RUNG_QUEUED};
+  Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
-  if (once <= SLOW && rung.mode == RUNG_QUEUED) {
+  if (once <= SLOW && !rung.on_host) {
     /* the first run loaded the kernel: the second tells how long it takes */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);

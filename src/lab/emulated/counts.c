@@ -70,7 +70,8 @@ static void add_counts(const LabArrays *a, const LabRow *row) {
   const EmulatorCounts counts = emulator_counts(), *c = &counts;
   const LabRung *rung = row->rung;
   const double least = lab_bytes(a->topic, a->call.problem, a->call.size);
-  if (!rung->uncounted) record_number(row->line, "counted", count(a, c));
+  if (rung->predicted ? !rung->uncounted : !a->topic->predicted_name)
+    record_number(row->line, "counted", count(a, c));
   record_number(row->line, "moved_mb", (double)c->bytes_once / 1e6);
   record_number(row->line, "times_least", (double)c->bytes_once / least);
   record_number(row->line, "sectors", (double)c->sectors);

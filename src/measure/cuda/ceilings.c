@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "kernels.h"
-#include "measure/cuda/cublas.h"
 
-enum { PINNED_BYTES = 64 << 20, SGEMM_SIDE = 4096 };
+enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
 enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* a multiprocessor full of threads, for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
@@ -18,18 +17,7 @@ typedef struct {
   size_t bytes; /* of d_from and d_to: a GB, or less on a small GPU; h_from: PINNED_BYTES */
   int blocks;   /* one on every multiprocessor */
   uint32_t stamp;
-  cublasHandle_t cublas;
 } Stand;
-
-static cudaError_t run_sgemm(const Stand *s, cudaStream_t stream) {
-  const float one = 1, zero = 0, *d_a = (const float *)s->d_from;
-  const int n = SGEMM_SIDE;
-  const bool good = cublasSetStream(s->cublas, stream) == CUBLAS_STATUS_SUCCESS &&
-                    cublasSgemm(s->cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, d_a, n,
-                                d_a + (size_t)SGEMM_SIDE * SGEMM_SIDE, n, &zero, (float *)s->d_to,
-                                n) == CUBLAS_STATUS_SUCCESS;
-  return good ? cudaSuccess : cudaErrorUnknown;
-}
 
 /* A Rung's run. */
 static cudaError_t run(void *stand, cudaStream_t stream) {
@@ -42,39 +30,31 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
   case CEILING_FMA:
     return launch_fma((float *)s->d_to, FMA_BLOCKS * s->blocks, FMA_ROUNDS, stream);
   case CEILING_LAUNCH:
-  case CEILING_NODE:
     return launch_nothing(s->blocks, LAUNCH_THREADS, stream);
   case CEILING_BARRIER:
     return launch_barriers(s->blocks, BARRIERS, stream);
-  case CEILING_PACKET:
+  default: /* CEILING_PACKET */
     s->stamp += 2 * ROUND_TRIPS;
     return launch_ping_pong(s->d_to, s->stamp - 2 * ROUND_TRIPS, ROUND_TRIPS, stream);
-  default:
-    return run_sgemm(s, stream);
   }
 }
 
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
-#define SGEMM (2.0 * SGEMM_SIDE * SGEMM_SIDE * SGEMM_SIDE)
 
 /* The amount of FMA is that of one multiprocessor, the amount of COPY that of one byte. */
 static const Rung ceilings[CEILINGS] = {
-    [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, RUNG_QUEUED, FMA, "GFLOP/s"},
-    [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, RUNG_QUEUED, 2, "GB/s"},
-    [CEILING_PINNED] = {"copy to the GPU, pinned", run, NULL, 4, RUNG_QUEUED, PINNED_BYTES, "GB/s"},
-    [CEILING_SGEMM_FP32] = {"SGEMM 4096, fp32", run, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
-    [CEILING_SGEMM_TF32] = {"SGEMM 4096, tf32", run, NULL, 8, RUNG_QUEUED, SGEMM, "TFLOP/s"},
-    [CEILING_LAUNCH] = {"kernel launch, back to back", run, NULL, LAUNCHES, RUNG_QUEUED, 1, "us"},
-    [CEILING_NODE] = {"kernel as a graph's node", run, NULL, LAUNCHES, RUNG_GRAPH, 1, "us"},
-    [CEILING_BARRIER] = {"grid barrier", run, NULL, 1, RUNG_QUEUED, BARRIERS, "us"},
-    [CEILING_PACKET] = {"packet from block to block", run, NULL, 1, RUNG_QUEUED, 2 * ROUND_TRIPS,
-                        "us"},
+    [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, false, FMA, "GFLOP/s"},
+    [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, false, 2, "GB/s"},
+    [CEILING_PINNED] = {"copy to the GPU, pinned", run, NULL, 4, false, PINNED_BYTES, "GB/s"},
+    [CEILING_LAUNCH] = {"kernel launch, back to back", run, NULL, LAUNCHES, false, 1, "us"},
+    [CEILING_BARRIER] = {"grid barrier", run, NULL, 1, false, BARRIERS, "us"},
+    [CEILING_PACKET] = {"packet from block to block", run, NULL, 1, false, 2 * ROUND_TRIPS, "us"},
 };
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
 static cudaError_t open_stand(Stand *s) {
-  const size_t most = (size_t)1 << 30, least = (size_t)2 * SGEMM_SIDE * SGEMM_SIDE * sizeof(float);
+  const size_t most = (size_t)1 << 30, least = LEAST_BYTES;
   size_t left, all;
   int device;
   TRY(cudaGetDevice(&device));
@@ -88,28 +68,7 @@ static cudaError_t open_stand(Stand *s) {
   return cudaMemset(s->d_from, 0x5a, s->bytes);
 }
 
-/* Makes two matrices of random numbers from -1 to 1: zeros would be multiplied faster. */
-static bool open_sgemm(Stand *s, Error *error) {
-  const size_t count = (size_t)2 * SGEMM_SIDE * SGEMM_SIDE;
-  float *h = malloc(count * sizeof *h);
-  if (!h) return error_set(error, "no memory for %zu random numbers", count);
-  for (size_t i = 0; i < count; i += 4) {
-    const RandomWords words = random_words(1, 0, i);
-    for (size_t k = 0; k < 4; k++) h[i + k] = 2 * random_unit(words.word[k]) - 1;
-  }
-  const bool good = cublas_done(cublasCreate(&s->cublas), "starting", error) &&
-                    cuda_done(cudaMemcpy(s->d_from, h, count * sizeof *h, cudaMemcpyHostToDevice),
-                              "copying", error);
-  free(h);
-  return good;
-}
-
 static bool prepare(Stand *s, Error *error) {
-  const cublasMath_t math =
-      s->which == CEILING_SGEMM_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
-  if (s->which == CEILING_SGEMM_FP32 || s->which == CEILING_SGEMM_TF32)
-    return (s->cublas || open_sgemm(s, error)) &&
-           cublas_done(cublasSetMathMode(s->cublas, math), ceilings[s->which].name, error);
   return s->which != CEILING_PACKET ||
          (cuda_done(cudaMemset(s->d_to, 0, PING_PONG_BYTES), "clearing", error) &&
           cuda_done(cudaDeviceSynchronize(), "clearing", error));
@@ -121,9 +80,6 @@ bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
   bool good = cuda_done(open_stand(&s), "allocating", error);
   for (; good && s.which < end; s.which++) {
     Rung rung = ceilings[s.which];
-#ifdef WITHOUT_CUBLAS
-    if (rung.amount == SGEMM) continue;
-#endif
     rung.context = &s;
     if (s.which == CEILING_FMA) rung.amount *= s.blocks;
     if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
@@ -135,7 +91,6 @@ bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
     record_text(line, "unit", rung.unit);
     record_add(record, line);
   }
-  if (s.cublas) cublasDestroy(s.cublas);
   cudaFree(s.d_from);
   cudaFree(s.d_to);
   cudaFreeHost(s.h_from);

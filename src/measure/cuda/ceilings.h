@@ -7,15 +7,12 @@ typedef enum {
   CEILING_COPY,   /* inside the GPU's memory, far more than a cache holds */
   CEILING_PINNED, /* from pinned memory of the host to the GPU */
   CEILING_FMA,    /* fused multiply-adds with nothing else to do */
-  CEILING_SGEMM_FP32,
-  CEILING_SGEMM_TF32,
   CEILING_LAUNCH,
-  CEILING_NODE,
   CEILING_BARRIER,
   CEILING_PACKET,
   CEILINGS
 } Ceiling;
 
 /* Measures ceilings first to end - 1 in their order, up to one that fails, and adds a line of each
-   to the record. Without cuBLAS those of SGEMM are left out. */
+   to the record. */
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);

@@ -12,22 +12,10 @@ static cudaError_t queue_calls(const Rung *rung, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-static cudaError_t capture(const Rung *rung, cudaStream_t stream, cudaGraphExec_t *out) {
-  cudaGraph_t graph = NULL;
-  TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  const cudaError_t queued = queue_calls(rung, stream);
-  cudaError_t status = cudaStreamEndCapture(stream, &graph);
-  if (queued != cudaSuccess) status = queued;
-  if (status == cudaSuccess) status = cudaGraphInstantiate(out, graph, 0);
-  if (graph) cudaGraphDestroy(graph);
-  return status;
-}
-
 /* Resources of one measurement on the GPU. */
 typedef struct {
   cudaStream_t stream;
   cudaEvent_t start, end;
-  cudaGraphExec_t graph;
 } Clock;
 
 /* Measures the seconds of one call, `samples` times after a warm-up. */
@@ -35,16 +23,15 @@ static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double 
   TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
   TRY(cudaEventCreate(&c->start));
   TRY(cudaEventCreate(&c->end));
-  if (rung->mode == RUNG_GRAPH) TRY(capture(rung, c->stream, &c->graph));
   for (int i = -1; i < samples; i++) {
     float ms;
     TRY(cudaEventRecord(c->start, c->stream));
     const double start = seconds_now();
-    TRY(c->graph ? cudaGraphLaunch(c->graph, c->stream) : queue_calls(rung, c->stream));
+    TRY(queue_calls(rung, c->stream));
     TRY(cudaEventRecord(c->end, c->stream));
     TRY(cudaEventSynchronize(c->end));
     TRY(cudaEventElapsedTime(&ms, c->start, c->end));
-    const double all = rung->mode == RUNG_ON_HOST ? seconds_now() - start : ms / 1e3;
+    const double all = rung->on_host ? seconds_now() - start : ms / 1e3;
     if (i >= 0) seconds[i] = all / rung->calls;
   }
   return cudaSuccess;
@@ -55,7 +42,6 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
   double all[RUNG_SAMPLES];
   const bool good = cuda_done(time_samples(rung, samples, &c, all), rung->name, error);
   if (good) *seconds = stats_of(all, samples);
-  if (c.graph) cudaGraphExecDestroy(c.graph);
   if (c.start) cudaEventDestroy(c.start);
   if (c.end) cudaEventDestroy(c.end);
   if (c.stream) cudaStreamDestroy(c.stream);
@@ -65,9 +51,8 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
 bool rung_value(const Rung *rung, double *value, Error *error) {
   Stats seconds;
   if (!rung_time(rung, RUNG_SAMPLES, &seconds, error)) return false;
-  const double unit = *rung->unit == 'T' ? 1e12 : 1e9;
   *value = *rung->unit == 'u' ? 1e6 * seconds.median / rung->amount
-                              : rung->amount / seconds.median / unit;
+                              : rung->amount / seconds.median / 1e9;
   return true;
 }
 

@@ -8,19 +8,14 @@
 #include "engine/cuda/cuda_error.h"
 #include "measure/record.h"
 
-/* RUNG_QUEUED queues calls one by one. RUNG_GRAPH queues them as nodes of one graph. RUNG_ON_HOST
-   queues them one by one and times them by the host's clock, since the host's work is part of them.
- */
-typedef enum { RUNG_QUEUED, RUNG_GRAPH, RUNG_ON_HOST } RungMode;
-
 typedef struct {
   const char *name;                                       /* an error says that this failed */
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
-  int calls; /* between two events */
-  RungMode mode;
+  int calls;        /* between two events */
+  bool on_host;     /* timed by the host's clock, since the host's work is part of it */
   double amount;    /* bytes or operations of a call; pieces of work if the unit is "us" */
-  const char *unit; /* "us" per piece; "GB/s", "GFLOP/s" or "TFLOP/s" */
+  const char *unit; /* "us" per piece; "GB/s" or "GFLOP/s" */
 } Rung;
 
 enum { RUNG_SAMPLES = 9 };
