@@ -60,7 +60,6 @@ enum {
   NO_PLAIN_STEP = TRAINING & ~LEVELS,
   ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
   SEVERAL_RUNS = FOR_SEEDS | FOR_SWEEP,
-  ROWS_WITH_LABELS = FOR_EVALUATE | FOR_HTML,
 };
 
 /* A rule says if a run that --resume continues may have another value than the saved one. */

@@ -113,7 +113,7 @@ static inline bool stop_on_signal(void *context) {
 /* The options of an evaluation. Without test rows those to judge by are shown. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
-  const bool judges = !test && (*options->mistakes || *options->confusion || *options->html);
+  const bool judges = !test && (*options->mistakes || *options->confusion);
   const double hold_out = judges ? options_hold_out(options) : 0;
   return (EvaluateConfig){.rows = {.path = !judges        ? test
                                            : hold_out > 0 ? options->train

@@ -91,6 +91,7 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
   Metrics metrics;
   DataSummary read = {0};
   config.read = &read;
+  if (!o->evaluate) config.rows.path = NULL; /* --html */
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);
@@ -134,17 +135,14 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
   return true;
 }
 
-/* Settles --test auto once the networks are loaded. A page does without rows that are not there. */
+/* Settles --test auto once the networks are loaded. */
 static bool find_test(Asked *a, Error *error) {
   Options *o = &a->o;
-  if (!a->finds_test || *o->predict || o->classify) return true;
+  if (!a->finds_test || !o->evaluate) return true;
   run_files_find_cached(o);
-  const char *test = options_test_file(o);
-  if (!test && o->evaluate)
-    return error_set(error, "%s does not say which rows test it: name a file with --test",
-                     o->load.path[0]);
-  if (!o->evaluate && (!test || access(test, F_OK) != 0)) strcpy(o->test, "none");
-  return true;
+  return options_test_file(o) ||
+         error_set(error, "%s does not say which rows test it: name a file with --test",
+                   o->load.path[0]);
 }
 
 static bool run(Asked *a, Error *error) {

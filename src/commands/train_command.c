@@ -149,7 +149,8 @@ static bool test_and_draw(Run *run, Error *error) {
   const bool tests = run->evaluate.rows.path && run->config.test &&
                      (run->config.validation || run->config.hold_out > 0);
   Metrics metrics;
-  if (!tests && !*o->weights && !*o->mistakes && !*o->confusion && !*o->html) return true;
+  if (!tests && !*o->mistakes && !*o->confusion) run->evaluate.rows.path = NULL;
+  if (!run->evaluate.rows.path && !*o->weights && !*o->html) return true;
   if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) return false;
   const bool good = !tests || say_test(run, &metrics, error);
   metrics_close(&metrics);
@@ -246,17 +247,13 @@ static bool open_and_train(Run *run, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  const char *judged = run_files_judged(o), *test = options_test_file(o);
   return (TrainerConfig){.train = o->train,
-                         .test = test,
+                         .test = options_test_file(o),
                          .validation = options_validation_file(o),
                          .label_column = o->label_column,
                          .names = o->class_names,
                          .hold_out = options_hold_out(o),
-                         .rereads_test = judged || !test ? judged
-                                         : *o->weights   ? "weights"
-                                         : *o->html      ? "html"
-                                                         : NULL,
+                         .rereads_test = run_files_judged(o),
                          .training = o->training};
 }
 

@@ -1,13 +1,10 @@
 #include "predict/evaluate.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/output.h"
 
 extern const char digit_page_html[]; /* ends in 0 */
-
-enum { MISTAKES = 12 }; /* that a page shows */
 
 /* Writes bytes as RFC 4648 has it, in quotes. */
 static void write_base64(const void *data, size_t size, FILE *file) {
@@ -39,8 +36,8 @@ static void write_network(const EngineConfig *config, const float *parameters, F
   }
 }
 
-bool digit_page_write(const EngineConfig *config, const float *parameters, const Metrics *metrics,
-                      const Mistake *mistakes, int count, const char *path, Error *error) {
+bool digit_page_write(const EngineConfig *config, const float *parameters, const char *names,
+                      const char *path, Error *error) {
   static const char mark[] = "@NETWORK@";
   const char *network_here = strstr(digit_page_html, mark);
   AtomicFile page;
@@ -48,15 +45,7 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
   fwrite(digit_page_html, 1, (size_t)(network_here - digit_page_html), page.file);
   write_network(config, parameters, page.file);
   fputs("],\n\"names\": ", page.file);
-  class_names_print_json(page.file, metrics->names, metrics->classes);
-  fprintf(page.file, ",\n\"rows\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"mistakes\": [",
-          metrics->rows, metrics->rows - metrics->correct);
-  for (const Mistake *m = mistakes; m < mistakes + count && m < mistakes + MISTAKES; m++) {
-    fprintf(page.file, "%s\n{\"row\": %" PRIu64 ", \"truth\": %d, \"answer\": %d, \"pixels\": ",
-            m > mistakes ? "," : "", m->row, m->truth, m->prediction);
-    write_base64(m->pixels, (size_t)config->network.size[0], page.file);
-    fputc('}', page.file);
-  }
-  fprintf(page.file, "]}%s", network_here + strlen(mark));
+  class_names_print_json(page.file, names, network_classes(&config->network));
+  fprintf(page.file, "}%s", network_here + strlen(mark));
   return atomic_file_close(&page, true, error);
 }

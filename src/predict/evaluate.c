@@ -44,10 +44,10 @@ static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   float *parameters = make_array(parameters, network->floats);
   if (!parameters)
     return error_set(error, "out of memory drawing %s", *c->weights ? c->weights : c->html);
-  const bool good = engine->call->read(engine, parameters, 1, error) &&
-                    (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
-                    (!*c->html || digit_page_write(&engine->config, parameters, g->metrics, g->list,
-                                                   g->count, c->html, error));
+  const bool good =
+      engine->call->read(engine, parameters, 1, error) &&
+      (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
+      (!*c->html || digit_page_write(&engine->config, parameters, c->names, c->html, error));
   free(parameters);
   return good;
 }

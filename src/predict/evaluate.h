@@ -29,7 +29,6 @@ enum { DIGIT_PAGE_MOST = 100000000 };
 /* Writes a page for a browser without a server or a network: it answers what is drawn on it. It is
    digit_page.html, which the Makefile makes a part of the program. The network's inputs are a
    square. parameters: (network.floats); float32, because float16 is off by up to 8e-4 in MNIST's
-   probabilities. metrics: of the rows that the mistakes (count), drawn as 0 to 255, are from; of
-   none if there were no rows. */
-bool digit_page_write(const EngineConfig *config, const float *parameters, const Metrics *metrics,
-                      const Mistake *mistakes, int count, const char *path, Error *error);
+   probabilities. names: of the classes. */
+bool digit_page_write(const EngineConfig *config, const float *parameters, const char *names,
+                      const char *path, Error *error);

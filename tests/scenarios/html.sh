@@ -7,22 +7,14 @@ printed 1 '^wrote    digit.html$'
 
 case_ 'a saved network has the same page'
 [ "$(wc -c <digit.html)" -le 2000000 ] # the default network's
-prints 0 accuracy $A --html later.html --test digits_test.csv
+prints 0 accuracy $A --html later.html
 same later.html digit.html
 ok $A --html later.html --evaluate --test digits_test.csv
-same later.html digit.html
-printed 1 " wrong $(value wrong digit.html) of 300 rows$"
-
-case_ 'without test rows there are no mistakes'
-ok $A --html bare.html --test none
-grep -q '"rows": 0, "wrong": 0, "mistakes": \[\]' bare.html
-ok $A --html later.html # on the rows that tested the run
 same later.html digit.html
 
 case_ 'pages that cannot be'
 refuses 1 '--html draws square pictures, but a row has 2 pixels' $T --epochs 1 --html m.html
 refuses 1 none/m.html $A --html none/m.html
-refuses 1 none.csv $A --html m.html --test none.csv
 refusals 2 <<'END'
 --html writes a file whose name ends in one of .{html}, not 'm.png'|--html m.png
 --html draws one network: give it one --load|--load model.st --load model.st --html m.html
