@@ -47,10 +47,19 @@ typedef struct {
 EmulatorCounts emulator_counts(void);
 /* Writes the findings, in lines: errors, barriers first, or the costliest places, up to `most`. */
 void emulator_told(bool costs, int most, char *text, size_t size);
-/* The same in two steps, of which the second may be done by another process of the program: what
-   was found, with addresses; and its lines. */
-void emulator_found(bool costs, char *found, size_t size);
-void emulator_lines(const char *found, bool costs, int most, char *text, size_t size);
+
+/* An error, or a place that costs much. */
+typedef struct {
+  char kind[16];  /* "": there are no more */
+  char text[400]; /* with %A and %B where lines of the source stand */
+  uintptr_t a, b; /* the places, in the program */
+  uint64_t count;
+} EmulatorFinding;
+enum { EMULATOR_MOST = 16 };
+
+/* The same in two steps, of which a process that was forked from this one may do the first. */
+void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
+void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);
 
 #ifdef __cplusplus

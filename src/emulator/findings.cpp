@@ -13,13 +13,7 @@
 
 namespace emulated {
 
-/* An error, or a place that costs much. text: with %A and %B where lines of the source stand. */
-struct Finding {
-  std::string kind, text;
-  uintptr_t a, b; /* the places, in the program */
-  uint64_t count;
-};
-static std::vector<Finding> findings;
+static std::vector<EmulatorFinding> findings;
 
 std::string printed(const char *format, ...) {
   char text[512];
@@ -32,13 +26,22 @@ std::string printed(const char *format, ...) {
 
 static constexpr uint64_t ENOUGH = 1000; /* of one kind at one place: they tell no more */
 
+static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
+                uintptr_t a, uintptr_t b) {
+  EmulatorFinding f = {};
+  f.a = a, f.b = b, f.count = 1;
+  snprintf(f.kind, sizeof f.kind, "%s", kind);
+  snprintf(f.text, sizeof f.text, "%s", text.c_str());
+  to.push_back(f);
+}
+
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b) {
-  for (Finding &f : findings)
-    if (f.kind == kind && f.a == a && f.b == b) {
+  for (EmulatorFinding &f : findings)
+    if (strcmp(f.kind, kind) == 0 && f.a == a && f.b == b) {
       if (++f.count == ENOUGH && lane) stop();
       return;
     }
-  findings.push_back({kind, text, a, b, 1});
+  add(findings, kind, text, a, b);
 }
 
 /* ---- lines of the source -------------------------------------------------------------------- */
@@ -51,7 +54,7 @@ static void look_up(const std::vector<uintptr_t> &addresses) {
   bool any = false;
   for (uintptr_t a : addresses)
     if (a && places.emplace(a, std::vector<std::string>()).second)
-      command += printed(" %#zx", (size_t)(a - 1 - program_base)), any = true;
+      command += printed(" %#zx", (size_t)(a - 1)), any = true;
   if (!any) return;
   fflush(nullptr);
   FILE *pipe = popen((command + " 2>/dev/null").c_str(), "r");
@@ -63,7 +66,7 @@ static void look_up(const std::vector<uintptr_t> &addresses) {
     while (!place.empty() && place.back() == ' ') place.pop_back();
     if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
     if (place.compare(0, 2, "0x") == 0)
-      at = strtoull(text, nullptr, 16) + 1 + program_base;
+      at = strtoull(text, nullptr, 16) + 1;
     else
       places[at].push_back(place.substr(place.rfind("kernels/") + 1 ? place.rfind("kernels/") : 0));
   }
@@ -115,14 +118,14 @@ static double waste_of(const Site &s) {
   return much ? (double)c.sectors - (double)c.bytes_used / 32 : 0;
 }
 
-static std::vector<Finding> costs_of_launches() {
+static std::vector<EmulatorFinding> costs_of_launches() {
   std::vector<const Site *> costs;
   for (const Site &s : sites_of_launches)
     if (waste_of(s) > 0) costs.push_back(&s);
   std::stable_sort(costs.begin(), costs.end(),
                    [](const Site *a, const Site *b) { return waste_of(*a) > waste_of(*b); });
-  std::vector<Finding> result;
-  for (const Site *s : costs) result.push_back({"cost", cost_of(*s), s->pc, 0, 1});
+  std::vector<EmulatorFinding> result;
+  for (const Site *s : costs) add(result, "cost", cost_of(*s), s->pc, 0);
   return result;
 }
 
@@ -130,56 +133,42 @@ static std::vector<Finding> costs_of_launches() {
 
 using namespace emulated;
 
-/* A line for each, which any process of this program reads: kind, places, how often, text. */
-extern "C" void emulator_found(bool costs, char *found, size_t size) {
-  std::string all;
-  for (const Finding &f : costs ? costs_of_launches() : findings)
-    all += printed("%s %zu %zu %llu ", f.kind.c_str(), (size_t)(f.a ? f.a - program_base : 0),
-                   (size_t)(f.b ? f.b - program_base : 0), (unsigned long long)f.count) +
-           f.text + '\n';
-  snprintf(found, size, "%s", all.c_str());
-}
-
-static std::vector<Finding> read_found(const char *found) {
-  std::vector<Finding> all;
-  for (const char *end; (end = strchr(found, '\n')); found = end + 1) {
-    char kind[16];
-    size_t a, b;
-    unsigned long long count;
-    int length;
-    if (sscanf(found, "%15s %zu %zu %llu%n", kind, &a, &b, &count, &length) != 4 ||
-        found + length >= end)
-      continue;
-    all.push_back({kind, std::string(found + length + 1, end), a ? a + program_base : 0,
-                   b ? b + program_base : 0, count});
-  }
-  return all;
+extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]) {
+  const std::vector<EmulatorFinding> all = costs ? costs_of_launches() : findings;
+  std::fill_n(found, EMULATOR_MOST, EmulatorFinding{});
+  std::copy_n(all.begin(), std::min(all.size(), (size_t)EMULATOR_MOST), found);
+  for (int i = 0; i < EMULATOR_MOST; i++)
+    for (uintptr_t *place : {&found[i].a, &found[i].b})
+      if (*place) *place -= program_base; /* which only this process knows */
 }
 
 /* Findings that say something: threads may well wait at two copies of one line, of which the
    compiler does not always keep the number; a value that is read before another thread writes it is
    a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
    Barriers come first, for other errors follow from them. */
-extern "C" void emulator_lines(const char *found, bool costs, int most, char *text, size_t size) {
-  const std::vector<Finding> all = read_found(found);
+extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
+                               size_t size) {
+  std::vector<EmulatorFinding> all;
   std::vector<uintptr_t> addresses;
   std::set<uintptr_t> raced;
-  for (const Finding &f : all)
-    for (uintptr_t a : {f.a, f.b}) {
+  for (int i = 0; i < EMULATOR_MOST && *found[i].kind; i++) {
+    all.push_back(found[i]);
+    for (uintptr_t a : {found[i].a, found[i].b}) {
       addresses.push_back(a);
-      if (f.kind == "race") raced.insert(a);
+      if (strcmp(found[i].kind, "race") == 0) raced.insert(a);
     }
+  }
   look_up(addresses);
   std::set<std::string> said;
   std::string result;
   for (const bool first : {true, false})
-    for (const Finding &f : all) {
-      const std::string a = line_of(f.a), b = line_of(f.b);
+    for (const EmulatorFinding &f : all) {
+      const std::string kind = f.kind, a = line_of(f.a), b = line_of(f.b);
       std::string line = f.text;
-      if ((f.kind[0] == 'b' || f.kind[0] == 'm') != first) continue;
-      if (f.kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
-      if (f.kind == "unwritten" && raced.count(f.a)) continue;
-      if (!said.insert((costs ? line : f.kind) + std::min(a, b) + std::max(a, b)).second ||
+      if ((kind[0] == 'b' || kind[0] == 'm') != first) continue;
+      if (kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
+      if (kind == "unwritten" && raced.count(f.a)) continue;
+      if (!said.insert((kind == "cost" ? line : kind) + std::min(a, b) + std::max(a, b)).second ||
           most-- <= 0)
         continue;
       for (size_t at; (at = line.find("%A")) != std::string::npos;) line.replace(at, 2, a);
@@ -192,9 +181,9 @@ extern "C" void emulator_lines(const char *found, bool costs, int most, char *te
 }
 
 extern "C" void emulator_told(bool costs, int most, char *text, size_t size) {
-  std::vector<char> found(64 << 10);
-  emulator_found(costs, found.data(), found.size());
-  emulator_lines(found.data(), costs, most, text, size);
+  EmulatorFinding found[EMULATOR_MOST];
+  emulator_found(costs, found);
+  emulator_lines(found, most, text, size);
 }
 
 extern "C" void emulator_forget(void) {

@@ -56,8 +56,8 @@ cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
   name_arrays(d);
   emulator_forget();
   emulator_call(call_it, &called);
-  emulator_found(false, call->found, sizeof call->found);
-  emulator_found(true, call->costs, sizeof call->costs);
+  emulator_found(false, call->found);
+  emulator_found(true, call->costs);
   call->counts = emulator_counts();
   call->launches = (int)call->counts.launches;
   call->moved_bytes = (double)call->counts.bytes_once;
@@ -65,7 +65,7 @@ cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
 }
 
 void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size) {
-  emulator_lines(costs ? call->costs : call->found, costs, most, text, size);
+  emulator_lines(costs ? call->costs : call->found, most, text, size);
 }
 
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {

@@ -119,8 +119,8 @@ double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 typedef struct {
   bool called;
   int launches;
-  char complaint[384];           /* "" if nothing is wrong with the call itself */
-  char found[4096], costs[8192]; /* the emulator's: errors, what costs most; exercise_lines() */
+  char complaint[384]; /* "" if nothing is wrong with the call itself */
+  EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; what costs most */
   EmulatorCounts counts;
   double moved_bytes;           /* NAN: not counted; each byte once in a kernel */
   double seconds, seconds_ours; /* of it and of our fused version, NAN: not timed */

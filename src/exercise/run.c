@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "engine/cuda/cuda_error.h"
 
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
@@ -155,10 +156,10 @@ typedef struct {
 
 /* Returns true if something was found: then it is wrong, and what other shapes find takes time and
    is not told. Barriers at two places may be two copies of one (emulator_lines). */
-static bool is_over(const char *found) {
-  for (const char *end; (end = strchr(found, '\n')); found = end + 1)
-    if (strncmp(found, "barriers ", strlen("barriers ")) != 0) return true;
-  return *found;
+static bool is_over(const ExerciseCall *call) {
+  foreach (found, call->found)
+    if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;
+  return false;
 }
 
 static void call_all(void *context) {
@@ -168,7 +169,7 @@ static void call_all(void *context) {
   bool good = exercise_start(&error) && apart_confine(p->may_ask, &error);
   for (int i = 0; good && i < p->count; i++, call++) {
     good = run(&p->problems[i], i == p->measured, call, &error);
-    if (is_over(call->found)) return;
+    if (is_over(call)) return;
   }
   if (!good)
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
