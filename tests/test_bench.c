@@ -1,6 +1,5 @@
 /* mlp-bench's parts: its reports; on a GPU, the cuBLAS level against the CPU
  * engine. */
-#include "base/stats.h"
 #include "bench/bench.h"
 #include "exercise/reference.h"
 #include "support/engine_tests.h"
@@ -10,14 +9,6 @@ static Record record;
 static const char path[] = "lines.json";
 
 TESTS_WITH(folder_enter, folder_close);
-
-TEST(test_times) {
-  double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 9}, one[] = {7};
-  const Stats a = stats_of(odd, 3), b = stats_of(even, 4), c = stats_of(one, 1);
-  assert_true(a.median == 3 && a.low == 1 && a.high == 5);
-  assert_true(b.median == 3 && b.low == 1 && b.high == 9);
-  assert_true(c.median == 7 && c.low == 7 && c.high == 7);
-}
 
 static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));

@@ -23,7 +23,7 @@ typedef struct CUevent_st *cudaEvent_t;
 extern "C" {
 #endif
 
-enum { LAB_DIMS = 3, LAB_INPUTS = 3, LAB_STREAMS = 4, LAB_SIZES = 8 };
+enum { LAB_DIMS = 3, LAB_INPUTS = 2, LAB_STREAMS = 4, LAB_SIZES = 8 };
 
 /* The sizes of a problem, outermost first, each at least 1. A dimension that a topic lacks is 1. */
 typedef struct {

@@ -139,25 +139,18 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
 }
 
 static void put_reasons(const Record *record, FILE *file, bool markdown) {
-  static const char *const keys[][2] = {{"hidden", "hidden layers "},
-                                        {"networks", "networks "},
-                                        {"batch", "batch "},
-                                        {"precision", ""}};
   bool any = false;
   size_t i;
   const json_t *line;
   json_array_foreach (record->lines, i, line) {
-    if (!*text_of(line, "reason") || !*text_of(line, "case")) continue;
+    if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
             line_is(line, "epoch") ? name_of(line).text : text_of(line, "name"));
-    for (int k = 0; k < 4; k++) {
-      const double number = number_of(line, keys[k][0]);
-      const char *text = text_of(line, keys[k][0]);
-      if (*text || isfinite(number))
-        fprintf(file, ", %s%s", keys[k][1], *text ? text : text_format("%g", number).text);
-    }
+    if (*text_of(line, "hidden"))
+      fprintf(file, ", hidden layers %s, networks %g, batch %g, %s", text_of(line, "hidden"),
+              number_of(line, "networks"), number_of(line, "batch"), text_of(line, "precision"));
     fprintf(file, ": %s\n", text_of(line, "reason"));
   }
 }

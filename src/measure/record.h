@@ -5,9 +5,9 @@
      machine  device, driver, cores, date, command, sources (a digest); name: what was measured
      ceiling  name, value, unit: what the device can do at most
      peers    name: the versions of PyTorch and JAX; command
-     epoch    hidden, batch, networks (that train at once), optimizer, precision; fusion or peer;
+     epoch    hidden, batch, networks (that train at once), precision; fusion or peer;
               and the times of an epoch of one network, or the reason why there are none
-     part     of (a step, a run), name, value, unit: a part of the whole; its share
+     part     of (a run), name, value, unit: a part of the whole; its share
      topic    a ladder of mlp-lab, with its rungs
      table    that ladder's results in one problem at one size: a row for each rung and point */
 #pragma once

@@ -3,7 +3,13 @@
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/ceilings.h"
-#include "measure/cuda/cublas.h"
+
+#include <cublas_v2.h>
+
+static bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  return error_set(error, "%s failed in cuBLAS: %s", what, cublasGetStatusString(status));
+}
 
 /* What could not be measured is left out. */
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,

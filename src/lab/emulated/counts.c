@@ -30,7 +30,7 @@ bool lab_machine(Record *record, const char *command, const char *sources, bool 
 }
 
 static void name_arrays(const LabArrays *a) {
-  static const char *const names[] = {"in", "in2", "in3", "out"};
+  static const char *const names[] = {"in", "in2", "out"};
   for (int b = 0; b < LAB_BLOCKS; b++)
     if (a->blocks[b].start)
       emulator_name(a->blocks[b].start, b == LAB_WORK ? "work" : names[b % LAB_PAGEABLE], 1,

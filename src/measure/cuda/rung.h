@@ -1,5 +1,5 @@
 /* A rung: work of a GPU that is measured and compared with other work. It is timed by the GPU's own
-   clock, the same way whether it is a level's kernel, a library's or a lesson's. */
+   clock, the same way whether it is a library's, a lesson's or a ceiling. */
 #pragma once
 
 #include <stddef.h>
