@@ -47,7 +47,6 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                      "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
                      "--early-stop goes on, or 0, which never stops",
                      now->resume, from->best_epoch, waited, plural(waited));
-  if (isnan(now->training.pixels.max)) now->training.pixels.max = saved->training.pixels.max;
   other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);
   return !other || error_set(error, "%s was trained with another --%s: continue with that",
                              now->resume, other);
@@ -150,7 +149,7 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
   if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
-  if (!run_files_are_there(options, error) || !first_look(options, report, error)) return false;
+  if (!run_files_are_there(options, error)) return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->seeds) return seeds_command(options, ranks, report, error);
   return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,

@@ -132,7 +132,7 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
        "a number from 0 to 100",
        {"nan", "-nan", "inf", "-0.1", "100.1", "1e30", "1e999", "1e-60", "", " 1", "0.1.", "0,1"}},
       {"--ema", "a number from 0 to 0.99999", {"1"}},
-      {"--pixel-max", "auto, or a number from 1 to 255", {"0", "256"}},
+      {"--pixel-max", "a number from 1 to 255", {"0", "256"}},
       {"--dropout", "one number from 0 to 0.95, or one for each hidden", {"1", "0.5,", ""}},
       {"--hidden",
        "1 to 7 sizes from 1 to 16384",

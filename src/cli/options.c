@@ -158,8 +158,8 @@ static const OptionRow table[] = {
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
-  NAMED("pixel-max", "V", "255", option_number_or_auto, training.pixels.max, ALL, RESUME_SAME,
-      "pixel that is 1 to the network; or auto: the largest of the training rows",
+  NAMED("pixel-max", "V", "255", option_number, training.pixels.max, ALL, RESUME_SAME,
+      "pixel that is 1 to the network",
       RANGE(1, 255)),
   NAMED("mean", "M", "0", option_number, training.pixels.mean, ALL, RESUME_SAME,
       "taken from each pixel after that",
@@ -286,7 +286,6 @@ bool options_may_be_swept(const OptionRow *row) {
   return options_is_saved(row) && *row->initial && !row->file && row->takers & FOR_SWEEP &&
          row->field != offsetof(Options, training.epochs) &&
          row->field != offsetof(Options, training.resident) &&
-         row->field != offsetof(Options, training.pixels.max) &&
          strcmp(option_group(row), "device") != 0;
 }
 
@@ -362,7 +361,6 @@ static const OptionRow *misplaced(const Options *o, unsigned taker) {
   options_default(&initial);
   if (!isnan(o->training.schedule.rate))
     initial.training.schedule.rate = options_auto_rate(&o->training);
-  if (isnan(o->training.pixels.max)) initial.training.pixels.max = NAN;
   foreach_row (row, &options_table)
     if (row->kind && !(row->takers & taker) && option_differs(row, o, &initial)) return row;
   return NULL;

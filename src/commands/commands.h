@@ -21,9 +21,6 @@ TrainerConfig trainer_config(const Options *options);
 /* False if a file of rows is not there: *error says how to get it. run_files.c */
 bool run_files_are_there(const Options *options, Error *error);
 
-/* Sets --pixel-max auto to the largest pixel of the training rows, and says it. first_look.c */
-bool first_look(Options *options, Report *report, Error *error);
-
 /* Runs first, first + step, ... below count of a command that trains several networks. Ranks share
    them out. many_runs.c */
 typedef struct {

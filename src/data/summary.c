@@ -114,7 +114,7 @@ static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) 
 static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
   return trained || s->greatest == 0 || 4 * s->greatest > s->white + 3
              ? nothing
-             : text_format("the largest pixel is %d: --pixel-max auto", s->greatest);
+             : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
 /* True if both are of one file, or of rows that are the same as far as one can tell. */

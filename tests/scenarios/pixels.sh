@@ -1,5 +1,4 @@
-# --pixel-max, --mean and --std: what auto finds, and that a saved network is asked with the scale
-# that it was trained with.
+# --pixel-max, --mean and --std: a saved network is asked with the scale that it was trained with.
 
 # pixels LARGEST COUNT: prints rows whose brightest pixel is that.
 pixels() { rows $2 | awk -F, -v OFS=, '{ print $1, int($2 * '$1' / 255), int($3 * '$1' / 255) }'; }
@@ -7,22 +6,11 @@ pixels 16 300 >dim.csv
 pixels 16 100 >dim_test.csv
 dim="$T --train dim.csv --test dim_test.csv"
 
-case_ 'auto is the largest pixel'
-prints 1 '^pixels   0 to 16: --pixel-max 16$' $dim --epochs 12 --pixel-max auto --save auto.st
-prints 0 '^pixels' $dim --epochs 12 --pixel-max 16 --save 16.st
-same auto.st 16.st
-prints 1 '^note     dim.csv: the largest pixel is 16: --pixel-max auto$' $dim --epochs 12 --save 255.st
+case_ 'a small scale is told, and trains worse'
+ok $dim --epochs 12 --pixel-max 16 --save 16.st
+prints 1 '^note     dim.csv: the largest pixel is 16: --pixel-max 16$' $dim --epochs 12 --save 255.st
 awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
 awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
-
-case_ 'auto says nothing of 255, nor of rows that are all black'
-for largest in 255 0; do
-  pixels $largest 300 >bare.csv
-  prints 0 '^pixels' $T --train bare.csv --epochs 2 --pixel-max auto
-done
-
-case_ 'auto takes no pipe' # it reads twice
-fails 1 '--pixel-max auto reads --train twice' $T --pixel-max auto --train <(printf '1,2,1\n0,1,2\n')
 
 case_ 'a network keeps its scale' # whatever the command line says
 scale='--pixel-max 16 --mean 0.5 --std 0.25'
@@ -40,13 +28,8 @@ same out kept
 ok --load other.st $evaluate
 if cmp -s out kept; then die 'the scale makes no difference'; fi
 
-case_ 'auto may be resumed' # with the number, not another look at the rows
-ok $dim --epochs 3 --pixel-max auto --save whole.st
-ok $dim --epochs 1 --pixel-max auto --save part.st
-prints 0 '^pixels' --resume part.st --epochs 3 --pixel-max auto
-same part.st whole.st
-fails 1 'part.st was trained with another --pixel-max: continue with that' --resume part.st \
-  --epochs 4 --pixel-max 255
+case_ 'a run keeps its scale'
+fails 1 '16.st was trained with another --pixel-max: continue with that' --resume 16.st --epochs 13 --pixel-max 255
 
 case_ 'mistakes are drawn as bright as they are to the network'
 pixels 51 300 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >low.csv
