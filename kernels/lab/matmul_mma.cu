@@ -2,10 +2,9 @@
    which a warp multiplies 16 x 16 by 16 x 8 from its registers. */
 #include "lab/matmul_tensor.cuh"
 
-namespace {
-
 /* Writes two neighbours of C, the first of an even column, where they exist. */
-__device__ void store_pair(float *c, int m, int n, int row, int column, float first, float second) {
+__device__ inline void store_pair(float *c, int m, int n, int row, int column, float first,
+                                  float second) {
   if (row >= m || column >= n) return;
   float *to = c + (int64_t)row * n + column;
   if (n % 2 == 0) { /* the pair lies on 8 bytes, and both exist */
@@ -52,6 +51,8 @@ struct WarpTile {
                      sum[i][j][2 * half + 1]);
   }
 };
+
+namespace {
 
 /* ---- slabs ----------------------------------------------------------------------------------- */
 
