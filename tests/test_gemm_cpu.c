@@ -129,22 +129,6 @@ TEST(every_shape_against_reference) {
   }
 }
 
-/* The same bits from one wide tile as from narrow ones beside each other. */
-TEST(width_does_not_matter) {
-  Operands *o = &operands;
-  EACH_KERNELS() {
-    const GemmTerms terms = prepare(o, MOST_TERMS, true);
-    kernels->forward(&terms, kernels->width, o->start, false, o->out, ROW);
-    for (size_t n = 0; n < kernels->width; n += GEMM_ALIGN) {
-      GemmTerms narrow = terms;
-      narrow.b += n;
-      kernels->forward(&narrow, GEMM_ALIGN, o->start + n, false, o->copy + n, ROW);
-    }
-    for (size_t m = 0; m < P; m++)
-      assert_memory_equal(o->out + m * ROW, o->copy + m * ROW, kernels->width * sizeof(float));
-  }
-}
-
 /* A diverged network shows: a NaN passes the ReLU. */
 TEST(nan_is_not_hidden) {
   Operands *o = &operands;

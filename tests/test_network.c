@@ -35,11 +35,9 @@ TEST(limits) {
       {5, 0, 0, 3, NULL},
       {0, 1, 1, 2, "inputs must be 1 to 4096, not 0"},
       {4097, 1, 1, 2, "inputs must be 1 to 4096, not 4097"},
-      {-1, 1, 1, 2, "inputs"},
       {1, 0, 1, 2, "hidden layer's size must be 1 to 16384, not 0"},
       {1, 16385, 3, 2, "16385"},
       {1, 1, 1, 1, "classes must be 2 to 1024, not 1"},
-      {1, 1, 1, 1025, "classes must be 2 to 1024, not 1025"},
       {1, 1, 8, 2, "at most 7 hidden layers, not 8"},
       {1, 1, -1, 2, "-1"},
   };
@@ -89,15 +87,6 @@ TEST(initial_parameters) {
   while (next < network.floats) assert_true(parameters[next++] == 0);
 }
 
-TEST(initial_parameters_are_a_function_of_the_seed) {
-  Network network;
-  assert_true(network_init(&network, 10, (const int[]){10}, 1, 10, &error));
-  float *a = initialise(&network, 1), *b = initialise(&network, 1), *c = initialise(&network, 2);
-  assert_memory_equal(a, b, network.floats * sizeof *a);
-  assert_true(memcmp(a, c, network.floats * sizeof *a) != 0);
-  assert_true(memcmp(a + network.weight[0], a + network.weight[1], 100 * sizeof *a) != 0);
-}
-
 /* ---- random ---------------------------------------------------------------------------- */
 
 /* Known answers for philox4x32 at 10 rounds, from the test vectors its authors publish. */
@@ -137,16 +126,5 @@ TEST(permute_is_a_permutation) {
         assert_int_equal(seen[p]++, 0);
       }
     }
-  }
-}
-
-/* The edge of 32 bits: distinct inputs stay distinct and in range where n is not a power of 2. */
-TEST(permute_huge) {
-  const uint32_t n = UINT32_MAX, count = 1000;
-  uint32_t seen[1000];
-  for (uint32_t i = 0; i < count; i++) {
-    seen[i] = random_permute(n - 1 - i, n, 3);
-    assert_true(seen[i] < n);
-    for (uint32_t j = 0; j < i; j++) assert_int_not_equal(seen[i], seen[j]);
   }
 }

@@ -23,12 +23,6 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b) {
          a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-bool source_is(const Source *source, const char *path) {
-  struct stat status;
-  const int code = is_standard_input(path) ? fstat(STDIN_FILENO, &status) : stat(path, &status);
-  return code == 0 && is_same_file(&source->stamp, &status);
-}
-
 bool source_can_repeat(const char *path) {
   struct stat status;
   return !path || (!is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode));

@@ -49,6 +49,3 @@ void source_close(Source *source);
 
 /* True if `path` names a regular file, which can be read as often as wanted. */
 bool source_can_repeat(const char *path);
-
-/* True if `path` names the file or pipe that is open. */
-bool source_is(const Source *source, const char *path);

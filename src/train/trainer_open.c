@@ -37,43 +37,33 @@ void trainer_close_reader(DatasetReader **reader) {
 /* Refuses options that need a second pass over a source that can be read only once. */
 static bool check_once(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  const bool train_once = dataset_source(t->train)->once,
-             test_once = t->test && dataset_source(t->test)->once;
-  const bool once = train_once || test_once;
-  if (once && !t->resident && c->training.epochs > 1)
-    return error_set(error,
-                     "--%s can be read only once, but --resident no reads it in every epoch: leave "
-                     "it out, or train for one epoch",
-                     train_once ? "train" : trainer_judge_option(t));
-  if (test_once && (t->judged_by == JUDGED_BY_TEST || !c->test) && c->rereads_test)
-    return error_set(error, "--%s can be read only once, but --%s reads it again: give it a file",
-                     trainer_judge_option(t), c->rereads_test);
-  return true;
+  const bool trains = source_can_repeat(c->train), judges = source_can_repeat(t->judge);
+  const bool judge_is_last = t->judged_by == JUDGED_BY_TEST || !c->test;
+  ShortText why = {""};
+  if (trains && judges) return true;
+  if (c->ranks)
+    why = text_format("%d ranks read it", ranks_count(c->ranks));
+  else if (!t->resident && c->training.epochs > 1)
+    why = text_format("--resident no reads it in every epoch");
+  else if (c->hold_out > 0)
+    why = text_format("--validation %g reads it twice", c->hold_out);
+  else if (!trains && t->judge && strcmp(c->train, t->judge) == 0)
+    why = text_format("--%s is the same", trainer_judge_option(t));
+  else if (!judges && judge_is_last && c->rereads_test)
+    why = text_format("--%s reads it again", c->rereads_test);
+  return !*why.text || error_set(error, "--%s can be read only once, but %s: give it a file",
+                                 trains ? trainer_judge_option(t) : "train", why.text);
 }
 
 static bool open_readers(Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  const bool train_is_file = source_can_repeat(c->train);
-  /* Every rank reads the files itself: a pipe would give each of them some of its rows. */
-  if (c->ranks && !(train_is_file && source_can_repeat(t->judge)))
-    return error_set(error, "--%s is not a file, but %d ranks read it: give it a file",
-                     train_is_file ? trainer_judge_option(t) : "train", ranks_count(c->ranks));
   trainer_close_reader(&t->train);
   trainer_close_reader(&t->test);
-  t->train = trainer_open_reader(t, false, error);
-  if (!t->train) return false;
+  if (!check_once(t, error) || !(t->train = trainer_open_reader(t, false, error))) return false;
   t->train_stamp = dataset_source(t->train)->stamp;
-  if (!t->judge) return check_once(t, error);
-  if (dataset_source(t->train)->once && c->hold_out > 0)
-    return error_set(error,
-                     "--validation %g reads --train twice, but it can be read only once: give it a "
-                     "file",
-                     c->hold_out);
-  if (dataset_source(t->train)->once && source_is(dataset_source(t->train), t->judge))
-    return error_set(error, "--train and --%s are the same pipe, which can be read only once",
-                     trainer_judge_option(t));
+  if (!t->judge) return true;
   t->test = trainer_open_reader(t, true, error);
-  if (!t->test || !check_once(t, error)) return false;
+  if (!t->test) return false;
   t->test_stamp = dataset_source(t->test)->stamp;
   const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
   if (train == test) return true;

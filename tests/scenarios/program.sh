@@ -31,11 +31,7 @@ while IFS='|' read -r threads variable; do
 done <<'END'
 2 threads|OMP_THREAD_LIMIT=2
 1 thread|OMP_MAX_ACTIVE_LEVELS=0
-4 threads|OMP_DYNAMIC=true
 END
-
-(export OMP_NUM_THREADS=1 && ok ${T/--threads 1/} --epochs 1)
-printed 1 '^device   CPU, 1 thread[ ,]'
 
 case_ 'a missing file is named with ways to get one'
 refuses 1 data/mnist_train.csv --device cpu # the folder has no data/

@@ -89,8 +89,8 @@ while IFS='|' read -r ranks code text options; do
 done <<END
 3|1|nothing.csv does not exist|$D --train nothing.csv
 3|1|--batch 2 leaves some of 3 ranks without a row|$D --batch 2
-2|1|--train is not a file, but 2 ranks read it|$D --train fifo
-2|1|--test is not a file, but 2 ranks read it|$D --test fifo
+2|1|--train can be read only once, but 2 ranks read it|$D --train fifo
+2|1|--test can be read only once, but 2 ranks read it|$D --test fifo
 2|2|--load is for one process|--load net --evaluate
 2|2|--sweep is for one process|$D --sweep lr=0.1,0.2
 END

@@ -110,7 +110,7 @@ while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'
 none.csv does not exist|--validation none.csv
 --validation 0.0001 leaves no row of train.csv to judge by|--validation 0.0001
 three.csv has 3 pixels a row but train.csv has 2|--validation three.csv
-/dev/null|--validation 0.1 --train /dev/null
+--train can be read only once|--validation 0.1 --train /dev/null
 END
-fails 1 '--validation 0.1 reads --train twice, but it can be read only once' $T --validation 0.1 \
+fails 1 '--train can be read only once, but --validation 0.1 reads it twice' $T --validation 0.1 \
   --train <(printf '1,2,1\n0,1,2\n')
