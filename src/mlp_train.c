@@ -35,8 +35,7 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                      "--validation %s would hold out rows that %s was trained on: continue with "
                      "its --%s, or with a file for --validation",
                      now->validation, now->resume, other);
-  if (!same_validation || saved->training.monitor != now->training.monitor ||
-      (tested && strcmp(saved->test, now->test) != 0)) {
+  if (!same_validation || (tested && strcmp(saved->test, now->test) != 0)) {
     from->best_accuracy = NAN;
     from->best_epoch = 0;
   }

@@ -74,7 +74,6 @@ static int checkpoint_files_open(void **state) {
                         .test_accuracy = 0.98765432109876543,
                         .best_accuracy = DBL_TRUE_MIN,
                         .best_epoch = INT32_MAX,
-                        .best_loss = 0.25,
                         .updates = 1000000,
                         .options = strdup("[data]\ntrain = a \"b\\c\" \xc3\xa4.csv\n"),
                         .names = strdup("no\n\xc3\xa4 \"yes\"")};
@@ -178,7 +177,7 @@ SAVING(file_is_as_the_format_says) {
         "\"test_accuracy\":\"0.98765432109876539\",\"best_accuracy\":\"4.9406564584124654e-324\","
         "\"best_epoch\":\"2147483647\",\"updates\":\"1000000\","
         "\"options\":\"[data]\\ntrain = a \\\"b\\\\c\\\" \xc3\xa4.csv\\n\","
-        "\"names\":\"no\\n\xc3\xa4 \\\"yes\\\"\",\"best_loss\":\"0.25\"}",
+        "\"names\":\"no\\n\xc3\xa4 \\\"yes\\\"\"}",
         header);
   for (int i = 0; i < 12; i++) { /* weights and biases of three layers, then their momentum */
     static const char *const shapes[] = {"7,5", "7", "3,7", "3", "2,3", "2"};

@@ -23,7 +23,6 @@ _Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
-static const char *const monitors[] = {"accuracy", "loss", NULL};     /* MONITOR_... */
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
@@ -126,9 +125,6 @@ static const OptionRow table[] = {
   NAMED("early-stop", "N", "0", option_whole, training.early_stop, ONE_RUN_ALONE, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
-  SETTING(monitor, "WHAT", "accuracy", option_choice, ONE_RUN_ALONE, RESUME_FREE,
-      "what --early-stop and the best epoch go by",
-      CHOICES(monitors)),
   SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S: up to strength S",
       CHOICES(augmentations)),

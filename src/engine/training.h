@@ -44,14 +44,11 @@ typedef enum {
   RESIDENT_NO /* every epoch reads the files anew */
 } Residency;
 
-typedef enum { MONITOR_ACCURACY, MONITOR_LOSS } Monitor;
-
 typedef struct {
   HiddenSizes hidden;
   int classes, epochs;
   LrSchedule schedule;
-  int early_stop;  /* epochs without a better one, by the rows to judge by, 0: never */
-  Monitor monitor; /* what makes an epoch better */
+  int early_stop; /* epochs without a better one, by the rows to judge by, 0: never */
   Residency resident;
   int batch;             /* rows of a step, of all ranks together, from 1 */
   uint64_t seed;         /* of the first parameters, the order of rows and their augmentation */

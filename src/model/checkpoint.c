@@ -30,7 +30,7 @@ const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS] = {
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
     FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
     FIELD(options, FIELD_TEXT, false),       FIELD(names, FIELD_TEXT, true),
-    FIELD(data, FIELD_TEXT, true),           FIELD(best_loss, FIELD_REAL, true),
+    FIELD(data, FIELD_TEXT, true),
 };
 
 /* The text before the names of an array's tensors. Parameters may have another prefix, that of

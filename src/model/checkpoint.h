@@ -41,7 +41,6 @@ typedef struct {
                              streamed; else 0 */
   double test_accuracy;   /* of the last full epoch, NAN if unknown */
   double best_accuracy;   /* NAN if unknown */
-  double best_loss;       /* of that epoch */
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the text of an INI file in UTF-8, "" if unknown; owned */
   char *names;            /* of the classes, see class_names.h, NULL: none; owned */
@@ -56,7 +55,7 @@ typedef struct {
   bool may_be_left;                                             /* out: then it is 0 */
 } CheckpointField;
 
-enum { CHECKPOINT_FIELDS = 14 };
+enum { CHECKPOINT_FIELDS = 13 };
 extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
 
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */

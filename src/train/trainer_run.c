@@ -258,19 +258,15 @@ static bool run_epoch(Epoch *e, Error *error) {
 }
 
 /* Moves the position behind an epoch. */
-static void advance(Checkpoint *position, const EpochResult *result, Monitor monitor) {
-  const double accuracy = result->test_accuracy, loss = result->test_loss;
+static void advance(Checkpoint *position, const EpochResult *result) {
+  const double accuracy = result->test_accuracy;
   position->epoch = result->epoch;
   position->step = 0;
   position->loss = 0;
   position->correct = position->rows = 0;
   position->test_accuracy = accuracy;
-  if (isnan(accuracy) ||
-      (position->best_epoch && !(monitor == MONITOR_LOSS ? loss < position->best_loss
-                                                         : accuracy > position->best_accuracy)))
-    return;
+  if (isnan(accuracy) || (position->best_epoch && accuracy <= position->best_accuracy)) return;
   position->best_accuracy = accuracy;
-  position->best_loss = loss;
   position->best_epoch = result->epoch;
 }
 
@@ -297,7 +293,7 @@ TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, Error *error)
                .in_parts = (events->progress || events->stop) && before > events->patience};
     if (!ranks_broadcast(c->ranks, &e.in_parts, sizeof e.in_parts, error)) return TRAINER_FAILED;
     if (!run_epoch(&e, error)) return result_of(&e, false);
-    advance(at, &e.result, c->training.monitor);
+    advance(at, &e.result);
     if (events->epoch && !events->epoch(events->context, &e.result, error)) return TRAINER_FAILED;
     if (c->training.early_stop && at->epoch - at->best_epoch >= c->training.early_stop) break;
     if (at->epoch < c->training.epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;

@@ -147,12 +147,6 @@ case_ 'a run that learns nothing says so' # row 5
 prints 1 '^note     epoch 1 is no better than one answer to all rows: try a lower --lr, or a larger' $S --lr 50
 prints 0 '^note' $S
 
-case_ 'early stopping may go by the loss'
-M="$S --lr 0.4 --validation judge.csv --test none --epochs 30 --early-stop 2"
-ok $M --save accuracy.st
-ok $M --save loss.st --monitor loss --log loss.jsonl
-[ "$(value best_epoch loss.st)" = "$(grep '"epoch"' loss.jsonl | awk -F'"val_loss": ' '{ print $2 + 0, NR }' | sort -g | head -n 1 | cut -d' ' -f2)" ]
-
 case_ 'what is sought elsewhere is said'
 printf '[training]\nbatch = 32 # rows\n' >inline.conf
 prints 1 '^batch = 32$' --config inline.conf --dry-run
