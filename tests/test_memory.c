@@ -1,11 +1,9 @@
 /* The memory that a process may take, by files like those of /proc and /sys. */
 #include <inttypes.h>
 #include <limits.h>
-#include <sys/resource.h>
 
 #include "base/memory.h"
 #include "support/folder.h"
-#include "support/process.h"
 
 static const uint64_t MB = 1 << 20;
 
@@ -81,20 +79,4 @@ TEST(cores_of_control_groups) {
   put(RUN "cpu.max", "50000 100000\n");
   assert_int_equal(cores_at("."), 1);
   folder_close(NULL);
-}
-
-static int limit_memory(void *unused, Error *why) {
-  (void)unused, (void)why;
-  const struct rlimit limit = {200 * MB, 200 * MB};
-  void *volatile block = malloc(50 * MB);
-  if (!block || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
-  const uint64_t left = memory_available();
-  free(block);
-  return left > 0 && left < 150 * MB && memory_limit() <= 200 * MB ? 0 : 1;
-}
-
-/* RLIMIT_AS leaves what the process does not have yet. */
-TEST(limit_of_the_process) {
-  if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
-  assert_int_equal(process_do(limit_memory, NULL).status, 0);
 }
