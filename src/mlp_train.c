@@ -65,25 +65,6 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
                                                                               : OPTIONS_FAILURE;
 }
 
-/* Loads the weights of --init as a run in which nothing was trained yet. Where --hidden is not
-   given the network is that of the file. */
-static bool init(Options *options, Checkpoint *from, Error *error) {
-  Options initial;
-  options_default(&initial);
-  if (!checkpoint_load(from, options->init, error)) return false;
-  HiddenSizes *hidden = &options->training.hidden;
-  if (memcmp(hidden, &initial.training.hidden, sizeof *hidden) == 0) {
-    *hidden = (HiddenSizes){.count = from->network.layers - 1};
-    memcpy(hidden->size, from->network.size + 1, (size_t)hidden->count * sizeof *hidden->size);
-  }
-  from->count = 1;
-  from->updates = from->step = from->correct = from->rows = 0;
-  from->epoch = from->best_epoch = from->resident = 0;
-  from->loss = 0;
-  from->test_accuracy = from->best_accuracy = NAN;
-  return true;
-}
-
 /* Meets the other ranks, if a launcher started this process as one of several. Only the first
    prints. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
@@ -122,7 +103,6 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   OptionsResult asked = options_parse(argc, argv, options, error);
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
   if (asked != OPTIONS_RUN) return asked;
-  if (*options->init && !init(options, from, error)) return OPTIONS_FAILURE;
   const char *alone = options->load.count > 0 ? "load" : *options->sweep ? "sweep" : NULL;
   if (ranks && alone) {
     error_set(error, "--%s is for one process: start it without the launcher", alone);
@@ -151,8 +131,8 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (!run_files_are_there(options, error)) return false;
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->seeds) return seeds_command(options, ranks, report, error);
-  return train_command(options, *options->resume || *options->init ? from : NULL, ranks, report,
-                       began, signal, error);
+  return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,
+                       error);
 }
 
 int main(int argc, char **argv) {

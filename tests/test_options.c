@@ -167,7 +167,6 @@ TEST(wrong_usage_is_named) {
       {"--load m", "--load needs --evaluate, --predict, --classify or --html"},
       {"--load m --evaluate --classify a.png", "cannot be combined: use one"},
       {"--load m --evaluate --resume n", "--resume and --load cannot be combined"},
-      {"--resume m --init n", "--resume and --init cannot be combined"},
       {"--probabilities", "--probabilities goes with --predict"},
       {"--trials 3", "--trials goes with --sweep"},
       {"--json", "--json goes with --evaluate, --classify"},

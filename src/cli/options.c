@@ -210,10 +210,7 @@ static const OptionRow table[] = {
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
-      READS, EXCLUDES("--resume goes on with the run that it saved", "load", "init")),
-  ROW(init, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
-      "start from the weights in FILE, in epoch 1 and with a fresh optimizer",
-      READS),
+      READS, EXCLUDES("--resume goes on with the run that it saved", "load")),
   ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",

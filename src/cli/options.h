@@ -32,7 +32,7 @@ typedef struct {
   float confidence; /* of an answer to a picture; below it is unsure */
   /* only on the command line */
   PathList load;
-  char resume[OPTIONS_PATH], init[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
+  char resume[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];

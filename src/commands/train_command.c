@@ -115,7 +115,7 @@ static bool prepare(Run *run, Error *error) {
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
-  run->config.from_name = *run->options->init ? run->options->init : run->options->resume;
+  run->config.from_name = run->options->resume;
   run->trainer = trainer_open(&run->config, device_open, &run->device, error);
   return run->trainer && evaluate_can(run->trainer->engine, &run->evaluate, error);
 }

@@ -37,7 +37,7 @@ forgeries() {
 case_ 'files of others are networks' # wherever their tensors lie, in the order of the numbers in their names
 while IFS='|' read -r tensors header; do
   forge "$header"
-  ok --device cpu --train three.csv --test none --init forged.st --classes 2 --epochs 1 --lr 0 --save ours.st
+  ok --device cpu --train three.csv --test none --resume forged.st --hidden 2 --classes 2 --epochs 1 --lr 0 --save ours.st
   for tensor in $tensors; do tail -c +$((1 + ${tensor%,*})) floats | head -c ${tensor#*,}; done |
     cmp - <(tail -c +$((9 + $(header_size ours.st))) ours.st | head -c 56)
 done <<'END'

@@ -27,7 +27,7 @@ prints 1 '%  J$' $A --names letters.txt --html page.html --evaluate --test digit
 grep -q '^"names": \["\\u003c/script>", "B", ' page.html
 ok $D --resume model.st --epochs 2 --save later.st
 [ "$(value names later.st)" = "$(value names model.st)" ]
-ok $D --init model.st --epochs 1 --save later.st --names letters.txt
+ok $D --resume model.st --epochs 2 --save later.st --names letters.txt
 [ "$(value names later.st)" = '</script>\nB\nC\nD\nE\nF\nG\nH\nI\nJ' ]
 
 case_ 'names are a list or a file'

@@ -38,16 +38,6 @@ ok $T --epochs 2 --momentum 0.25 --save part.st
 ok --resume part.st --config more.conf --epochs 4 --dry-run
 for line in 'epochs = 4' 'lr = 0.125' 'momentum = 0.25' 'batch = 8'; do printed 1 "^$line$"; done
 
-case_ '--init starts anew from other weights'
-ok $T --epochs 1 --optimizer adam --save adam.st
-ok $T --epochs 2 --save whole.st --init adam.st --hidden 4 --seed 7
-printed 1 '^epoch 1/2 '
-ok $T --epochs 1 --hidden 5,3 --save other.st
-ok --device cpu --classes 2 --train train.csv --test test.csv --epochs 1 --lr 0 --init other.st --save same.st
-for network in other same; do ok --load $network.st --predict test.csv --probabilities --output $network.csv; done
-same other.csv same.csv
-fails 1 'other.st holds a network of' $T --init other.st --hidden 6
-
 case_ 'runs that cannot go on are refused'
 cp two.st part.st
 ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st
