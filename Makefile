@@ -57,9 +57,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-enum-float-conversion \
 CFLAGS ?= -O3 -g
 LANGUAGE := -std=c11 -D_POSIX_C_SOURCE=200809L -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc \
             -Ikernels
-# A build's folder leaves no trace in it: `make reproducible`. Unless a shell would read its name.
-NO_FOLDER := $(shell case $$PWD in (*[!/.@_+a-zA-Z0-9-]*) ;; (*) echo "-ffile-prefix-map=$$PWD=."; esac)
-C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) $(NO_FOLDER) -fopenmp -MMD -MP
+C_FLAGS = $(LANGUAGE) $(CFLAGS) $(WARNINGS) $(HARDENED) -fopenmp -MMD -MP
 LIBRARIES := -lcsv -linih -ljansson -lz -lm -lpthread
 ifneq ($(SANITIZE),0)
 override NVCC :=
@@ -112,7 +110,7 @@ override ARCH := $(if $(NVCC),$(if $(GPUS),$(or $(foreach c,$(CAPABILITIES),-gen
                    code_for,80 90)),-gencode arch=compute_80,code=compute_80)
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
-              $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE $(NO_FOLDER)) \
+              $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE) \
               $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
@@ -235,8 +233,7 @@ short: setup                ## tests of threads and ranks, in which SANITIZE=1 o
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
 	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
 
-CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'reproducible CUDA=1' \
-         'reproducible CC=clang CUDA=0' 'fuzz SECONDS=10'
+CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'fuzz SECONDS=10'
 
 check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
 	+@for check in $(CHECKS); do \
@@ -248,10 +245,6 @@ check-all: setup            ## all that a machine without a GPU can check, in a 
 watched: setup              ## the tests of kernels on the emulator, every access watched; not of wide
 	@$(BUILD_ON_EVERY_CORE) $(WATCHED)
 	@scripts/run_tests.sh $(WATCHED)
-
-# clang wants libomp-dev.
-reproducible: setup         ## build twice: the same programs, byte for byte
-	+@scripts/reproducible.sh
 
 faults: setup               ## make each call that can fail do so, leaks are looked for
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 CUDA=1 build/sanitize/test_faults
@@ -301,9 +294,8 @@ setup:                      ## look for what is needed, install what is missing
 at_home = $(if $(filter ~ ~/%,$(1)),$(patsubst ~,$(HOME),$(patsubst ~/%,$(HOME)/%,$(1))),$(1))
 TREE = $(subst ','\'',$(call at_home,$(DESTDIR))$(call at_home,$(PREFIX)))
 COMPLETIONS = $(TREE)/share/bash-completion/completions
-DOCS = $(TREE)/share/doc/mlp-train
 
-install: all                ## put programs, manual, completion, configs and docs under PREFIX
+install: all                ## put programs, manual, completion and configs under PREFIX
 	install -D -t '$(TREE)/bin' $(sort $(PLACED) $(LAB_EMULATOR))
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
@@ -312,16 +304,11 @@ install: all                ## put programs, manual, completion, configs and doc
 	  install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; \
 	done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
-	install -d '$(DOCS)/data'
-	tar -c --mode=u=rwX,go=rX --exclude=docs/teaching/answers LICENSE README.md CONTRIBUTING.md SECURITY.md \
-	  data/README.md docs | tar -xpo -C '$(DOCS)'
-	ln -sfn ../../mlp-train/configs '$(DOCS)/configs'
-	scripts/drop_links.sh '$(DOCS)'
 
 uninstall:                  ## remove what install put there
 	rm -f $(patsubst %,'$(TREE)/bin/%',$(PROGRAMS) mlp-lab-emulator mlp-train-fetch)
 	rm -f $(PROGRAMS:%='$(TREE)/share/man/man1/%.1') $(PROGRAMS:%='$(COMPLETIONS)/%')
-	rm -rf '$(TREE)/share/mlp-train' '$(DOCS)' '$(TREE)/lib/mlp-train'
+	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/lib/mlp-train'
 
 # ---- how things are made -----------------------------------------------------------------
 # Other compilers or flags than last time: everything is made anew.
@@ -365,7 +352,7 @@ $(BUILD)/libmeasure.a: $(call with_cuda,$(call kernels,kernels/measure) $(call o
 $(BUILD)/libtests.a: $(SUPPORT)
 $(BUILD)/lib%.a:
 	@rm -f $@
-	$(call said,AR $@)$(AR) rcsD $@ $^
+	$(call said,AR $@)$(AR) rcs $@ $^
 
 ifneq ($(NVCC),)
 # These count what the host launches.
@@ -427,7 +414,7 @@ $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
 EMULATOR_INCLUDE := -isystem src/emulator/include
 WITHOUT_LIBRARIES := -isystem src/measure/cuda/absent -DWITHOUT_CUBLAS='"the emulator has no cuBLAS"'
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
-            $(EMULATOR_INCLUDE) -Isrc -Ikernels $(NO_FOLDER) -MMD -MP
+            $(EMULATOR_INCLUDE) -Isrc -Ikernels -MMD -MP
 KERNEL_FLAGS := $(AS_NVCC) -w # nvcc warns of kernels already
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(BUILD)/tests/support/schedules.o: CXX_FLAGS += -Itests
@@ -454,7 +441,6 @@ $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \
 	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # a fence that costs nothing
-	@strip -g $@ # nvcc leaves the names of its temporary files in it, other ones each time
 
 # Drawn digits are the same everywhere only if nothing is fused.
 $(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off
