@@ -1,4 +1,5 @@
-/* The specification itself: small cases by hand, the gradient against finite differences. */
+/* The specification itself: small cases by hand, the gradient against finite differences. Steps,
+   rows and rules of training are compared with the CPU engine in test_engine_results.c. */
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "support/test.h"
@@ -130,107 +131,22 @@ TEST(gradient_against_finite_differences) {
   }
 }
 
-enum { STORE_ROWS = 20, STRIDE = 16, INPUTS = 9, CLASSES = 4 };
-
-typedef struct {
-  EngineConfig config;
-  uint8_t pixels[STORE_ROWS * STRIDE];
-  uint16_t labels[STORE_ROWS];
-  double parameters[512], momentum[512];
-} TinyRun;
-
-static TinyRun start(void) {
-  TinyRun t = {
-      .config = {.training = {.batch = 4, .rule.momentum = 0.5f, .rule.weight_decay = 0.125f}}};
-  assert_true(network_init(&t.config.network, INPUTS, (const int[]){6}, 1, CLASSES, &error));
-  assert_true(t.config.network.floats <= 512);
-  reference_fill_pixels(t.pixels, sizeof t.pixels, 4);
-  reference_fill_labels(t.labels, STORE_ROWS, CLASSES, 5);
-  reference_fill(t.parameters, 512, -1, 1, 6);
-  reference_fill(t.momentum, 512, -1, 1, 7);
-  return t;
-}
-
-/* Two steps of a shuffled window, the second short, put together by hand from the parts. */
-TEST(training_by_hand) {
-  TinyRun t = start(), by_hand = t;
-  const Network *network = &t.config.network;
-  const TrainRange range = {.first_row = 3,
-                            .rows = 11,
-                            .shuffled = true,
-                            .key = 99,
-                            .first_step = 1,
-                            .steps = 2,
-                            .learning_rate = 0.25f};
-  EngineSums sums = {0}, expected = {0};
-  reference_train(&t.config, t.parameters, t.momentum, t.pixels, STRIDE, t.labels, &range, &sums);
-
-  static const int first[] = {4, 8}, rows[] = {4, 3};
-  for (int s = 0; s < 2; s++) {
-    double x[4 * INPUTS], gradient[512];
-    uint16_t labels[4];
-    for (int r = 0; r < rows[s]; r++) {
-      const int row = 3 + (int)random_permute((uint32_t)(first[s] + r), 11, 99);
-      for (int i = 0; i < INPUTS; i++) x[r * INPUTS + i] = t.pixels[row * STRIDE + i] / 255.0;
-      labels[r] = t.labels[row];
-    }
-    reference_gradient(network, by_hand.parameters, x, labels, rows[s], gradient, &expected);
-    for (int l = 0; l < 2; l++) {
-      const size_t biases = (size_t)network->size[l + 1];
-      const size_t weights = biases * (size_t)network->size[l];
-      for (size_t i = 0; i < weights + biases; i++) {
-        const bool weight = i < weights;
-        const size_t at = weight ? network->weight[l] + i : network->bias[l] + i - weights;
-        double *v = by_hand.momentum + at, *w = by_hand.parameters + at;
-        *v = 0.5 * *v + gradient[at] + (weight ? 0.125 * *w : 0);
-        *w -= 0.25 * *v;
-      }
-    }
-  }
-  near(t.parameters, by_hand.parameters, 512);
-  near(t.momentum, by_hand.momentum, 512);
-  near(&sums.loss, &expected.loss, 1);
-  assert_int_equal(sums.correct, expected.correct);
-  assert_int_equal(sums.rows, 7);
-}
-
-TEST(evaluation) {
-  const TinyRun t = start();
-  double x[5 * INPUTS];
-  EngineSums sums = {.loss = 1, .correct = 2, .rows = 3}, expected = sums;
-  for (int r = 0; r < 5; r++)
-    reference_scale((PixelScale){0}, t.pixels + (2 + r) * STRIDE, INPUTS, x + r * INPUTS);
-  reference_gradient(&t.config.network, t.parameters, x, t.labels + 2, 5, NULL, &expected);
-  reference_evaluate(&t.config, t.parameters, t.pixels, STRIDE, t.labels, 2, 5, &sums);
-  near(&sums.loss, &expected.loss, 1);
-  assert_int_equal(sums.correct, expected.correct);
-  assert_int_equal(sums.rows, 8);
-}
-
 TEST(fills) {
   enum { COUNT = 10000 };
-  static double a[COUNT], b[COUNT];
+  static double a[COUNT];
   static uint8_t pixels[COUNT];
   static uint16_t labels[COUNT];
   reference_fill(a, COUNT, -2, 3, 1);
-  reference_fill(b, COUNT, -2, 3, 1);
   reference_fill_pixels(pixels, COUNT, 1);
   reference_fill_labels(labels, COUNT, 7, 1);
-  assert_memory_equal(a, b, sizeof a);
-  double sum = 0;
-  int pixel_count[256] = {0}, label_count[7] = {0};
+  double sum = 0, bright = 0, label = 0;
   for (int i = 0; i < COUNT; i++) {
-    assert_true(a[i] >= -2 && a[i] < 3 && a[i] == (double)(float)a[i]);
-    sum += a[i];
-    pixel_count[pixels[i]]++;
-    assert_true(labels[i] < 7);
-    label_count[labels[i]]++;
+    assert_true(a[i] >= -2 && a[i] < 3 && a[i] == (double)(float)a[i] && labels[i] < 7);
+    sum += a[i], bright += pixels[i], label += labels[i];
   }
   assert_close(sum / COUNT, 0.5, 0.06);
-  for (int i = 0; i < 256; i++) assert_true(pixel_count[i] > 10 && pixel_count[i] < 80);
-  for (int i = 0; i < 7; i++) assert_true(label_count[i] > 1250 && label_count[i] < 1600);
-  reference_fill(b, COUNT, -2, 3, 2);
-  assert_true(memcmp(a, b, sizeof a) != 0);
+  assert_close(bright / COUNT, 127.5, 3);
+  assert_close(label / COUNT, 3, 0.1);
 }
 
 TEST(errors_are_measured) {
