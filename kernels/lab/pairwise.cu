@@ -41,12 +41,6 @@ cudaError_t launch_pairs(const LabCall *call) {
                  call->size.dim[1]);
 }
 
-/* Element k of vector i; 0 out of bounds, where it adds 0 to sums or belongs to pairs that are not
-   stored. */
-__device__ float element(const float *d_x, int n, int d, int i, int k) {
-  return i < n && k < d ? d_x[(size_t)i * d + k] : 0.0f;
-}
-
 /* Blocks of a triangle of tiles, the diagonal among them. */
 unsigned triangle(int64_t tiles) {
   return (unsigned)pairs_of(tiles + 1);
@@ -153,8 +147,10 @@ __global__ void __launch_bounds__(256)
   __shared__ float tile[32][33]; /* vector, k */
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int i0 = blockIdx.x * 32, k0 = blockIdx.y * 32;
-  for (int line = warp; line < 32; line += 8)
-    tile[line][lane] = element(d_x, n, d, i0 + line, k0 + lane);
+  for (int line = warp; line < 32; line += 8) {
+    const bool exists = i0 + line < n && k0 + lane < d;
+    tile[line][lane] = exists ? d_x[(size_t)(i0 + line) * d + k0 + lane] : 0.0f;
+  }
   __syncthreads();
   for (int line = warp; line < 32 && k0 + line < depth; line += 8)
     d_t[(size_t)(k0 + line) * pitch + i0 + lane] = tile[vector_at(lane)][line];

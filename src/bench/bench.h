@@ -58,12 +58,6 @@ void bench_rows_free(BenchRows *rows);
 /* Copies the rows into the engine's dataset. */
 bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
 
-/* ---- processes (child.c) ------------------------------------------------------------------- */
-
-/* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
-   seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
-bool bench_run(const char *const *words, Record *log, double *seconds, Error *error);
-
 /* ---- a GPU (cuda/cublas.c) ------------------------------------------------------------------- */
 
 /* Opens the same training step made of cuBLAS products and the small kernels of level none,

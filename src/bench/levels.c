@@ -1,8 +1,14 @@
 /* Times training epochs of every network, batch and level of fusion, and a whole run. */
+#define _GNU_SOURCE /* mkstemps, environ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,7 +19,7 @@
 #include "cli/options.h"
 #include "engine/loader.h"
 
-enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10 };
+enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_WORDS = 32 };
 static const double ENOUGH = 2; /* seconds: then LEAST_EPOCHS are enough */
 
 /* Levels after engine.h's: CPU is the CPU engine. */
@@ -160,6 +166,39 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
 /* ---- networks at once, and a run, in processes of mlp-train ------------------------------------
  */
 
+/* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
+   seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
+static bool run_train(const char *const *words, Record *log, double *seconds, Error *error) {
+  char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl",
+                          *given[MOST_WORDS + 4] = {program};
+  int count = 1, status = 0;
+  pid_t process;
+  for (; *words && count < MOST_WORDS; words++)
+    given[count++] = (char *)*words; /* spawn changes none */
+  if (!text_beside_program(program, sizeof program, "mlp-train"))
+    return error_set(error, "cannot find mlp-train, which lies beside this program");
+  if (log) {
+    const int file = mkstemps(path, (int)strlen(".jsonl"));
+    if (file < 0) return error_set(error, "cannot create %s: %s", path, strerror(errno));
+    close(file);
+    given[count++] = "--log";
+    given[count++] = path;
+  }
+  const double start = seconds_now();
+  posix_spawn_file_actions_t actions; /* its tables are not ours */
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  const int failed = posix_spawn(&process, program, &actions, NULL, given, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (!failed) waitpid(process, &status, 0);
+  *seconds = seconds_now() - start;
+  const bool good = failed        ? error_set(error, "cannot run %s: %s", program, strerror(failed))
+                    : status != 0 ? error_set(error, "mlp-train failed: the reason is above")
+                                  : !log || record_read(log, path, "mlp-train", NULL, error);
+  if (log) unlink(path);
+  return good;
+}
+
 /* The words of an mlp-train that all runs share, then those that differ. */
 #define WORDS(b, hidden, batch, ...)                                                               \
   (const char *const[]) {                                                                          \
@@ -176,7 +215,7 @@ static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, 
   const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / ms), LEAST_EPOCHS), 200);
   double seconds[2];
   for (int i = 0; i < 2; i++)
-    if (!bench_run(WORDS(b, hidden, batch, "--test", "none", "--validation", FEW, "--precision",
+    if (!run_train(WORDS(b, hidden, batch, "--test", "none", "--validation", FEW, "--precision",
                          precision, "--seeds", text_format("%d", networks).text, "--epochs",
                          text_format("%d", 2 + i * more).text),
                    NULL, &seconds[i], error))
@@ -207,8 +246,8 @@ static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   const ShortText of = text_format("a run of %d epochs from CSV files", RUN_EPOCHS);
   Record log = {.lines = NULL};
   Error reason;
-  double total, seconds[PARTS] = {0};
-  const bool good = bench_run(WORDS(b, hidden, batch, "--test", b->plan->test, "--epochs",
+  double total = 0, seconds[PARTS] = {0};
+  const bool good = run_train(WORDS(b, hidden, batch, "--test", b->plan->test, "--epochs",
                                     text_format("%d", RUN_EPOCHS).text),
                               &log, &total, &reason);
   foreach_of (line, &log, "", "kind", "epoch") {
