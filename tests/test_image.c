@@ -186,7 +186,8 @@ TEST(test_exif) {
   for (size_t length = 0; length < LENGTH; length++) {
     /* a sanitizer sees what is read behind it */
     const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
-    assert_int_equal(exif_orientation(copy, length), 1);
+    const int orientation = exif_orientation(copy, length);
+    assert_true(orientation == 1 || orientation == 6);
   }
   for (int i = 0; i < LENGTH * 256; i++) {
     uint8_t changed[LENGTH];
@@ -202,24 +203,17 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Formats that are named; pictures that are too large by their header, before anything is
-   allocated; pictures without pixels, which we or stb (versions after 2.27) refuse. */
+/* Other formats; pictures that are too large by their header, before anything is allocated;
+   pictures without pixels, which we or stb (versions after 2.27) refuse. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
-#define IS(name) "is a file of " name ", which is not read here"
   static const char too_large[] = "up to 16384 a side and 64000000 in all";
   static const struct {
     const char *bytes;
     size_t length;
     const char *message;
   } cases[] = {
-      {BYTES("RIFF\1\2\3\4WEBPVP8 "), IS("WebP")},
-      {BYTES("\0\0\0\30ftypheic\0\0\0\0"), IS("HEIC or AVIF")},
-      {BYTES("II*\0\10\0\0\0"), IS("TIFF")},
-      {BYTES("MM\0*\0\0\0\10"), IS("TIFF")},
-      {BYTES("GIF89a\1\0\1\0"), IS("GIF")},
-      {BYTES("BM\1\2\3\4\0\0\0\0"), IS("BMP")},
-      {BYTES("%PDF-1.7\n"), IS("PDF")},
+      {BYTES("II*\0\10\0\0\0"), "unknown image type; others can be converted to PNG"},
       {BYTES("P5\n16385 1\n255\n"), too_large},
       {BYTES("P5\n1 16385\n255\n"), too_large},
       {BYTES("P5\n8001 8000\n255\n"), too_large},

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memmem */
 #include "data/image.h"
 
 #include <errno.h>
@@ -159,29 +160,6 @@ static size_t memory_for(const Grey *grey, int length) {
   return min_size(LEAST_MEMORY + 24 * pixels + 2 * (size_t)length, IMAGE_MAX_MEMORY);
 }
 
-/* ---- formats that are not read ------------------------------------------------------------- */
-
-/* Formats of pictures that are named when they are refused. */
-static const struct {
-  int at; /* of the signature in the file */
-  const char *signature, *name;
-} foreign[] = {{8, "WEBP", "WebP"}, {4, "ftyp", "HEIC or AVIF"}, {0, "II*", "TIFF"},
-               {0, "MM", "TIFF"},   {0, "GIF8", "GIF"},          {0, "BM", "BMP"},
-               {0, "%PDF-", "PDF"}};
-
-/* Refuses a file of one of them, or with a table that stb takes amiss. */
-static bool check_bytes(const char *path, const uint8_t *bytes, int length, Error *error) {
-  foreach (row, foreign) {
-    const int size = (int)strlen(row->signature);
-    if (length < row->at + size || memcmp(bytes + row->at, row->signature, (size_t)size) != 0)
-      continue;
-    return error_set(error, "%s is a file of %s, which is not read here: convert it to PNG", path,
-                     row->name);
-  }
-  return !has_vast_table(bytes, length) ||
-         error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
-}
-
 /* ---- the orientation ------------------------------------------------------------------------ */
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12, UPRIGHT = 1, LAST = 8 };
@@ -202,12 +180,16 @@ static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   return number;
 }
 
-/* Returns the orientation of the first directory. Entries behind the end are read as zeros, which
-   are not an orientation. */
-static int orientation_in(Tiff tiff) {
+int exif_orientation(const uint8_t *bytes, size_t length) {
+  static const char head[] = "Exif\0"; /* and another 0 */
+  const bool is_jpeg = length > 2 && memcmp(bytes, "\xff\xd8", 2) == 0;
+  const uint8_t *exif =
+      is_jpeg ? memmem(bytes, min_size(length, 1 << 16), head, sizeof head) : NULL;
+  if (!exif) return UPRIGHT;
+  Tiff tiff = {.bytes = exif + sizeof head,
+               .length = length - (size_t)(exif - bytes) - sizeof head};
   if (tiff.length < 8) return UPRIGHT;
   tiff.little = tiff.bytes[0] == 'I';
-  if (tiff.bytes[0] != tiff.bytes[1] || (!tiff.little && tiff.bytes[0] != 'M')) return UPRIGHT;
   if (number_at(&tiff, 2, 2) != 42) return UPRIGHT;
   const size_t directory = number_at(&tiff, 4, 4), entries = number_at(&tiff, directory, 2);
   for (size_t i = 0; i < entries; i++) {
@@ -216,25 +198,6 @@ static int orientation_in(Tiff tiff) {
       continue;
     const uint32_t value = number_at(&tiff, entry + 8, 2);
     return value >= UPRIGHT && value <= LAST ? (int)value : UPRIGHT;
-  }
-  return UPRIGHT;
-}
-
-int exif_orientation(const uint8_t *bytes, size_t length) {
-  enum { START = 0xd8, SCAN = 0xda, APPLICATION_1 = 0xe1, HEAD = 6 };
-  static const uint8_t head[HEAD] = "Exif\0";
-  if (length < 2 || bytes[0] != 0xff || bytes[1] != START) return UPRIGHT;
-  for (size_t at = 2; at + 4 <= length && bytes[at] == 0xff && bytes[at + 1] != SCAN;) {
-    if (bytes[at + 1] == 0xff) { /* one that fills up */
-      at++;
-      continue;
-    }
-    const size_t size = bytes[at + 2] * 256u + bytes[at + 3]; /* these two included */
-    if (size < 2 || size > length - at - 2) break;
-    if (bytes[at + 1] == APPLICATION_1 && size >= 2 + HEAD &&
-        memcmp(bytes + at + 4, head, HEAD) == 0)
-      return orientation_in((Tiff){.bytes = bytes + at + 4 + HEAD, .length = size - 2 - HEAD});
-    at += 2 + size;
   }
   return UPRIGHT;
 }
@@ -249,7 +212,10 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   size_t memory = memory_left = LEAST_MEMORY;
   errno = 0;
   memory_refused = false;
-  if (!check_bytes(path, bytes, length, error)) return NULL;
+  if (has_vast_table(bytes, length)) {
+    error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
+    return NULL;
+  }
   if (stbi_info_from_memory(bytes, length, width, height, &channels)) {
     if (!check_header(path, bytes, length, grey, channels, error)) return NULL;
     memory_left = memory = memory_for(grey, length);
@@ -262,7 +228,8 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   else if (errno == ENOMEM) /* stb may have tried another format since */
     error_set(error, "no memory to read %s", path);
   else
-    error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s", path, stbi_failure_reason());
+    error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",
+              path, stbi_failure_reason());
   return NULL;
 }
 
