@@ -58,21 +58,6 @@ static inline Extent extent_of(const Grey *g, int least, int most) {
   return e;
 }
 
-typedef struct {
-  int paper[3], ink[3];
-} Colours;
-
-/* Writes a PNG in which levels 0 to 255 are paper to ink. */
-static inline void write_coloured(const char *path, const Grey *g, Colours c) {
-  const size_t count = (size_t)g->width * (size_t)g->height;
-  uint8_t *rgb = allocate(3, count);
-  for (size_t i = 0; i < 3 * count; i++) {
-    const int k = (int)(i % 3);
-    rgb[i] = (uint8_t)(c.paper[k] + (c.ink[k] - c.paper[k]) * g->level[i / 3] / 255);
-  }
-  assert_true(stbi_write_png(path, g->width, g->height, 3, rgb, 0));
-}
-
 static inline void put_number(FILE *file, uLong number) {
   for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), file);
 }
