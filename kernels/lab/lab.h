@@ -2,7 +2,7 @@
    before.
 
    A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never prints, times or allocates on this GPU: the harness (src/lab/cuda/run.c)
+   for each rung. It never prints, times or allocates: the harness (src/lab/cuda/run.c)
    does that for all topics alike. Device pointers start d_, host pointers h_. */
 #pragma once
 

@@ -47,7 +47,7 @@ static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   double order = 0;
   for (const char *const *key = same_case; *key && order == 0; key++)
-    order = *text_of(x, *key) ? strcmp(text_of(x, *key), text_of(y, *key))
+    order = *text_of(x, *key) ? (double)strcmp(text_of(x, *key), text_of(y, *key))
                               : number_of(x, *key) - number_of(y, *key);
   if (order == 0) order = number_of(y, "ms_per_epoch") - number_of(x, "ms_per_epoch");
   return (order > 0) - (order < 0);

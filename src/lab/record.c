@@ -159,7 +159,7 @@ bool lab_table_good(const json_t *table) {
 void lab_add_table(Record *record, json_t *table) {
   Error unknown;
   record_add(record, table);
-  complete(record, table, &unknown);
+  if (!record->failed) complete(record, table, &unknown);
 }
 
 void lab_add_all(Record *record) {
