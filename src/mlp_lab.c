@@ -147,8 +147,9 @@ static void list_topic(const Lab *lab) {
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  json_array_foreach (json_object_get(topic, "rungs"), i, rung)
+  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
     printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
+  }
 }
 
 static bool list(const Lab *lab, Error *error) {
