@@ -262,22 +262,6 @@ TEST(a_file_may_be_written_freely) {
   assert_string_equal(options.train, "a b.csv");
 }
 
-/* The smallest numbers, too, which strtof calls out of range. */
-TEST(every_number_reads_back) {
-  foreach (text_of, TEXTS("0x1p-149", "1e-45", "1e-38", "0x1.fffffep-127", "1.1754944e-38", "0.1",
-                          "99.99999")) {
-    const OptionRow *row = options_table.rows;
-    while (strcmp(row->name, "lr") != 0) row++;
-    OK(row->kind->set(row, *text_of, &options, &error));
-    const float number = options.training.schedule.rate;
-    const ShortText text = row->kind->get(row, &options);
-    options.training.schedule.rate = -1;
-    OK(row->kind->set(row, text.text, &options, &error));
-    assert_true(options.training.schedule.rate == number);
-    assert_string_equal(text.text, row->kind->get(row, &options).text);
-  }
-}
-
 TEST(a_bad_file_is_named_with_its_line) {
   static const struct {
     const char *text;

@@ -1,5 +1,5 @@
 /* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
-   nor progress nor a stop changes the weights, and how it fails. A spy in front of the CPU engine
+   nor a stop changes the weights, and how it fails. A spy in front of the CPU engine
    records what the trainer asks of it, a run records what the trainer reports. */
 #include <inttypes.h>
 
@@ -52,7 +52,6 @@ static Spy spy; /* of the last run */
 
 typedef struct Run {
   /* wishes */
-  bool shows_progress;
   double patience;
   int fail;         /* the epoch whose event fails, 0: none */
   int stop;         /* the call of the stop event that ends the run, from 1; 0: there is no event */
@@ -63,7 +62,6 @@ typedef struct Run {
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
   int epochs;     /* that were reported */
-  double done;    /* the last progress */
   int stop_calls; /* of the event that may stop the run */
   Checkpoint saved;
   bool resident;
@@ -169,13 +167,6 @@ static bool on_stop(void *context) {
   return ++run->stop_calls == run->stop;
 }
 
-static void on_progress(void *context, int epoch, int epochs, double done) {
-  Run *run = context;
-  assert_in_range(epoch, 1, epochs);
-  assert_true(done >= 0 && done <= 1);
-  run->done = done;
-}
-
 /* Trains as *run wishes and adds what happened; false: it failed, run->error says why. */
 static bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.run = run};
@@ -186,7 +177,6 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   Trainer *trainer = trainer_open(&continued, open_spy, run, &run->error);
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
-                                .progress = run->shows_progress ? on_progress : NULL,
                                 .stop = run->stop ? on_stop : NULL,
                                 .patience = run->patience,
                                 .context = run};
@@ -212,8 +202,8 @@ static Run must_run(const TrainerConfig *config, Run run) {
   return run;
 }
 
-static Run must_train(const TrainerConfig *config, bool shows_progress) {
-  const Run run = must_run(config, (Run){.shows_progress = shows_progress});
+static Run must_train(const TrainerConfig *config) {
+  const Run run = must_run(config, (Run){0});
   assert_int_equal(run.epochs, config->training.epochs);
   return run;
 }
@@ -254,7 +244,7 @@ TEST(every_row_counts_however_few) {
     for (int resident = RESIDENT_AUTO; resident <= RESIDENT_NO; resident++) {
       write_files((*size)[0], (*size)[1]);
       const TrainerConfig config = tiny_run(3, (Residency)resident);
-      RUN run = must_train(&config, false);
+      RUN run = must_train(&config);
       assert_rows(&run, (uint64_t)(*size)[0], (uint64_t)(*size)[1]);
       assert_int_equal(run.resident, resident != RESIDENT_NO);
     }
@@ -265,7 +255,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
   config.training.batch = 3000; /* buffers of 6000 */
-  RUN run = must_train(&config, false);
+  RUN run = must_train(&config);
   assert_rows(&run, 20000, 100);
   static const char later[] = " 0+20000:0+7s 20000+100";
   assert_string_equal(spy.calls,
@@ -284,7 +274,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
   config.training.batch = 3000;
-  RUN run = must_train(&config, false);
+  RUN run = must_train(&config);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.config.dataset_rows, 12000);
   static const char later[] =
@@ -300,12 +290,12 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
 
 /* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
 TEST(augmentation_has_one_key_per_epoch) {
-  const AugmentStrengths strengths = {{1, 0, 0.2f}}, none = {{0}};
+  const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
   foreach (resident, VALUES(Residency, RESIDENT_YES, RESIDENT_NO)) {
     TrainerConfig config = tiny_run(3, *resident);
     config.training.augment = strengths;
-    RUN run = must_train(&config, true);
+    RUN run = must_run(&config, (Run){.stop = 1000});
     assert_int_equal(spy.trains, *resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
       const TrainRange *range = &spy.train[call];
@@ -319,11 +309,6 @@ TEST(augmentation_has_one_key_per_epoch) {
         assert_int_equal(range->key == before->key, same);
       }
     }
-    checkpoint_free(&run.saved);
-    config.training.augment = none;
-    run = must_train(&config, false);
-    for (int call = 0; call < spy.trains; call++)
-      assert_true(augment_same(spy.train[call].augment, none));
   }
 }
 
@@ -331,7 +316,7 @@ TEST(augmentation_has_one_key_per_epoch) {
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
-  RUN run = must_run(&config, (Run){.shows_progress = true, .aligned = 8});
+  RUN run = must_run(&config, (Run){.stop = 1000, .aligned = 8});
   assert_rows(&run, 203, 20);
   assert_string_equal(spy.calls, " 0+203:0+51 203+20 0+203:0+8s 0+203:8+8s 0+203:16+8s 0+203:24+8s"
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
@@ -346,7 +331,7 @@ TEST(few_parts_are_trained) {
   const TrainerConfig config = tiny_run(3, RESIDENT_YES);
   foreach (c, cases) {
     write_files(c->rows, 2);
-    RUN run = must_run(&config, (Run){.shows_progress = true, .patience = c->patience});
+    RUN run = must_run(&config, (Run){.stop = 1000, .patience = c->patience});
     assert_rows(&run, (uint64_t)c->rows, 2);
     assert_int_equal(spy.trains, c->trains);
   }
@@ -378,14 +363,13 @@ TEST(failures_stop_the_run) {
     Run run;
     int trains, evaluations;
     const char *says;
-  } cases[] = {
-      {USUAL, {.refused = 1}, 0, 0, "no memory for"},
-      {USUAL, {.fail = 2}, 2, 2, "failed by the test"},
-      {DIVERGES, RESIDENT_YES, {.patience = -1}, 1, 0, IN_STEPS("1 to 2048 of epoch 1")},
-      {DIVERGES, RESIDENT_NO, {.patience = 1000}, 2, 0, IN_STEPS("1 to 2050 of epoch 1")},
-      {USUAL, {.bad_train = 1}, 1, 0, IN_STEPS("1 to 13 of epoch 1")},
-      {USUAL, {.bad_train = 21, .shows_progress = true}, 21, 2, IN_STEPS("7 to 7 of epoch 3")},
-      {USUAL, {.bad_test = 2}, 2, 2, "the test" LOSS "after epoch 2" ADVICE}};
+  } cases[] = {{USUAL, {.refused = 1}, 0, 0, "no memory for"},
+               {USUAL, {.fail = 2}, 2, 2, "failed by the test"},
+               {DIVERGES, RESIDENT_YES, {.patience = -1}, 1, 0, IN_STEPS("1 to 2048 of epoch 1")},
+               {DIVERGES, RESIDENT_NO, {.patience = 1000}, 2, 0, IN_STEPS("1 to 2050 of epoch 1")},
+               {USUAL, {.bad_train = 1}, 1, 0, IN_STEPS("1 to 13 of epoch 1")},
+               {USUAL, {.bad_train = 21, .stop = 1000}, 21, 2, IN_STEPS("7 to 7 of epoch 3")},
+               {USUAL, {.bad_test = 2}, 2, 2, "the test" LOSS "after epoch 2" ADVICE}};
   foreach (c, cases) {
     write_files(c->rows, 20);
     TrainerConfig config = tiny_run(4, c->resident);
@@ -417,7 +401,7 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
 /* Stops a run at every call of the stop event, and goes on. Returns how often it stopped in the
    middle of an epoch, of which `first` are to be of the first. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
-  RUN whole = must_train(config, false);
+  RUN whole = must_train(config);
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {

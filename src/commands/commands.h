@@ -32,7 +32,6 @@ typedef struct {
   bool told;    /* how they are run */
   bool read;    /* what was read is told, too */
   bool several; /* they are, or were: many_runs says so */
-  bool states;  /* `keep` holds each run's network and the state of its training in memory */
   /* Makes *options those of the run, which the caller has checked, and returns its trainer's. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains it, beside others. */

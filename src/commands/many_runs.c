@@ -61,34 +61,17 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Sets team->workers. A GPU has one. The CPU has one for each thread, but only as many as can train
-   the largest run at once in half of the memory, the networks that are kept included. Fails if a
-   run has a network that cannot be, or if the kept networks alone take more than half. */
-static bool count_workers(Team *team, Error *error) {
-  ManyRuns *r = team->runs;
+/* Returns how many workers there are. A GPU has one. The CPU has one for each thread, but only as
+   many as can train networks like the first at once in half of the memory. */
+static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
-  const double half = (double)memory_limit() / 2;
-  double largest = 0, kept = 0;
-  Options o;
-  for (int i = 0; i < team->count; i++) {
-    EngineConfig c = first->engine->config;
-    c.training = config_of(r, i, 0, &o).training;
-    const HiddenSizes *hidden = &c.training.hidden;
-    if (!network_init(&c.network, c.network.size[0], hidden->size, hidden->count,
-                      c.training.classes, error))
-      return false;
-    c.staging_rows = loader_staging_rows(c.training.batch);
-    if (!first->resident) c.dataset_rows = 2 * c.staging_rows;
-    const double row = (double)engine_row_stride(c.network.size[0]) + sizeof(uint16_t),
-                 parsed = (double)c.dataset_rows * row * (first->resident ? 1 : 2);
-    largest = fmax(largest, engine_cpu_bytes(&c) + parsed + READERS_BYTES);
-    kept += r->states ? (double)(c.network.floats * (1 + training_states(&c.training)) * 4) : 0;
-  }
+  const EngineConfig *c = &first->engine->config;
+  const double row = (double)engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
+               parsed = (double)c->dataset_rows * row * (first->resident ? 1 : 2),
+               each = engine_cpu_bytes(c) + parsed + READERS_BYTES;
   const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
-  team->workers = 1;
-  if (r->device.choice == DEVICE_CPU && most > 1 && half - kept > largest)
-    team->workers = (int)fmin(most, (half - kept) / largest);
-  return memory_allows(kept, memory_limit() / 2, "the networks of all trials", error);
+  if (team->runs->device.choice != DEVICE_CPU || most < 2) return 1;
+  return (int)fmax(1, fmin(most, (double)memory_limit() / 2 / each));
 }
 
 /* Makes members for as many of the first runs as the GPU has room for, maybe none. */
@@ -212,7 +195,8 @@ bool many_runs(ManyRuns *r, Error *error) {
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;
-  bool good = count_workers(&team, error) && open_members(&team, error);
+  team.workers = count_workers(&team);
+  bool good = open_members(&team, error);
   team.threads = max_int(1, first->config.training.threads / (team.rows ? 1 : team.workers));
   if (good && !r->told) report_start(r->report, first, r->device.reason.text);
   if (good) tell_data(r, first);

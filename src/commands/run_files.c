@@ -38,8 +38,11 @@ static char *saved_text(const Options *o, Error *error) {
 bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,
                     Error *error) {
   Checkpoint saved;
+  Options now = *o;
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
-  saved.options = saved_text(o, error);
+  if (saved.step > 0) /* the rest of an epoch has the order that it began with */
+    now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
+  saved.options = saved_text(&now, error);
   saved.names = o->class_names;
   const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
                     checkpoint_save(&saved, path, error);

@@ -242,7 +242,6 @@ static bool halve(Sweep *s, Report *report, Error *error) {
   for (; part > 0; part /= THIRD, runs.count = (runs.count + THIRD - 1) / THIRD) {
     s->epochs = epochs / part;
     s->last = part == 1;
-    runs.states = !s->last;
     if (!many_runs(&runs, error)) return false;
     qsort(s->trials, (size_t)runs.count, sizeof *s->trials, compare_trials);
     for (int i = (runs.count + THIRD - 1) / THIRD; i < runs.count; i++)

@@ -37,8 +37,6 @@ typedef struct {
   uint64_t step;          /* steps trained of the epoch after those */
   double loss;            /* sum over the rows of those steps, as EngineSums */
   uint64_t correct, rows; /* likewise */
-  int resident;           /* in the middle of an epoch: 1: rows stay on the device, 2: they are
-                             streamed; else 0 */
   double test_accuracy;   /* of the last full epoch, NAN if unknown */
   double best_accuracy;   /* NAN if unknown */
   int best_epoch;         /* 0 if unknown */
@@ -55,7 +53,7 @@ typedef struct {
   bool may_be_left;                                             /* out: then it is 0 */
 } CheckpointField;
 
-enum { CHECKPOINT_FIELDS = 13 };
+enum { CHECKPOINT_FIELDS = 12 };
 extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
 
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */

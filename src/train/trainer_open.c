@@ -204,11 +204,6 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  /* The rest of an epoch has the order that it began with. */
-  if (config->from && config->from->step > 0 && config->from->resident &&
-      config->training.resident == RESIDENT_AUTO)
-    t->config.training.resident =
-        config->from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
   if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
   /* Rows that take more than the host or the device has are streamed, if nothing was wrong with the
      files, nor used up. */
@@ -275,7 +270,6 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
   *checkpoint = t->position;
   checkpoint->network = t->engine->config.network;
   checkpoint->data = t->train_data.rows > 0 ? data_to_json(&t->train_data) : NULL;
-  checkpoint->resident = t->position.step == 0 ? 0 : t->resident ? RESIDENT_YES : RESIDENT_NO;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
   const size_t count = (size_t)checkpoint->count;
   checkpoint->parameters = malloc(count * checkpoint->network.floats * sizeof(float));
