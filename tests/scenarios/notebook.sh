@@ -11,7 +11,7 @@ else
   tar c -C "$TOP" --exclude='*.csv' -T parts | tar x -C mlp-train
   [[ ${MAKEFLAGS-} = *' -- '* ]] || MAKEFLAGS="${MAKEFLAGS-} -- "
   # shellcheck disable=SC2016,SC2089 # make's
-  MAKEFLAGS+=' FLAGS=$$(shell\ cat\ build/flags) WERROR=0 EPOCHS=1 SETUP=0'
+  MAKEFLAGS+=' FLAGS=$$(shell\ cat\ build/flags) WERROR=0 EPOCHS=1 SETUP=0 SHAPE=5x7x3'
   # shellcheck disable=SC2090
   export MAKEFLAGS MNIST_SOURCE=/nowhere
   python3 - "$TOP/docs/colab.ipynb" >out 2>&1 <<'END' || die "$(<out)"
