@@ -16,24 +16,18 @@ static struct {
   Engine engine;
   Buffer buffer[2], sent[2];  /* what the loader fills; what it held when it was uploaded */
   uint64_t first[2], rows[2]; /* of what was uploaded and is not copied yet; rows 0: nothing */
-  uint64_t uploads;           /* the buffer of number n is n % 2 */
+  uint64_t windows;           /* uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-
-  char calls[512]; /* in order: a digit takes that buffer, u uploads, x uses */
+  char calls[512]; /* in order: a digit takes that buffer, u uploads */
   Call fails;      /* this call, once `good_calls` went well */
   unsigned good_calls;
-
-  bool queues;             /* uses look at no row, so that copies stay undone */
-  uint64_t used, last_use; /* rows; of the last use */
-  uint8_t seen_pixels[DATASET_ROWS * INPUTS];
-  uint16_t seen_labels[DATASET_ROWS];
 } device;
 
 static bool goes_well(Call call, char letter, Error *why) {
   const size_t length = strlen(device.calls);
   if (length + 1 < sizeof device.calls) device.calls[length] = letter;
-  if (call == NO_CALL || device.fails != call || device.good_calls-- > 0) return true;
+  if (device.fails != call || device.good_calls-- > 0) return true;
   return error_set(why, "call %d failed", (int)call);
 }
 
@@ -50,11 +44,6 @@ static void copy(int buffer) {
   device.rows[buffer] = 0;
 }
 
-static void copy_all(void) {
-  copy(0);
-  copy(1);
-}
-
 static bool device_staging(Engine *engine, int buffer, StagingBuffer *out, Error *why) {
   (void)engine;
   if (!goes_well(CALL_STAGING, (char)('0' + buffer), why)) return false;
@@ -68,7 +57,7 @@ static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64
   if (!goes_well(CALL_UPLOAD, 'u', why)) return false;
   assert_in_range(rows, 1, STAGING_ROWS);
   assert_in_range(first_row + rows, 1, engine->config.dataset_rows);
-  assert_int_equal(device.uploads++ % 2, buffer);
+  assert_int_equal(device.windows++ % 2, buffer);
   assert_int_equal(device.rows[buffer], 0);
   device.first[buffer] = first_row;
   device.rows[buffer] = rows;
@@ -79,35 +68,14 @@ static bool device_upload(Engine *engine, int buffer, uint64_t first_row, uint64
 
 static const EngineOperations operations = {.staging = device_staging, .upload = device_upload};
 
-static void open_device(uint64_t dataset_rows) {
+static void open_device(uint64_t dataset_rows, int inputs) {
   memset(&device, 0, sizeof device);
   device.engine.call = &operations;
-  device.engine.config = (EngineConfig){
-      .network = {.layers = 1, .size = {INPUTS, 10}},
-      .training.batch = STAGING_ROWS / 2,
-      .dataset_rows = dataset_rows,
-      .staging_rows = STAGING_ROWS,
-  };
+  device.engine.config = (EngineConfig){.network = {.layers = 1, .size = {inputs, 10}},
+                                        .training.batch = STAGING_ROWS / 2,
+                                        .dataset_rows = dataset_rows,
+                                        .staging_rows = STAGING_ROWS};
   device.fails = NO_CALL;
-}
-
-/* Looks at the rows, as training does. */
-static bool use_rows(uint64_t first_row, uint64_t rows, Error *why) {
-  if (!goes_well(NO_CALL, 'x', why)) return false;
-  assert_int_equal(device.used % STAGING_ROWS, 0); /* only the last buffer is short */
-  if (!device.queues) {
-    copy_all();
-    memcpy(device.seen_pixels + device.used * INPUTS, device.pixels + first_row * INPUTS,
-           rows * INPUTS);
-    memcpy(device.seen_labels + device.used, device.labels + first_row, rows * sizeof(uint16_t));
-  }
-  device.used += rows;
-  device.last_use = first_row;
-  return true;
-}
-
-static unsigned expected_label(uint64_t row) {
-  return (unsigned)(row * 7 % 10);
 }
 
 static unsigned expected_pixel(uint64_t row, unsigned i) {
@@ -118,7 +86,7 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
   FILE *file = folder_create(path);
   for (uint64_t r = 0; r < rows; r++) {
-    fprintf(file, "%u", expected_label(r));
+    fprintf(file, "%u", (unsigned)(r * 7 % 10));
     for (unsigned i = 0; i < INPUTS; i++) fprintf(file, ",%u", expected_pixel(r, i));
     fputc('\n', file);
   }
@@ -127,57 +95,42 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   return open_reader(2, 0);
 }
 
-static void assert_rows(const uint8_t *pixels, const uint16_t *labels, uint64_t rows) {
-  for (uint64_t r = 0; r < rows; r++) {
-    assert_int_equal(labels[r], expected_label(r));
-    for (unsigned i = 0; i < INPUTS; i++)
-      assert_int_equal(pixels[r * INPUTS + i], expected_pixel(r, i));
-  }
-}
-
-/* Feeds the rest of the file, using each window if asked. */
-static bool feed(Loader *loader, bool uses) {
-  loader->engine = &device.engine;
+/* Feeds the rest of the file. */
+static bool feed(Loader *loader) {
   bool good;
-  while ((good = loader_next(loader, &error)) && loader->rows > 0 &&
-         (good = !uses || use_rows(loader->first_row, loader->rows, &error))) {
+  loader->engine = &device.engine;
+  while ((good = loader_next(loader, &error)) && loader->rows > 0) {
   }
-  copy_all();
+  copy(0);
+  copy(1);
+  dataset_close(loader->reader);
   return good;
 }
 
-/* Up to, just and beyond one buffer of 8 and two, and many; also if the device does not copy a
-   buffer before the next one is uploaded: one is filled while the other is copied. In a ring two
-   buffers take turns. */
+/* Up to, just and beyond one buffer of 8 and two, and many. In a ring two buffers take turns, and
+   the last rows are in the dataset. */
 TEST(test_every_row_arrives) {
-  enum { FIRST = 11, IS_FED = 0, IS_USED, IS_QUEUED, IN_A_RING };
-  for (int how = IS_FED; how <= IN_A_RING; how++)
+  enum { FIRST = 11, RING = 2 * STAGING_ROWS };
+  for (int ring = 0; ring < 2; ring++)
     foreach (rows, VALUES(uint64_t, 1, 7, 8, 9, 16, 17, 56, 163)) {
-      const bool ring = how == IN_A_RING;
-      const uint64_t buffers = (*rows + STAGING_ROWS - 1) / STAGING_ROWS;
-      open_device(FIRST + (ring ? 2 * STAGING_ROWS : *rows)); /* not one row too many */
-      device.queues = how == IS_QUEUED;
+      open_device(FIRST + (ring ? RING : *rows), INPUTS); /* not one row too many */
       Loader loader = {.reader = open_rows(*rows, ""), .start = FIRST, .ring = ring};
-      OK(feed(&loader, how != IS_FED));
+      OK(feed(&loader));
       assert_int_equal(loader.done, *rows);
-      dataset_close(loader.reader);
-      assert_int_equal(device.uploads, buffers);
-      assert_int_equal(device.used, how == IS_FED ? 0 : *rows);
-      if (ring)
-        assert_int_equal(device.last_use, FIRST + (buffers - 1) % 2 * STAGING_ROWS);
-      else
-        assert_rows(device.pixels + FIRST * INPUTS, device.labels + FIRST, *rows);
-      if (how == IS_USED || ring) assert_rows(device.seen_pixels, device.seen_labels, *rows);
+      assert_int_equal(device.windows, (*rows + STAGING_ROWS - 1) / STAGING_ROWS);
+      for (uint64_t r = ring ? (*rows - 1) / STAGING_ROWS * STAGING_ROWS : 0; r < *rows; r++) {
+        const uint64_t row = FIRST + (ring ? r % RING : r);
+        assert_int_equal(device.labels[row], r * 7 % 10);
+        for (unsigned i = 0; i < INPUTS; i++)
+          assert_int_equal(device.pixels[row * INPUTS + i], expected_pixel(r, i));
+      }
     }
 }
 
 /* A network that does not fit, a row of the file, or a call of the engine fails. */
 TEST(test_failures) {
-#define NO_PIXEL ", column 2: 'x' is not an integer from 0 to 255"
   static const struct {
-    uint64_t dataset_rows, first_row;
-    bool ring;
-    uint64_t file_rows;
+    uint64_t dataset_rows, first_row, file_rows;
     const char *after; /* those rows */
     Call fails;
     unsigned good_calls;
@@ -185,23 +138,19 @@ TEST(test_failures) {
     const char *message, *calls;
     int inputs; /* of the network */
   } cases[] = {
-      {18, 3, false, 16, "", NO_CALL, 0, 8, "the dataset of 18 rows is too small", "0ux1", 5},
-      {18, 3, true, 16, "", NO_CALL, 0, 8, "the dataset of 18 rows is too small", "0ux1", 5},
-      {400, 0, false, 1, "", NO_CALL, 0, 0, "5 pixels a row, but the network takes 6", "", 6},
-      {400, 0, false, 40, "", CALL_STAGING, 2, 16, "call 0 failed", "0ux1ux0", 5},
-      {400, 0, false, 40, "", CALL_UPLOAD, 2, 16, "call 1 failed", "0ux1ux0u", 5},
-      {400, 0, false, 21, "1,x\n", NO_CALL, 0, 16, "x.csv, line 22" NO_PIXEL, "0ux1ux0", 5},
+      {18, 3, 16, "", NO_CALL, 0, 8, "the dataset of 18 rows is too small", "0u1", 5},
+      {400, 0, 1, "", NO_CALL, 0, 0, "5 pixels a row, but the network takes 6", "", 6},
+      {400, 0, 40, "", CALL_STAGING, 2, 16, "call 0 failed", "0u1u0", 5},
+      {400, 0, 40, "", CALL_UPLOAD, 2, 16, "call 1 failed", "0u1u0u", 5},
+      {400, 0, 21, "1,x\n", NO_CALL, 0, 16, "x.csv, line 22, column 2: 'x'", "0u1u0", 5},
   };
   foreach (c, cases) {
-    open_device(c->dataset_rows);
-    device.engine.config.network.size[0] = c->inputs;
+    open_device(c->dataset_rows, c->inputs);
     device.fails = c->fails;
     device.good_calls = c->good_calls;
-    Loader loader = {
-        .reader = open_rows(c->file_rows, c->after), .start = c->first_row, .ring = c->ring};
-    FAILS(feed(&loader, true), c->message);
+    Loader loader = {.reader = open_rows(c->file_rows, c->after), .start = c->first_row};
+    FAILS(feed(&loader), c->message);
     assert_int_equal(loader.done, c->rows);
     assert_string_equal(device.calls, c->calls);
-    dataset_close(loader.reader);
   }
 }
