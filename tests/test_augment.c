@@ -13,15 +13,6 @@ static const AugmentStrengths none;
 
 static const int sides[] = {1, 5, 28, 31, 64};
 
-/* A blot: ink that is smooth, and none near the border. */
-static void draw_blot(uint8_t *pixels, int side) {
-  const double centre = (side - 1) / 2.0, size = side / 8.0;
-  EACH_PIXEL(x, y, side, side) {
-    const double square = (x - centre) * (x - centre) + (y - centre) * (y - centre);
-    pixels[y * side + x] = (uint8_t)(255 * exp(-square / (2 * size * size)) + 0.5);
-  }
-}
-
 static int at(const uint8_t *pixels, int side, double x, double y) {
   return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[(int)y * side + (int)x];
 }
@@ -153,25 +144,9 @@ TEST(test_each_kind_draws_its_own) {
     assert_true(most[i] <= limits[i] * (1 + 1e-6) && most[i] > 0.99 * limits[i]);
 }
 
-/* The displacements have the standard deviation that augment.h promises. */
-TEST(test_elastic_strength) {
-  double squares = 0, count = 0;
-  for (uint32_t row = 0; row < DRAWS; row++) {
-    AugmentPoint control[CONTROLS];
-    for (int p = 0; p < CONTROLS; p++)
-      control[p] = augment_control(only(AUGMENT_ELASTIC, 3.5f), 1, row, 28, p);
-    for (int x = 0; x < 28; x++, count++) {
-      const AugmentPoint moved = moved_at(control, x, (int)row % SIDE);
-      squares += (double)(moved.x * moved.x + moved.y * moved.y) / 2;
-    }
-  }
-  const double expected = 0.48 * 3.5 / sqrt(3);
-  assert_close(sqrt(squares / count) / expected, 1, 0.03);
-}
-
 TEST(test_key_and_row_draw) {
   uint8_t pixels[784], copy[784], again[784];
-  draw_blot(pixels, 28);
+  reference_fill_pixels(pixels, sizeof pixels, 2);
   for (int k = 0; k < AUGMENT_KINDS; k++) {
     const AugmentStrengths kind = only(k, AUGMENT_USUAL.most[k]);
     augment_row(kind, 3, 7, pixels, copy, 28);
