@@ -68,6 +68,32 @@ TEST(test_for_a_network) {
   reading.inputs = 0;
 }
 
+/* A column of labels that is named by the caller. */
+TEST(test_label_column) {
+  static const struct {
+    const char *label;
+    CsvCase row;
+  } cases[] = {
+      {"last", {"2,3,1\n", "1,2,3;", 0, 0, NULL}},
+      {"2", {"2,1,3\n", "1,2,3;", 0, 0, NULL}},
+      {"KIND", {"label,kind,a\n2,1,3\n", "1,2,3;", 0, 0, NULL}},
+      {"1", {"a,label\n1,2\n", "1,2;", 0, 0, NULL}},
+      {"4", {"1,2,3\n", "", 1, 0, "3 fields, but --label-column is 4"}},
+      {"0", {"1,2,3\n", "", 1, 0, "3 fields, but --label-column is 0"}},
+      {"kind",
+       {"1,2,3\n", "", 1, 0,
+        "no header names the column 'kind': --label-column takes a number or last, too"}},
+      {"kind",
+       {"label,a\n1,2\n", "", 1, 0,
+        "no field is 'kind': --label-column takes a number or last, too"}},
+  };
+  foreach (c, cases) {
+    reading.label = c->label;
+    expect(c->row);
+  }
+  reading.label = NULL;
+}
+
 TEST(test_widest_row) {
   for (int extra = 0; extra < 2; extra++) {
     FILE *file = folder_create(path);

@@ -27,37 +27,14 @@ printed 0 '^note'
 [ "$(value greatest run.jsonl | xargs)" = '255 255' ]
 header net.st | grep -qF '\"rows\": 400, \"columns\": 65, \"inputs\": 64, \"header\": false'
 
-case_ 'the label is where the header or --label-column says'
-awk -F, -v OFS=, '{ l = $1; for (i = 1; i < NF; i++) $i = $(i + 1); $NF = l; print }' square.csv >last.csv
-awk -F, -v OFS=, '{ l = $1; $1 = $2; $2 = $3; $3 = l; print }' square.csv >middle.csv
 headed() { { echo "$1" && cat "$2"; } >"$3"; }
-columns=$(seq -s, -f 'p%g' 2 63)
-headed "p0,p1,kind,$columns" middle.csv kind.csv
-headed "p0,p1,$columns,Label" last.csv named.csv
-headed "y,p1,$columns,label" last.csv surest.csv
-while read -r words; do
-  ok $S --test none --epochs 2 --save got.st --train $words
-  [ -e wanted.st ] || cp got.st wanted.st
-  same_network wanted.st got.st
-done <<'END'
-square.csv
-square.csv --label-column 1
-named.csv
-surest.csv
-last.csv --label-column last
-last.csv --label-column 65
-middle.csv --label-column 3
-kind.csv --label-column KIND
-END
-refusals 1 $S --test none --save refused.st <<'END'
-last.csv, line 1: 65 fields, but --label-column is 66|--train last.csv --label-column 66
-last.csv, line 1: 65 fields, but --label-column is 0|--train last.csv --label-column 0
-last.csv, line 1: no header names the column 'kind': --label-column takes a number or last, too|--train last.csv --label-column kind
-named.csv, line 1: no field is 'kind'|--train named.csv --label-column kind
-END
-absent refused.st
-ok $S --test none --epochs 2 --train last.csv --label-column last --save kept.st # it is kept with the run
+
+case_ 'the column of the label is kept with the run'
+awk -F, -v OFS=, '{ l = $1; for (i = 1; i < NF; i++) $i = $(i + 1); $NF = l; print }' square.csv >last.csv
+ok $S --test none --epochs 2 --train last.csv --label-column last --save kept.st
+ok $S --test none --epochs 3 --save first.st
 ok --resume kept.st --epochs 3
+same_network kept.st first.st
 ok --load kept.st --device cpu --predict judge.csv --label-column 1 --output judged.csv
 ok --load kept.st --device cpu --predict <(cut -d, -f2- judge.csv) --output bare_judged.csv
 same judged.csv bare_judged.csv
