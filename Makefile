@@ -7,7 +7,7 @@ CUDA     = auto              # 1: build the kernels even where there is no GPU; 
 MPI      = auto              # 0: build without MPI even where it is found; 1: make setup installs it
 CUBLAS   = 0                 # 1: make setup also brings cuBLAS, 444 MB, if it brings nvcc
 ARCH     = auto              # all: for every GPU since Turing; or options of nvcc
-PART     = all               # of make gpu-check: tests sanitizers mnist older faults
+PART     = all               # of make gpu-check: tests sanitizers mnist older
 EPOCHS   = 10                # of make run
 BATCH    = 64                # of make run
 SEED     = 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
@@ -290,9 +290,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 setup:                      ## look for what is needed, install what is missing
 	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CLASS='$(filter exercise grade-all warmup,$(MAKECMDGOALS))' scripts/setup.sh
 
-# Only some shells expand the ~ of PREFIX=~/.local.
-at_home = $(if $(filter ~ ~/%,$(1)),$(patsubst ~,$(HOME),$(patsubst ~/%,$(HOME)/%,$(1))),$(1))
-TREE = $(subst ','\'',$(call at_home,$(DESTDIR))$(call at_home,$(PREFIX)))
+TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 COMPLETIONS = $(TREE)/share/bash-completion/completions
 
 install: all                ## put programs, manual, completion and configs under PREFIX

@@ -8,7 +8,6 @@
 #   older       the CUDA tests, MNIST and the lab's ladders as GPUs of compute capability 7.5 and 8.0 would
 #               run them: the driver compiles their PTX for this GPU; the tests with less shared memory and
 #               fewer multiprocessors
-#   faults      GPUs that cannot be used
 #
 # Writes docs/results/gpu-check.txt, a section per part and a line per result, PASS or FAIL first. A part
 # that is run alone replaces its section and keeps the others if they are of the same GPU and sources.
@@ -24,7 +23,7 @@ cd "$(dirname "$0")/.." || exit
 . scripts/run_words.sh
 
 results=docs/results/gpu-check.txt work=build/gpu-check
-parts=(tests sanitizers mnist older faults)
+parts=(tests sanitizers mnist older)
 # The programs that run kernels: their tests ask for a GPU. Some of their other tests are skipped for other reasons.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
@@ -206,32 +205,6 @@ check_older() {
   run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
   record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
-}
-
-# ---- GPUs that cannot be used ----------------------------------------------------------------
-
-# check_fault NAME PROGRAM OPTION...: --device cuda fails with one sentence and exit code 1, and
-# --device auto trains on the CPU.
-check_fault() {
-  local status=0 data=(--epochs 1 --train data/mnist_test.csv --test data/mnist_test.csv)
-  run 120 "$2" --device cuda "${data[@]}" "${@:3}" || status=$?
-  [ "$status" = 1 ] && [ "$(said | grep -c '^mlp-train: ')-$(said | wc -l)" = 1-1 ]
-  record $? "fault $1: $(said | sed -n 's/^mlp-train: //p')"
-  run 120 "$2" --device auto "${data[@]}" "${@:3}" && said | grep -q '^device   CPU, .* (.*)$'
-  record $? "fault $1, auto: $(said | grep '^device ')"
-}
-
-check_faults() {
-  CUDA_VISIBLE_DEVICES='' check_fault 'no GPU' ./mlp-train
-  check_fault 'memory' ./mlp-train --device-memory 4
-  # A GPU that is not in this machine.
-  build BUILD=build/others PLACE=build/others ARCH='-gencode arch=compute_110,code=sm_110' build/others/mlp-train
-  check_fault 'older GPU' build/others/mlp-train
-  rm -rf build/others
-  # MNIST does not fit, its staging buffers do: it is streamed.
-  run 120 ./mlp-train --device auto --device-memory 120 --epochs 1 &&
-    said | grep -q '^data .* streamed every epoch$' && ! said | grep -q '^device   CPU'
-  record $? "fault little memory, auto: $(said | grep '^data ')"
 }
 
 # ---- all of it -------------------------------------------------------------------------------

@@ -11,16 +11,6 @@ to_root() {
     MPI_FLAGS=-lmpi CXX=true DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
 }
 
-case_ 'only the command line changes a build, and ~ is the home'
-# shellcheck disable=SC2016 # make's
-shown() {
-  env MAKEFLAGS= HOME='/a home' "$@" make -s -C "$TOP" BUILD="$(realpath --relative-to="$TOP" built)" PREFIX='~/.local' \
-    --eval='show: ; @echo "$(V) $(CUDA) $(ARCH) $(EPOCHS) $(BATCH) $(SEED) $(SETUP) $(TREE)"' show
-}
-shown A=b >wanted
-grep -q ' /a home/.local$' wanted
-shown V=1 CUDA=2 ARCH=all EPOCHS=3 BATCH=4 SEED=5 SETUP=0 DESTDIR=/tmp | cmp - wanted
-
 case_ 'a build in a folder of any name'
 folder="a b\$(touch x);touch y;'c"
 mkdir "$folder"
