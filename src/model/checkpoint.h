@@ -45,17 +45,6 @@ typedef struct {
   char *data;             /* the training rows, as data_to_json has them; NULL: unknown; owned */
 } Checkpoint;
 
-/* A field of __metadata__: a text, or a number kept as one. */
-typedef struct {
-  const char *name;
-  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
-  size_t offset;                                                /* in Checkpoint */
-  bool may_be_left;                                             /* out: then it is 0 */
-} CheckpointField;
-
-enum { CHECKPOINT_FIELDS = 12 };
-extern const CheckpointField checkpoint_fields[CHECKPOINT_FIELDS];
-
 /* Returns the array, (network.floats); NULL: the checkpoint has none. */
 static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointArray kind) {
   for (int a = 0; a < checkpoint->count; a++)

@@ -156,20 +156,6 @@ void report_epoch(Report *report, const EpochResult *r, bool is_last) {
                 rate((double)(r->train_rows - r->rows_before) / r->train_seconds).text);
 }
 
-void report_seeds(Report *report, const EpochResult *like, const Stats *loss,
-                  const Stats *accuracy) {
-  const ShortText epoch = epoch_text(like->epoch, like->epochs);
-  const char *judge = like->judged_by == JUDGED_BY_VALIDATION ? " val" : "test";
-  if (like->epoch == 1)
-    report_note(report, "%*s  %s-loss    s.d.   least    most  %s-acc  s.d.   least    most",
-                (int)strlen(epoch.text), "", judge, judge);
-  report_note(report, "%s  %9s  %6s  %6s  %6s  %8s  %4s  %6s  %6s", epoch.text,
-              loss_text(loss->mean).text, loss_text(loss->deviation).text,
-              loss_text(loss->low).text, loss_text(loss->high).text,
-              percentage(accuracy->mean).text, fixed(100 * accuracy->deviation, 2, "").text,
-              percentage(accuracy->low).text, percentage(accuracy->high).text);
-}
-
 void report_totals(Report *report, const RunTotals *totals, double process) {
   report_note(report, "total    load %s  train %s  eval %s  process %s",
               duration(totals->load).text, duration(totals->train).text,

@@ -3,7 +3,6 @@
    standard output cannot be written nothing more is printed, and report_good says why. */
 #pragma once
 
-#include "base/stats.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -45,11 +44,6 @@ void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
 /* Shows how much of an epoch's training is done, 0 to 1; the next line replaces it. */
 void report_progress(Report *report, int epoch, int epochs, double done);
-
-/* A row per epoch of several networks: mean, standard deviation, least and most of their losses
-   (loss) and accuracies. like: of which epoch, and the rows that judge. */
-void report_seeds(Report *report, const EpochResult *like, const Stats *loss,
-                  const Stats *accuracy);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
 
