@@ -34,14 +34,17 @@ static bool fail(const TrainLog *log, Error *error) {
   return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
 }
 
-/* Writes what a new log begins with, or ends the last line of an old one. */
-static void begin(TrainLog *log) {
+/* Writes what a new log begins with, or ends the last line of an old one. Returns false if that
+   cannot be read. */
+static bool begin(TrainLog *log) {
   const bool is_old = log->append && fseek(log->file, -1, SEEK_END) == 0;
-  const bool is_cut_short = is_old && getc(log->file) != '\n';
+  const int last = is_old ? getc(log->file) : '\n';
+  if (last == EOF) return false;
   if (is_old) fseek(log->file, 0, SEEK_END);
-  if (is_cut_short) putc('\n', log->file);
+  if (last != '\n') putc('\n', log->file);
   if (log->csv && !is_old) fprintf(log->file, "%s\n", columns);
   fwrite(log->headers, 1, log->size, log->file);
+  return true;
 }
 
 /* Opens the log itself. */
@@ -49,10 +52,8 @@ static bool open_file(TrainLog *log, Error *error) {
   if (log->is_opened) return true;
   const bool kept = fclose(log->file) == 0;
   log->file = kept ? fopen(log->path, log->append ? "a+e" : "we") : NULL;
-  if (!log->file) return fail(log, error);
-  log->is_opened = true;
-  begin(log);
-  return true;
+  log->is_opened = log->file && begin(log);
+  return log->is_opened || fail(log, error);
 }
 
 TrainLog *train_log_open(const char *path, bool append, Error *error) {
