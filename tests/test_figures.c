@@ -22,7 +22,7 @@
 /* Draws picture `kind` of its figure to the path. */
 typedef bool Draw(int kind, const char *path);
 
-/* ---- the canvas and its axes -------------------------------------------------------------- */
+/* ---- the canvas ---------------------------------------------------------------------------- */
 
 /* Rectangles between pixels and beyond the edge; lines likewise; images; a part that is pasted. */
 static bool draw_shapes(int kind, const char *path) {
@@ -74,38 +74,6 @@ static bool draw_letters(int kind, const char *path) {
   const bool good = canvas_save(&c, path, &error);
   canvas_close(&c);
   return good;
-}
-
-/* Numbers at an axis: whole, with decimals, powers of ten, with what room there is. */
-static bool draw_axes(int kind, const char *path) {
-  enum { PLAIN, WHOLE, DECIMAL }; /* the last are logarithms */
-  static const struct {
-    double low, high;
-    int kind;
-  } axes[] = {{0, 10, PLAIN},       {0, 1, PLAIN},       {0, 1, WHOLE},     {-3, 57, PLAIN},
-              {-0.03, 0.02, PLAIN}, {1e6, 2.2e6, PLAIN}, {2, 2.5, DECIMAL}, {2, 3, DECIMAL},
-              {-1, 2.9, DECIMAL},   {2, 6, DECIMAL}};
-  Canvas page;
-  (void)kind;
-  OK(page_open(&page, "Axes",
-               "a long subtitle that is written in smaller letters, as it would not fit the "
-               "page otherwise: it goes on and on, word by word, until nobody can read it any more",
-               1300, 1140, &error));
-  for (size_t i = 0; i < LENGTH(axes); i++) {
-    const int y = 130 + 75 * (int)i;
-    page_axis(&page, &(Axis){.label = "label",
-                             .mark = 2,
-                             .mark_label = "a mark",
-                             .logarithmic = axes[i].kind >= DECIMAL,
-                             .from = 100,
-                             .to = 1120,
-                             .near = y + 16,
-                             .far = y,
-                             .low = axes[i].low,
-                             .high = axes[i].high,
-                             .fractions = axes[i].kind != WHOLE});
-  }
-  return page_save(&page, path, &error);
 }
 
 /* ---- charts ------------------------------------------------------------------------------- */
@@ -242,7 +210,6 @@ IN_FOLDER(pictures) {
     unsigned long hashes[4]; /* of its kinds */
   } figures[] = {{"shapes", draw_shapes, {0x4d8aca8c}},
                  {"letters", draw_letters, {0x302276b6}},
-                 {"axes", draw_axes, {0x5e7eeee2}},
                  {"dots", draw_dots, {0xdb535e05}},
                  {"curves", draw_curves, {0x75655765, 0x2ec0d0f5}},
                  {"weights", draw_weights, {0xfe109aaf, 0xc0dae149}},

@@ -4,9 +4,6 @@
 
 #include "base/sizes.h"
 
-const Colour page_series[PAGE_SERIES] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7,
-                                         0x56b4e9, 0xe69f00, 0x5a5a5a, 0x8c564b};
-
 Colour page_ink_on(Colour c) {
   return 3 * colour_part(c, 0) + 6 * colour_part(c, 1) + colour_part(c, 2) > 1500 ? INK : PAPER;
 }
@@ -123,20 +120,17 @@ static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
 }
 
 static void draw_mark(Canvas *page, const Axis *a) {
-  const double at = round(axis_place(a, a->mark)), width = canvas_text_width(SMALL, a->mark_label);
-  const bool fits = at + 8 + width < page->width - MARGIN;
+  const double at = round(axis_place(a, a->mark));
+  const bool fits = at + 8 + canvas_text_width(SMALL, a->mark_label) < page->width - MARGIN;
   canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
   page_text(page, fits ? STARTS : ENDS, fits ? at + 8 : at - 8, a->far - 12, SMALL, MARK,
             a->mark_label);
 }
 
 void page_axis(Canvas *page, const Axis *axis) {
-  const ShortText largest =
-      text_format("0%.0f0", axis->logarithmic ? pow(10, axis->high) : axis->high);
-  const int width = (int)canvas_text_width(SMALL, largest.text),
-            apart = axis->upright     ? APART_UPRIGHT
+  const int apart = axis->upright     ? APART_UPRIGHT
                     : axis->fractions ? APART_LONG
-                                      : max_int(APART, width),
+                                      : APART,
             size = max_int(axis->to - axis->from, axis->from - axis->to), wanted = size / apart;
   if (axis->logarithmic)
     draw_powers(page, axis, wanted);

@@ -11,10 +11,9 @@
 static const Colour PAPER = 0xffffff, INK = 0x1f2328, PALE = 0x6e7781, FAINT = 0xbec4cb,
                     GRID = 0xe1e4e8, MARK = 0xd1242f;
 
-/* Colours of series in their order, distinct also for those who see no red or no green: after Okabe
-   and Ito (2008). The first two stand for right and wrong, too. */
-enum { PAGE_SERIES = 8 };
-extern const Colour page_series[PAGE_SERIES];
+/* The colours of two series, also of right and wrong: distinct for those who see no red or no
+   green, after Okabe and Ito (2008). */
+static const Colour page_series[] = {0x0072b2, 0xd55e00};
 
 /* Letters are dark on pale colours and white on dark ones. */
 Colour page_ink_on(Colour colour);
