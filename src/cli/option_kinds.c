@@ -148,8 +148,8 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
     return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
                      row->name, row->high, value);
   if (!value[0])
-    return error_set(error, "--%s must be the name of a %s, not ''", row->name,
-                     row->kind == &option_name ? "column" : "file");
+    return error_set(error, "--%s must be %s, not ''", row->name,
+                     row->kind == &option_name ? "a text" : "the name of a file");
   if (row->initial && !fits_in_a_line(value))
     return error_set(error,
                      "--%s must be a name that a configuration file can hold: without blanks at "
@@ -198,16 +198,14 @@ static const char *file_at(const OptionRow *row, const void *options, int index)
   if (!path || !*path) return NULL;
   const bool is_none = row->kind == &option_path_or_none &&
                        (strcmp(path, "none") == 0 || strcmp(path, "auto") == 0),
-             is_share = row->kind == &option_share_or_path && !isnan(option_share(path)),
-             is_list = row->kind == &option_list_or_path && strchr(path, ',');
-  return is_none || is_share || is_list ? NULL : path;
+             is_share = row->kind == &option_share_or_path && !isnan(option_share(path));
+  return is_none || is_share ? NULL : path;
 }
 
 const OptionKind option_path = {set_path, get_text, file_at, false},
                  option_name = {set_path, get_text, NULL, false},
                  option_path_or_none = {set_path, get_text, file_at, false},
                  option_share_or_path = {set_path, get_text, file_at, false},
-                 option_list_or_path = {set_path, get_text, file_at, false},
                  option_paths = {set_paths, get_text, file_at, false},
                  option_word = {set_word, get_text, file_at, false};
 

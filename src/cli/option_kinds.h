@@ -15,7 +15,6 @@ extern const OptionKind option_whole, /* int, from low to high */
     option_path,                      /* char[OPTIONS_PATH] */
     option_name,                      /* char[OPTIONS_PATH]: any text of a line */
     option_path_or_none,              /* char[OPTIONS_PATH]; none and auto name no file */
-    option_list_or_path,              /* char[OPTIONS_PATH]; a list has a comma */
     option_paths,                     /* PathList: one more each time */
     option_share_or_path,             /* char[OPTIONS_PATH]: a share up to high, or a path */
     option_sizes,                     /* HiddenSizes */

@@ -71,9 +71,8 @@ static const OptionRow table[] = {
   SETTING(classes, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
-  ROW(names, "FILE", "", option_list_or_path, ALL, ONE_RUN,
-      "names of the classes, one on each line, or a list with commas; they are kept with the network",
-      READS),
+  ROW(names, "LIST", "", option_name, ALL, ONE_RUN,
+      "names of the classes, separated by commas; they are kept with the network"),
 
   SETTING(epochs, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "passes over the training file",

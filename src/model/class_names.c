@@ -1,10 +1,8 @@
 #include "model/class_names.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stream.h"
 #include "base/text.h"
 
 ClassName class_name(const char *names, int c) {
@@ -57,32 +55,12 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
                                        whose, count, count == 1 ? "" : "s", classes);
 }
 
-/* Returns the text of a file with names, NULL on failure. */
-static char *read_file(const char *path, Error *error) {
-  enum { ROOM = 1 << 18 }; /* bytes: of the most names, each as long as can be, and blanks */
-  char *text = calloc(ROOM, 1);
-  errno = 0;
-  FILE *file = text ? stream_open_input(path) : NULL;
-  size_t length = file ? fread(text, 1, ROOM - 1, file) : 0;
-  const bool good =
-      (file && !ferror(file)) ||
-      error_set(error, "--names: cannot read %s: %s; a list has commas", path, strerror(errno));
-  if (file) fclose(file);
-  while (length > 0 && strchr("\r\n", text[length - 1])) text[--length] = '\0';
-  if (good && strncmp(text, "\xef\xbb\xbf", 3) == 0) /* a byte order mark */
-    memmove(text, text + 3, length - 2);
-  if (good) return text;
-  free(text);
-  return NULL;
-}
-
 bool class_names_read(const char *value, int classes, char **names, Error *error) {
-  const bool is_list = strchr(value, ',');
   if (!*value) return true;
   free(*names);
-  *names = is_list ? strdup(value) : read_file(value, error);
-  for (char *c = *names; is_list && c && *c; c++)
+  *names = strdup(value);
+  for (char *c = *names; c && *c; c++)
     if (*c == ',') *c = '\n';
-  return *names ? class_names_settle(*names, classes, is_list ? "--names" : value, error)
-                : is_list && error_set(error, "out of memory");
+  return *names ? class_names_settle(*names, classes, "--names", error)
+                : error_set(error, "out of memory");
 }

@@ -22,42 +22,24 @@ same named.csv plain.csv
 prints 1 '"names": \["T-shirt", .*, "Ankle boot"\], "counts"' $A --evaluate --test digits_test.csv --json
 
 case_ 'names that are given anew replace them'
-printf '%s\r\n' '</script>' B C D E F G H I J >letters.txt
-prints 1 '%  J$' $A --names letters.txt --html page.html --evaluate --test digits_test.csv
+prints 1 '%  J$' $A --names '</script>,B,C,D,E,F,G,H,I,J' --html page.html --evaluate --test digits_test.csv
 grep -q '^"names": \["\\u003c/script>", "B", ' page.html
 ok $D --resume model.st --epochs 2 --save later.st
 [ "$(value names later.st)" = "$(value names model.st)" ]
-ok $D --resume model.st --epochs 2 --save later.st --names letters.txt
-[ "$(value names later.st)" = '</script>\nB\nC\nD\nE\nF\nG\nH\nI\nJ' ]
-
-case_ 'names are a list or a file'
-printf '\357\273\277a \r\n\tb \303\244\r\nc\r\n\r\n' >names.txt
-for names in $'a, b \303\244 ,c' names.txt; do
-  ok $T --classes 3 --epochs 1 --names "$names" --save three.st
-  [ "$(value names three.st)" = $'a\\nb \303\244\\nc' ]
-done
-seq -f %063.0f 1024 >names.txt # the most, and the longest
-ok $T --classes 1024 --epochs 1 --names names.txt --save many.st
-[ "$(value names many.st)" = "$(paste -sd , names.txt | sed 's/,/\\n/g')" ]
+ok $D --resume model.st --epochs 2 --save later.st --names A,B,C,D,E,F,G,H,I,J
+[ "$(value names later.st)" = 'A\nB\nC\nD\nE\nF\nG\nH\nI\nJ' ]
+ok $T --classes 3 --epochs 1 --names $'a, b \303\244 ,c' --save three.st
+[ "$(value names three.st)" = $'a\\nb \303\244\\nc' ]
 
 case_ 'names that cannot be'
-while IFS='|' read -r text names file; do
-  printf %b "$file" >names.txt
-  refuses 1 "$text" $T --classes 3 --names "$names" --save never.st
+while IFS='|' read -r text names; do
+  printf -v names %b "$names"
+  refuses 1 "--names: $text" $T --classes 3 --names "$names" --save never.st
 done <<'END'
---names: 2 names, but the network has 3 classes|a,b
---names: name 4, '', must be 1 to 63 bytes|a,b,c,
---names: 'a' is there twice|a,b,a
---names: cannot read .: Is a directory|.
-cannot read none.txt: No such file or directory; a list has commas|none.txt
-names.txt: 2 names, but the network has 3 classes|names.txt|a\nb,c
-names.txt: name 2, 'b\x1b[2J', must be 1 to 63 bytes of UTF-8 without control|names.txt|a\nb\033[2J\nc
-names.txt: name 3, '\xe4', must be|names.txt|a\nb\n\344
-name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be 1 to 63|names.txt|a\nb\n0123456789012345678901234567890123456789012345678901234567890123
+2 names, but the network has 3 classes|a,b
+name 4, '', must be 1 to 63 bytes|a,b,c,
+'a' is there twice|a,b,a
+name 3, '\xe4', must be|a,b,\344
+name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be|a,b,0123456789012345678901234567890123456789012345678901234567890123
 END
-refusals 1 <<'END'
-letters.txt: 10 names, but the network has 2 classes|--names letters.txt --classes 2 --save never.st
---names: cannot read none.txt: No such file or directory|--load model.st --names none.txt --evaluate
-END
-fails 2 'are the same file' $D --names letters.txt --save letters.txt
 absent never.st
