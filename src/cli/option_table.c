@@ -38,17 +38,6 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
   return strcmp(row->kind->get(row, options).text, row->kind->get(row, others).text) != 0;
 }
 
-bool option_table_check_pairs(const OptionTable *table, const void *options, const void *initial,
-                              Error *error) {
-  foreach_row (row, table)
-    for (int i = 0; i < 2 && row->excludes[i] && option_differs(row, options, initial); i++)
-      foreach_row (other, table)
-        if (strcmp(other->name, row->excludes[i]) == 0 && option_differs(other, options, initial))
-          return error_set(error, "--%s and --%s cannot be combined: %s", row->name, other->name,
-                           row->because);
-  return true;
-}
-
 /* ---- the command line --------------------------------------------------------------------- */
 
 /* Returns the code by which getopt_long names a row. */

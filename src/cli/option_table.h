@@ -44,7 +44,6 @@ struct OptionRow {
   bool may_lack_ending;       /* or has no ending */
   unsigned takers;            /* the program's bits of the commands that take the option */
   int resume;                 /* the program's rule for a run that is continued */
-  const char *excludes[2], *because; /* long names that it cannot stand beside, and why not */
 };
 
 /* A row of the program's struct STRUCT; other members follow the help. */
@@ -99,10 +98,6 @@ const char *option_group(const OptionRow *row);
 
 /* Returns true if the option's values in the two structs differ. */
 bool option_differs(const OptionRow *row, const void *options, const void *others);
-
-/* Refuses options beside those that they exclude. `initial` has the defaults. */
-bool option_table_check_pairs(const OptionTable *table, const void *options, const void *initial,
-                              Error *error);
 
 /* Prints what --help, --version or an error asks for, and returns the program's exit status: 0, 1
    if that could not be printed or *error is OPTIONS_FAILURE's, 2 for wrong usage. command: the

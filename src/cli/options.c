@@ -60,7 +60,6 @@ float options_auto_rate(const Training *t) {
 #define READS .file = FILE_INPUT
 #define READS_OR_SHARE(HIGH) READS, .high = (HIGH)
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
-#define EXCLUDES(WHY, ...) .because = (WHY), .excludes = {__VA_ARGS__}
 #define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
 
 /* clang-format off */
@@ -209,23 +208,22 @@ static const OptionRow table[] = {
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
   ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
       "continue the run saved in FILE, and save it there",
-      READS, EXCLUDES("--resume goes on with the run that it saved", "load")),
+      READS),
   ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",
       READS),
-  FLAG(evaluate, ALL,
-      "evaluate the loaded network on --test",
-      EXCLUDES("use one", "predict", "classify")),
-  ROW(predict, "FILE", NULL, option_path, ALL, ONE_RUN,
+  FLAG(evaluate, FOR_EVALUATE | LEVELS,
+      "evaluate the loaded network on --test"),
+  ROW(predict, "FILE", NULL, option_path, FOR_PREDICT | LEVELS, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
-      READS, EXCLUDES("use one", "classify")),
+      READS),
   OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv")),
   FLAG(probabilities, FOR_PREDICT | LEVELS,
       "with --predict: add the probability of every class"),
-  FLAG(classify, ALL,
+  FLAG(classify, FOR_CLASSIFY | LEVELS,
       "predict the digits in each picture named at the end"),
   ROW(confidence, "P", "0.9", option_number, FOR_CLASSIFY | LEVELS, ONE_RUN,
       "with --classify: an answer less likely than P is unsure",
@@ -413,10 +411,7 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
 
 bool options_check(Options *options, Error *error) {
   const unsigned command = command_of(options);
-  Options initial;
-  options_default(&initial);
-  if (!option_table_check_pairs(&options_table, options, &initial, error) ||
-      !check_uses(options, command, error) || !check_takers(options, command, error) ||
+  if (!check_uses(options, command, error) || !check_takers(options, command, error) ||
       !check_seeds(options, error))
     return false;
   if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
