@@ -104,11 +104,9 @@ ENGINE_TEST(denormals_are_the_callers_own) {
 }
 
 ENGINE_TEST(opening_fails_cleanly) {
-  EngineConfig bad[6];
-  for (int i = 0; i < 6; i++) bad[i] = usual_config(&tiny);
-  bad[0].training.batch = 0, bad[1].training.threads = 0, bad[2].dataset_rows = 0,
-  bad[3].staging_rows = 0;
-  bad[4].dataset_rows = UINT64_MAX, bad[5].staging_rows = UINT64_MAX / 2;
-  for (int i = 0; i < 6; i++)
-    FAILS(engine_cpu_open(&bad[i], &error), i < 4 ? "at least 1" : " GB of memory, but may take");
+  EngineConfig rows = usual_config(&tiny), staging = rows;
+  rows.dataset_rows = UINT64_MAX;
+  staging.staging_rows = UINT64_MAX / 2;
+  FAILS(engine_cpu_open(&rows, &error), " GB of memory, but may take");
+  FAILS(engine_cpu_open(&staging, &error), " GB of memory, but may take");
 }

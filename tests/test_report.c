@@ -26,8 +26,8 @@ static const EpochResult usual = {.train_loss = 0.0874,
                                   .test_rows = 10000};
 
 /* Two epochs, the second one the last if it has that number. */
-static const char *show_epochs(bool quiet, EpochResult first, EpochResult second, int epochs) {
-  Report report = {.quiet = quiet, .percent = -1};
+static const char *show_epochs(EpochResult first, EpochResult second, int epochs) {
+  Report report = {.percent = -1};
   capture();
   first.epochs = second.epochs = epochs;
   report_epoch(&report, &first, false);
@@ -41,15 +41,10 @@ TEST(epochs_are_a_table) {
   third.epoch = 3;
   fourth.epoch = 4;
   fourth.rows_before = 54000; /* the rest of an epoch that was interrupted */
-  assert_string_equal(show_epochs(false, third, fourth, 10),
+  assert_string_equal(show_epochs(third, fourth, 10),
                       "               loss     acc  test-loss  test-acc   train    eval  img/s\n"
                       "epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M\n"
                       "epoch  4/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   984k\n");
-  fourth.epoch = 10;
-  const char *text = show_epochs(true, third, fourth, 10); /* quiet: the last epoch alone */
-  assert_memory_equal(text, "               loss ", 20);
-  assert_in(text, "\nepoch 10/10 ");
-  assert_null(strstr(text, " 3/10"));
 }
 
 TEST(columns_hold_large_and_small_numbers) {
@@ -65,7 +60,7 @@ TEST(columns_hold_large_and_small_numbers) {
   last.train_seconds = 0.9996;
   last.test_seconds = 0.0999;
   assert_string_equal(
-      show_epochs(false, first, last, 999999),
+      show_epochs(first, last, 999999),
       "                       loss     acc  test-loss  test-acc   train    eval  img/s\n"
       "epoch      1/999999  99.999  100.0%     0.0802    100.0%  86400s   3600s      1\n"
       "epoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s  99.9ms    60k\n");

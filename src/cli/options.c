@@ -257,10 +257,6 @@ const OptionTable options_table = {
              "[brackets].\n",
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
              "the options as keys, as --dry-run prints them.\n"
-             "Level epoch of --fusion takes one to five hidden layers, which fit the GPU, and\n"
-             "batches of at most 128 on a GPU of compute capability 9.0. On older ones it\n"
-             "takes two hidden layers, the second of at most 120, and batches of at most 64.\n"
-             "auto takes the fastest level that is possible.\n"
              "A run that is interrupted is saved in the file of --save, and --resume continues\n"
              "it as if it had never stopped.\n"
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"

@@ -124,7 +124,6 @@ static bool train_all(Seeds *s, Error *error) {
                    .first = first,
                    .step = step,
                    .count = s->count,
-                   .told = first > 0,
                    .config = network_config,
                    .train = train_network,
                    .keep = keep_network,

@@ -296,10 +296,6 @@ static int start_threads(int count) {
 }
 
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
-  if (config->training.batch < 1 || config->training.threads < 1 || !config->dataset_rows ||
-      !config->staging_rows)
-    return error_null(
-        error, "the batch, threads, dataset and staging buffers of an engine must be at least 1");
   EngineConfig able = *config;
   able.training.threads = start_threads(config->training.threads);
   const uint64_t most =
