@@ -28,30 +28,6 @@ bool grid_dilate(uint8_t *grid, int width, int height, int radius) {
   return true;
 }
 
-/* ---- the mean ----------------------------------------------------------------------------- */
-
-bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean) {
-  const int line = width + 1;
-  int *sums = make_array(sums, line * (height + 1)); /* above and left of (y, x) */
-  if (!sums) return false;
-  for (int y = 0; y < height; y++) {
-    int sum = 0, *above = sums + y * line, *here = above + line;
-    for (int x = 0; x < width; x++) here[x + 1] = above[x + 1] + (sum += grid[y * width + x]);
-  }
-  for (int y = 0; y < height; y++) {
-    const int top = max_int(0, y - radius), bottom = min_int(height, y + radius + 1);
-    const int *above = sums + top * line, *below = sums + bottom * line;
-    for (int x = 0; x < width; x++) {
-      const int left = max_int(0, x - radius), right = min_int(width, x + radius + 1);
-      const int count = (right - left) * (bottom - top);
-      const int sum = below[right] - below[left] - above[right] + above[left];
-      mean[y * width + x] = (uint8_t)((sum + count / 2) / count);
-    }
-  }
-  free(sums);
-  return true;
-}
-
 /* ---- the centre of mass ------------------------------------------------------------------- */
 
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page) {

@@ -11,10 +11,6 @@
 /* Replaces each value by the largest within `radius` rows and columns. Outside there is nothing. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
-/* The mean within `radius` rows and columns, by sums over rectangles (Crow, "Summed-area tables for
-   texture mapping", 1984). `mean` may be `grid`. */
-bool grid_mean(const uint8_t *grid, int width, int height, int radius, uint8_t *mean);
-
 /* Copies digit (height, width), of 0 to 255, to a page (side, side) of zeros, where its centre of
    mass comes nearest to the middle. MNIST's centres lie in pixel 14, not between 13 and 14. */
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page);

@@ -24,29 +24,38 @@ static void invert(uint8_t *grid, int count) {
 
 /* Overwrites `level` by the ground as it would be without dark ink. A closing fills every dark
    place that a square of `scale` pixels does not fit into and leaves larger ones, and straight
-   edges, as they are (Serra, "Image analysis and mathematical morphology", 1982). The mean before
-   it keeps the brightest grain from deciding. */
+   edges, as they are (Serra, "Image analysis and mathematical morphology", 1982). */
 static bool find_ground(uint8_t *level, const Ink *ink) {
-  enum { GRAIN = 128 }; /* its radius to `scale`: more would wash out the edges of shadows */
-  const int w = ink->width, h = ink->height, radius = ink->scale / 2;
-  bool good = grid_mean(level, w, h, ink->scale / GRAIN, level);
+  const int w = ink->width, h = ink->height;
+  bool good = true;
   for (int twice = 0; good && twice < 2; twice++) {
-    good = grid_dilate(level, w, h, radius);
+    good = grid_dilate(level, w, h, ink->scale / 2);
     invert(level, w * h);
   }
   return good;
 }
 
-/* Ink is the smaller part of its surroundings and differs more from their mean, so the skewness of
-   the differences tells whether it is light. Edges of shadows differ to both sides. A pixel stands
-   out by the share of the light that dark ink takes, or by what chalk adds to a board's black. */
+/* Returns the level of the pixel that is nearest to (x, y). */
+static int level_at(const Image *image, int x, int y) {
+  x = min_int(max_int(x, 0), image->width - 1), y = min_int(max_int(y, 0), image->height - 1);
+  return image->level[y * image->width + x];
+}
+
+/* Ink is the smaller part of its surroundings and differs more from what is around it, so the
+   skewness of the differences tells whether it is light. Edges of shadows differ to both sides. A
+   pixel stands out by the share of the light that dark ink takes, or by what chalk adds to a
+   board's black. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
+  const int far = ink->scale / 2;
   int64_t skewness = 0;
-  bool good = ground && grid_mean(image->level, ink->width, ink->height, ink->scale, ground);
-  for (int i = 0; good && i < count; i++) {
-    const int64_t difference = image->level[i] - ground[i];
+  bool good = ground;
+  for (int i = 0; i < count; i++) {
+    const int x = i % ink->width, y = i / ink->width;
+    const int64_t difference = 4 * image->level[i] - level_at(image, x - far, y) -
+                               level_at(image, x + far, y) - level_at(image, x, y - far) -
+                               level_at(image, x, y + far);
     skewness += difference * difference * difference;
   }
   const bool light = skewness > 0;
