@@ -13,8 +13,6 @@ typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
-  int path_width;                     /* of the longest picture's name, printed */
-  int name_width;                     /* of the longest class's name */
   double *probabilities;              /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
   SeenAnswer answer[PHOTOGRAPH_MOST]; /* to them */
   Seen *seen;                         /* NULL: not to be shown */
@@ -22,15 +20,7 @@ typedef struct {
   Error failure;                      /* of the last picture without an answer; "": none */
 } Answers;
 
-/* Returns the characters of class c's name. */
-static int length_of(const char *names, int c) {
-  const ClassName name = class_name(names, c);
-  int length = 0;
-  for (const char *at = name.text; *at; at += text_character(at)) length++;
-  return length;
-}
-
-/* A row of digits, with blanks between them if a name is longer than a letter. */
+/* A row of digits, with blanks between them if the classes have names. */
 typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
 
 /* Writes a row of digits as text, "?" for one that is unsure. first: the row's first digit; returns
@@ -39,51 +29,30 @@ static int write_row(const Answers *a, const Photograph *photograph, int first, 
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++)
     text +=
-        sprintf(text, "%s%s", a->name_width > 1 && i > first ? " " : "",
+        sprintf(text, "%s%s", a->pictures->names && i > first ? " " : "",
                 a->answer[i].sure ? class_name(a->pictures->names, a->answer[i].best).text : "?");
   return i;
 }
 
 /* ---- lines of text ------------------------------------------------------------------------ */
 
-/* As ImageMagick writes it, so that it can be given to -crop. */
-static ShortText box_text(const PhotographBox *box) {
-  return text_format("%dx%d+%d+%d", box->width, box->height, box->left, box->top);
-}
-
-/* Writes the three likeliest classes: "  7 99.62%  2  0.31%  3  0.05%". */
-static void write_likeliest(const Answers *a, const double *probabilities) {
-  enum { LIKELIEST = 3 };
-  FILE *file = a->pictures->file;
-  int best[LIKELIEST], count = 0;
-  for (int c = 0; c < a->classes; c++) {
-    int at = count < LIKELIEST ? count++ : LIKELIEST;
-    for (; at > 0 && probabilities[best[at - 1]] < probabilities[c]; at--)
-      if (at < LIKELIEST) best[at] = best[at - 1];
-    if (at < LIKELIEST) best[at] = c;
-  }
-  for (int i = 0; i < count; i++)
-    fprintf(file, "  %*s%s %6.2f%%", a->name_width - length_of(a->pictures->names, best[i]), "",
-            class_name(a->pictures->names, best[i]).text, 100 * probabilities[best[i]]);
-}
-
+/* A box is as ImageMagick writes it, so that it can be given to -crop. */
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
   FILE *file = a->pictures->file;
   char name[4 * PATH_MAX];
   RowText row;
-  int box_width = 0;
   text_printable(name, sizeof name, path);
-  for (int i = 0; i < photograph->count; i++)
-    box_width = max_int(box_width, (int)strlen(box_text(&photograph->box[i]).text));
   for (int i = 0; i < photograph->count; i++) {
-    fprintf(file, "%-*s", a->path_width, name);
+    const PhotographBox *box = &photograph->box[i];
+    const SeenAnswer *answer = &a->answer[i];
+    fprintf(file, "%s  ", name);
     if (photograph->count > 1)
-      fprintf(file, "  %-*s", box_width, box_text(&photograph->box[i]).text);
-    write_likeliest(a, a->answer[i].probabilities);
-    fputs(a->answer[i].sure ? "\n" : "  unsure\n", file);
+      fprintf(file, "%dx%d+%d+%d  ", box->width, box->height, box->left, box->top);
+    fprintf(file, "%s  %.2f%%%s\n", class_name(a->pictures->names, answer->best).text,
+            100 * answer->probabilities[answer->best], answer->sure ? "" : "  unsure");
   }
   for (int i = 0; photograph->count > 1 && i < photograph->count;) {
-    fprintf(file, "%-*s  line %-*d  ", a->path_width, name, box_width - 5, photograph->row[i] + 1);
+    fprintf(file, "%s  line %d  ", name, photograph->row[i] + 1);
     i = write_row(a, photograph, i, row);
     fprintf(file, "%s\n", row);
   }
@@ -187,8 +156,6 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
 static bool answer_all(Answers *a, Error *error) {
   const Pictures *pictures = a->pictures;
   for (int i = 0; i < pictures->count; i++)
-    a->path_width = max_int(a->path_width, (int)text_printable(NULL, 0, pictures->paths[i]));
-  for (int i = 0; i < pictures->count; i++)
     if (!answer_picture(a, pictures->paths[i], error)) return false;
   if (fflush(pictures->file) != 0 || ferror(pictures->file))
     return error_set(error, "cannot write the predictions: %s", strerror(errno));
@@ -212,8 +179,6 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .classes = (int)classes,
                .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes),
                .seen = *pictures->show ? seen_open(side, pictures->names) : NULL};
-  for (int c = 0; c < a.classes; c++)
-    a.name_width = max_int(a.name_width, length_of(pictures->names, c));
   bool good = a.probabilities && (a.seen || !*pictures->show);
   good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */

@@ -21,7 +21,7 @@ typedef struct {
 } Pictures;
 
 /* Writes a line for each digit of each picture (see photograph.h): the picture's name, the digit's
-   box if there are several, then the three likeliest classes with their probabilities, and "unsure"
+   box if there are several, then the likeliest class with its probability, and "unsure"
    where the first is less likely than `confidence`; then, if there are several digits, a line for
    each row of them as text. A picture that cannot be answered stops no other: then this returns
    false in the end, the last such picture's error in *error and those before it given to `failed`.

@@ -130,22 +130,14 @@ known() {
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
     'data_offsets':[0,$size]},'0.bias':{'dtype':'F32','shape':[$2],'data_offsets':[$size,$((size + 4 * $2))]}}")" >known.st
 }
-case_ 'a line has the three likeliest classes'
+case_ 'an answer is as likely as the network says'
 awk 'BEGIN {
   printf "P5 28 28 255\n"
   for (i = 0; i < 784; i++) printf "%c", (i % 28 == 14 && i > 200 && i < 600 ? 1 : 250)
 }' >a.pgm
-cp a.pgm longer.pgm
-printf '%b' '\0\0\0\0\0\0\0\0\0\0\0\0\x2a\x15\x10\x40' "$(printf '\\0%.0s' {1..28})" '\x90\x39\x8c\x40' |
-  known 784 12 # log(9.5) of 3 and log(80) of 11, 99.5 with the ten others
-ok --device cpu --load known.st --confidence 0.5 --classify a.pgm longer.pgm
-same out - <<'END'
-a.pgm       11  80.40%   3   9.55%   0   1.01%
-longer.pgm  11  80.40%   3   9.55%   0   1.01%
-END
-printf '\0\0\x20\x42\0\0\0\0' | known 100 2 # 40 of 0; and a smaller picture
-ok --device cpu --load known.st --confidence 0.5 --classify a.pgm
-same out - <<<'a.pgm  0 100.00%  1   0.00%'
+printf '%b' "$(printf '\\0%.0s' {1..44})" '\x90\x39\x8c\x40' | known 100 12 # log(80) of 11, 91 with the others
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm # of more pixels than the network takes
+same out - <<<'a.pgm  11  87.91%'
 printf '\0\0\x20\x42\0\0\0\0' | known 100 2 '\177' # weights of 3.4e38
 fails 1 "a.pgm: the network's output is not a finite number" --device cpu --load known.st --classify a.pgm
 
