@@ -108,7 +108,7 @@ static bool open_members(Team *team, Error *error) {
 /* ---- training ------------------------------------------------------------------------------- */
 
 static void tell_data(ManyRuns *r, const Trainer *trainer) {
-  if (r->read || trainer->train_data.rows == 0) return;
+  if (r->read || trainer->train.data.rows == 0) return;
   report_data(r->report, trainer);
   r->read = true;
 }

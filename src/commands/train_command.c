@@ -53,9 +53,9 @@ static bool say_data(Run *run, Error *error) {
   const Trainer *t = run->trainer;
   report_data(run->report, t);
   run->told = true;
-  return train_log_data(run->log, "train", t->config.train, &t->train_data, error) &&
-         (!t->judge ||
-          train_log_data(run->log, trainer_judge_option(t), t->judge, &t->test_data, error));
+  return train_log_data(run->log, "train", t->train.path, &t->train.data, error) &&
+         (!t->judge.path ||
+          train_log_data(run->log, trainer_judge_option(t), t->judge.path, &t->judge.data, error));
 }
 
 /* The network is saved first: it is worth more than a line that cannot be written. */
@@ -71,7 +71,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   if (!run->told && !say_data(run, error)) return false;
   if (!run->learned_nothing)
     run->learned_nothing =
-        report_learning(run->report, result, &run->options->training, &run->trainer->test_data);
+        report_learning(run->report, result, &run->options->training, &run->trainer->judge.data);
   report_epoch(run->report, result, is_last);
   return report_good(run->report, error) && train_log_epoch(run->log, result, error);
 }
@@ -138,7 +138,7 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
                               .test_accuracy = (double)metrics->correct / rows,
                               .test_rows = metrics->rows};
   report_test(run->report, &result);
-  data_compare(run->config.test, &run->tested, &run->trainer->train_data, report_remark,
+  data_compare(run->config.test, &run->tested, &run->trainer->train.data, report_remark,
                run->report);
   return train_log_epoch(run->log, &result, error);
 }

@@ -125,18 +125,18 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
 
 void report_data(Report *report, const Trainer *t) {
   const TrainerConfig *c = &t->config;
-  const DataSummary *judge = &t->test_data;
+  const DataSummary *judge = &t->judge.data;
   report_note(report, "data     %s: %s, %s", text_shown(c->train).text,
-              data_text(&t->train_data).text, t->resident ? "resident" : "streamed every epoch");
-  if (t->judge)
-    report_note(report, "data     %s: %" PRIu64 " %srows%s", text_shown(t->judge).text, judge->rows,
-                c->hold_out > 0 ? "other " : "",
+              data_text(&t->train.data).text, t->resident ? "resident" : "streamed every epoch");
+  if (t->judge.path)
+    report_note(report, "data     %s: %" PRIu64 " %srows%s", text_shown(t->judge.path).text,
+                judge->rows, c->hold_out > 0 ? "other " : "",
                 t->judged_by == JUDGED_BY_VALIDATION ? " for validation" : "");
-  if (t->judge != c->test)
+  if (t->judge.path != c->test)
     report_note(report, "data     %s", c->test ? text_shown(c->test).text : "no test file");
-  data_compare(c->train, &t->train_data, NULL, report_remark, report);
-  if (t->judge && c->hold_out == 0)
-    data_compare(t->judge, judge, &t->train_data, report_remark, report);
+  data_compare(c->train, &t->train.data, NULL, report_remark, report);
+  if (t->judge.path && c->hold_out == 0)
+    data_compare(t->judge.path, judge, &t->train.data, report_remark, report);
 }
 
 /* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows

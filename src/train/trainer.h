@@ -32,6 +32,16 @@ typedef struct {
                    They make the same calls, and events->stop returns the same to all */
 } TrainerConfig;
 
+/* A file of a run, and what is known of its rows. */
+typedef struct {
+  const char *path;      /* NULL: there is none */
+  bool judges;           /* else it is trained on */
+  DatasetReader *reader; /* open from the start of a pass over the file to its end */
+  struct stat stamp;     /* of the file when it was first opened */
+  uint64_t rows;         /* known after the first epoch */
+  DataSummary data;      /* likewise */
+} TrainerFile;
+
 /* A trainer's fields are for others to read. */
 typedef struct {
   TrainerConfig config;
@@ -39,14 +49,9 @@ typedef struct {
   uint64_t staging_rows;
   double opened; /* when, in seconds_now */
   JudgedBy judged_by;
-  const char *judge;                   /* the file with the rows to judge by, NULL: none */
-  DatasetReader *train, *test;         /* open from the start of a pass over the file to its end;
-                                          test: of the rows to judge by */
-  struct stat train_stamp, test_stamp; /* of both files when they were first opened */
-  bool joined;                         /* on the rows of another one */
-  Engine *engine;                      /* never NULL once the trainer is open */
-  uint64_t train_rows, test_rows;      /* known after the first epoch */
-  DataSummary train_data, test_data;   /* likewise: of the rows to train on, and to judge by */
+  TrainerFile train, judge; /* with the rows to train on, and with those to judge by */
+  bool joined;              /* on the rows of another one */
+  Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those
                           of the rows to judge by, NAN before the first epoch's end, and without
                           such rows */
@@ -84,7 +89,7 @@ typedef enum {
   TRAINER_DONE
 } TrainerResult;
 
-/* Reads the trainer->train_rows rows to train on into the engine's dataset, from row 0 on, and
+/* Reads the trainer->train.rows rows to train on into the engine's dataset, from row 0 on, and
    those to judge by behind them, and trains on none of them. The trainer must be resident and new,
    and is not to be run after that, unless it starts again. */
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
@@ -119,14 +124,14 @@ void trainer_close(Trainer *trainer);
 
 /* ---- what trainer_run.c takes from trainer_open.c and trainer_rows.c ------------------------- */
 
-/* Opens the file to train on, or `judges` that to judge by. */
-DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error);
-void trainer_close_reader(DatasetReader **reader);
+/* Starts to read the file, again if it was read before, unless it has become another one. */
+bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);
+void trainer_close_file(TrainerFile *file);
 
-/* A pass over the rows to train on, or `judges` over those to judge by, window after window. Rows
-   that have stayed in the dataset are taken from there, others from the file. */
+/* A pass over the rows of a file, window after window. Rows that have stayed in the dataset are
+   taken from there, others from the file. */
 typedef struct {
-  bool judges;
+  TrainerFile *file;
   int epoch;     /* from 0 */
   uint64_t most; /* rows of a window of rows that have stayed */
   bool began;
@@ -138,8 +143,8 @@ typedef struct {
    be read, has become another one, or has no rows. */
 bool trainer_next(Trainer *t, TrainerPass *pass, Error *error);
 
-/* Reads all rows into the dataset. */
-bool trainer_load_rows(Trainer *t, bool judges, Error *error);
+/* Reads all rows of a file into the dataset. */
+bool trainer_load_rows(Trainer *t, TrainerFile *file, Error *error);
 
 /* The key of an epoch's order. */
 static inline uint64_t trainer_order_key(const Trainer *t, int epoch) {

@@ -11,33 +11,39 @@
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-DatasetReader *trainer_open_reader(const Trainer *t, bool judges, Error *error) {
+bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   const TrainerConfig *c = &t->config;
-  return dataset_open(&(DatasetConfig){.path = judges ? t->judge : c->train,
-                                       .classes = c->training.classes,
-                                       .threads = c->training.threads,
-                                       .label = c->label_column,
-                                       .names = c->names,
-                                       .ahead = t->resident ? 0 : 2 * t->staging_rows,
-                                       .hold_out = c->hold_out,
-                                       .seed = c->training.seed,
-                                       .held_out = judges},
-                      error);
+  file->reader = dataset_open(&(DatasetConfig){.path = file->path,
+                                               .classes = c->training.classes,
+                                               .threads = c->training.threads,
+                                               .label = c->label_column,
+                                               .names = c->names,
+                                               .ahead = t->resident ? 0 : 2 * t->staging_rows,
+                                               .hold_out = c->hold_out,
+                                               .seed = c->training.seed,
+                                               .held_out = file->judges},
+                              error);
+  if (!file->reader) return false;
+  const struct stat *stamp = &dataset_source(file->reader)->stamp;
+  if (file->rows == 0) file->stamp = *stamp;
+  if (source_stamps_equal(stamp, &file->stamp)) return true;
+  trainer_close_file(file);
+  return error_set(error, "%s changed since it was read first", file->path);
+}
+
+void trainer_close_file(TrainerFile *file) {
+  dataset_close(file->reader);
+  file->reader = NULL;
 }
 
 const char *trainer_judge_option(const Trainer *t) {
   return t->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
 }
 
-void trainer_close_reader(DatasetReader **reader) {
-  dataset_close(*reader);
-  *reader = NULL;
-}
-
 /* Refuses options that need a second pass over a source that can be read only once. */
 static bool check_once(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
-  const bool trains = source_can_repeat(c->train), judges = source_can_repeat(t->judge);
+  const bool trains = source_can_repeat(c->train), judges = source_can_repeat(t->judge.path);
   const bool judge_is_last = t->judged_by == JUDGED_BY_TEST || !c->test;
   ShortText why = {""};
   if (trains && judges) return true;
@@ -47,7 +53,7 @@ static bool check_once(const Trainer *t, Error *error) {
     why = text_format("--resident no reads it in every epoch");
   else if (c->hold_out > 0)
     why = text_format("--validation %g reads it twice", c->hold_out);
-  else if (!trains && t->judge && strcmp(c->train, t->judge) == 0)
+  else if (!trains && t->judge.path && strcmp(c->train, t->judge.path) == 0)
     why = text_format("--%s is the same", trainer_judge_option(t));
   else if (!judges && judge_is_last && c->rereads_test)
     why = text_format("--%s reads it again", c->rereads_test);
@@ -55,24 +61,22 @@ static bool check_once(const Trainer *t, Error *error) {
                                  trains ? trainer_judge_option(t) : "train", why.text);
 }
 
-static bool open_readers(Trainer *t, Error *error) {
-  const TrainerConfig *c = &t->config;
-  trainer_close_reader(&t->train);
-  trainer_close_reader(&t->test);
-  if (!check_once(t, error) || !(t->train = trainer_open_reader(t, false, error))) return false;
-  t->train_stamp = dataset_source(t->train)->stamp;
-  if (!t->judge) return true;
-  t->test = trainer_open_reader(t, true, error);
-  if (!t->test) return false;
-  t->test_stamp = dataset_source(t->test)->stamp;
-  const int train = dataset_inputs(t->train), test = dataset_inputs(t->test);
-  if (train == test) return true;
-  if (test == train - 1)
+static bool open_files(Trainer *t, Error *error) {
+  const char *path = t->judge.path;
+  trainer_close_file(&t->train);
+  trainer_close_file(&t->judge);
+  if (!check_once(t, error) || !trainer_open_file(t, &t->train, error)) return false;
+  if (!path) return true;
+  if (!trainer_open_file(t, &t->judge, error)) return false;
+  const int train = dataset_inputs(t->train.reader), judge = dataset_inputs(t->judge.reader);
+  if (train == judge) return true;
+  if (judge == train - 1)
     return error_set(error,
                      "%s has no label column: its rows are %d fields, those of %s a label and as "
                      "many pixels; --validation 0.1 judges by a tenth of those, with --test none",
-                     t->judge, train, c->train);
-  return error_set(error, "%s has %d pixels a row but %s has %d", t->judge, test, c->train, train);
+                     path, train, t->train.path);
+  return error_set(error, "%s has %d pixels a row but %s has %d", path, judge, t->train.path,
+                   train);
 }
 
 /* Sets *rows to what a dataset for both files needs. Rows may be resident if they take half of the
@@ -81,13 +85,13 @@ static bool open_readers(Trainer *t, Error *error) {
    on the same machine is to give the same bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
-  const size_t inputs = (size_t)dataset_inputs(t->train),
+  const size_t inputs = (size_t)dataset_inputs(t->train.reader),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
   uint64_t most = UINT32_MAX; /* as a TrainRange has it */
   if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
     most = memory / 2 / row;
-  *rows = dataset_max_rows(t->train, most);
-  if (*rows <= most && t->test) *rows += dataset_max_rows(t->test, most - *rows);
+  *rows = dataset_max_rows(t->train.reader, most);
+  if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
   if (*rows == 0) *rows = 1; /* an archive without a good row: reading it says why */
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
@@ -170,12 +174,12 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
                      Error *error) {
   const TrainerConfig *c = &t->config;
   t->resident = resident;
-  if (!open_readers(t, error)) return false;
+  if (!open_files(t, error)) return false;
   EngineConfig config = {.training = c->training,
                          .ranks = c->ranks,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
-  if (!network_init(&config.network, dataset_inputs(t->train), c->training.hidden.size,
+  if (!network_init(&config.network, dataset_inputs(t->train.reader), c->training.hidden.size,
                     c->training.hidden.count, c->training.classes, error))
     return false;
   if (!check_from(t, &config.network, error)) return false;
@@ -197,9 +201,11 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->judged_by = config->validation || config->hold_out > 0 ? JUDGED_BY_VALIDATION
                  : config->test                             ? JUDGED_BY_TEST
                                                             : JUDGED_BY_NONE;
-  t->judge = config->validation     ? config->validation
-             : config->hold_out > 0 ? config->train
-                                    : config->test;
+  t->train.path = config->train;
+  t->judge.judges = true;
+  t->judge.path = config->validation     ? config->validation
+                  : config->hold_out > 0 ? config->train
+                                         : config->test;
   if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
   t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
@@ -208,15 +214,15 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   /* Rows that take more than the host or the device has are streamed, if nothing was wrong with the
      files, nor used up. */
   const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
-                          error->too_large && t->train && !dataset_source(t->train)->once &&
-                          (!t->judge || (t->test && !dataset_source(t->test)->once));
+                          error->too_large && source_can_repeat(t->train.path) &&
+                          source_can_repeat(t->judge.path);
   if (can_stream && open_all(t, false, open, context, error)) return t;
   trainer_close(t);
   return NULL;
 }
 
 bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
-  const bool loaded = t->resident && t->train_rows > 0 && (!t->judge || t->test_rows > 0);
+  const bool loaded = t->resident && t->train.rows > 0 && (!t->judge.path || t->judge.rows > 0);
   Training own = t->config.training;
   own.epochs = config->training.epochs;
   own.schedule = config->training.schedule;
@@ -250,7 +256,7 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
   Trainer *t = malloc(sizeof *t);
   if (!t) return error_null(error, "out of memory");
   *t = *first;
-  t->train = t->test = NULL;
+  t->train.reader = t->judge.reader = NULL;
   t->joined = true;
   t->engine = first->engine->call->member(first->engine, error);
   if (t->engine && trainer_start_again(t, config, error)) return t;
@@ -260,8 +266,8 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
 
 void trainer_close(Trainer *t) {
   if (!t) return;
-  trainer_close_reader(&t->train);
-  trainer_close_reader(&t->test);
+  trainer_close_file(&t->train);
+  trainer_close_file(&t->judge);
   if (t->engine) t->engine->call->close(t->engine);
   free(t);
 }
@@ -269,11 +275,11 @@ void trainer_close(Trainer *t) {
 bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) {
   *checkpoint = t->position;
   checkpoint->network = t->engine->config.network;
-  checkpoint->data = t->train_data.rows > 0 ? data_to_json(&t->train_data) : NULL;
+  checkpoint->data = t->train.data.rows > 0 ? data_to_json(&t->train.data) : NULL;
   checkpoint->count = list_arrays(&t->engine->config.training, checkpoint->kind);
   const size_t count = (size_t)checkpoint->count;
   checkpoint->parameters = malloc(count * checkpoint->network.floats * sizeof(float));
-  if (checkpoint->parameters && (checkpoint->data || t->train_data.rows == 0)
+  if (checkpoint->parameters && (checkpoint->data || t->train.data.rows == 0)
           ? t->engine->call->read(t->engine, checkpoint->parameters, count, error)
           : error_set(error, "out of memory saving the network"))
     return true;

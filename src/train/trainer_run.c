@@ -83,7 +83,7 @@ static void show_progress(const Epoch *e, double done) {
    resident rows, and the first one of a file that has its rows sorted by label. The file's first
    window shows it, so what an epoch does is a function of the file. */
 static bool is_whole(const Epoch *e) {
-  return e->trainer->resident && (e->epoch > 0 || e->trainer->train_data.sorted);
+  return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
 /* Returns the steps of a window. Only those of the first epoch are in the file's order. */
@@ -113,7 +113,7 @@ static bool look(Epoch *e, uint64_t end, double part, Error *error) {
     return true;
   }
   bool wanted = seconds_now() - e->collected_at > e->events->patience;
-  if (t->train) show_progress(e, dataset_progress(t->train));
+  if (t->train.reader) show_progress(e, dataset_progress(t->train.reader));
   return ranks_broadcast(t->config.ranks, &wanted, sizeof wanted, error) &&
          (!wanted || collect(e, end, error));
 }
@@ -150,7 +150,7 @@ static bool train_window(Epoch *e, TrainRange range, Error *error) {
 /* Rows that are sorted and streamed teach one class after the other. */
 static void say_order(const Epoch *e) {
   const Trainer *t = e->trainer;
-  if (t->train_data.sorted && !t->resident && e->events->remark)
+  if (t->train.data.sorted && !t->resident && e->events->remark)
     e->events->remark(e->events->context,
                       text_format("%s: sorted by label, and streamed in that order: mix the lines "
                                   "with shuf",
@@ -163,11 +163,12 @@ static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   /* In file order only augmentation makes a difference between one window and many. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
-  TrainerPass pass = {.epoch = e->epoch, .most = once ? UINT64_MAX : t->staging_rows};
+  TrainerPass pass = {
+      .file = &t->train, .epoch = e->epoch, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
   /* Where a run is resumed its rows are not there yet. */
-  bool good = !is_whole(e) || trainer_load_rows(t, false, error);
+  bool good = !is_whole(e) || trainer_load_rows(t, &t->train, error);
   while (good && (good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
     if (pass.loader.reader && is_whole(e)) /* not all rows are there */
@@ -176,7 +177,7 @@ static bool train_epoch(Epoch *e, Error *error) {
       good = train_window(e, range_of(e, &pass), error);
   }
   if (good && pass.loader.reader && is_whole(e)) { /* now they are */
-    pass = (TrainerPass){.epoch = e->epoch, .most = UINT64_MAX};
+    pass = (TrainerPass){.file = &t->train, .epoch = e->epoch, .most = UINT64_MAX};
     e->in_parts = true;
     good = trainer_next(t, &pass, error) && train_window(e, range_of(e, &pass), error);
   }
@@ -196,9 +197,9 @@ static bool train_epoch(Epoch *e, Error *error) {
 /* Evaluates the rows to judge by, in calls as short as those of training. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
-  TrainerPass pass = {.judges = true, .most = UINT64_MAX};
+  TrainerPass pass = {.file = &t->judge, .most = UINT64_MAX};
   *sums = (EngineSums){.loss = NAN};
-  if (!t->judge) return true;
+  if (!t->judge.path) return true;
   bool good;
   while ((good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
     const uint64_t rows = pass.loader.rows;
@@ -231,7 +232,7 @@ static bool run_epoch(Epoch *e, Error *error) {
   const double start = seconds_now();
   if (!train_epoch(e, error)) return false;
   const double trained = seconds_now();
-  if (t->judge && t->resident && t->test_rows == 0 && !trainer_load_rows(t, true, error))
+  if (t->judge.path && t->resident && t->judge.rows == 0 && !trainer_load_rows(t, &t->judge, error))
     return cut_short(e);
   const double loaded = seconds_now();
   if (!evaluate_epoch(e, &test, error)) return false;
@@ -276,8 +277,8 @@ static TrainerResult result_of(const Epoch *e, bool good) {
 
 TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  const bool good =
-      trainer_load_rows(t, false, error) && (!t->judge || trainer_load_rows(t, true, error));
+  const bool good = trainer_load_rows(t, &t->train, error) &&
+                    (!t->judge.path || trainer_load_rows(t, &t->judge, error));
   return result_of(&e, good || cut_short(&e));
 }
 
