@@ -214,7 +214,7 @@ IN_FOLDER(pictures) {
                  {"curves", draw_curves, {0x75655765, 0x2ec0d0f5}},
                  {"weights", draw_weights, {0xfe109aaf, 0xc0dae149}},
                  {"mistakes", draw_mistakes, {0x6886c950, 0x2937e8ca, 0x5e450691}},
-                 {"confusion", draw_confusion, {0xe4f52289, 0xff8d3b79, 0x042b6860}},
+                 {"confusion", draw_confusion, {0x67f7d427, 0x591841da, 0x041b0bf3}},
                  {"seen", draw_seen, {0x5b2c7e7b}}};
   const char *kept = getenv("FIGURES");
   int wrong = 0;

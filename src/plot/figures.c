@@ -258,7 +258,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
 
 /* ---- confusion ---------------------------------------------------------------------------- */
 
-enum { CELL = 64, FEW_CLASSES = 12, SMALL_CELL = 46, MIN_CELL = 2, PLAIN_SIDE = 960 };
+enum { CELL = 56, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5 };
 
 /* Returns the colour of a cell. The cube root lets a confusion of a row in a thousand show. */
@@ -288,7 +288,7 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
   }
 }
 
-/* Writes the names of the classes at the left of the cells and below them. */
+/* Writes names or numbers of the classes at the left of the cells and below them. */
 static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
   const double side = grid->width, below = TOP + metrics->classes * side + 24;
   for (int c = 0; c < metrics->classes; c++) {
@@ -302,26 +302,10 @@ static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
 
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
   const int classes = metrics->classes;
-  const bool numbers = classes <= FIGURES_MAX_NUMBERS, named = numbers && metrics->names;
-  const int cell = !numbers                 ? max_int(MIN_CELL, PLAIN_SIDE / classes)
-                   : classes <= FEW_CLASSES ? CELL
-                                            : SMALL_CELL;
+  const bool numbers = classes <= FIGURES_MAX_NUMBERS;
+  const int cell = numbers ? CELL : max_int(MIN_CELL, PLAIN_SIDE / classes);
   const int side = classes * cell, width = max_int(LEFT + side + MARGIN, LEAST_WIDTH);
-  const double low = named ? 0.1 : -0.5, high = named ? 0.9 : classes - 0.5; /* no numbers */
   const Grid grid = {LEFT, TOP, cell, cell, classes};
-  const Axis prediction = {.label = "prediction",
-                           .from = LEFT,
-                           .to = LEFT + side,
-                           .near = TOP + side,
-                           .far = TOP + side,
-                           .low = low,
-                           .high = high};
-  Axis truth = prediction;
-  truth.label = "truth";
-  truth.upright = true;
-  truth.from = TOP;
-  truth.to = TOP + side;
-  truth.near = truth.far = LEFT;
   const Key keys[] = {{shade(true, 1), "right"},
                       {shade(false, 1), "wrong: all"},
                       {shade(false, 0.1), "10%"},
@@ -335,9 +319,9 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
   Canvas page;
   if (!page_open(&page, title.text, subtitle.text, width, TOP + side + FOOT, error)) return false;
   page_legend(&page, width - MARGIN, HEAD + SMALL, keys, LENGTH(keys));
-  page_axis(&page, &prediction);
-  page_axis(&page, &truth);
-  if (named) draw_names(&page, metrics, &grid);
+  page_text(&page, STARTS, MARGIN, TOP - 18, SMALL, PALE, "truth");
+  page_text(&page, ENDS, LEFT + side, TOP + side + 50, SMALL, PALE, "prediction");
+  if (numbers) draw_names(&page, metrics, &grid);
   canvas_rectangle(&page, LEFT - 1, TOP - 1, side + 2 - numbers, side + 2 - numbers, GRID);
   draw_cells(&page, metrics, &grid, numbers);
   return page_save(&page, path, error);
