@@ -294,6 +294,7 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
+/* The gradient alone, stored, is what the update takes; then nothing else is written. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -301,26 +302,18 @@ WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed
     Layer layer = make_layer(&batch, s, (seed / 1000 + (uint64_t)terms) % 2, seed + 2);
     EACH_WAY(ways_of(s)) {
       layer.p = random_parameters(s, seed + 3);
-      const WideLayer l = make_wide_layer(&batch, layer, terms);
+      WideLayer l = make_wide_layer(&batch, layer, terms);
+      const LayerUpdate at = l.update.at;
+      l.update.at = gradient_of(&layer);
+      LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
+      assert_layer_gradient(
+          "wide gradient", &layer, &l.update.at,
+          split_bound(fp16_split(terms), s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
+      assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
+      l.update.at = at;
       LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
       assert_wide_layer_updated(&l, rule);
     }
-  }
-}
-
-/* The gradient alone is what the update took; nothing else is written. */
-WALK_TEST(test_stored_gradient, for_wide_shapes, check_stored_gradient, Shape s, uint64_t seed) {
-  const Batch batch = short_batch(s, seed);
-  EACH_TERMS() {
-    WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, terms == 1, seed + 2), terms);
-    EACH_WAY(ways_of(s)) {
-      l.update.at = gradient_of(&l.layer);
-      LAUNCH(wide_updates, batch.view, rules[0], &l.update, 1);
-      assert_layer_gradient(
-          "wide gradient", &l.layer, &l.update.at,
-          split_bound(fp16_split(terms), s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
-    }
-    assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
   }
 }
 
@@ -339,35 +332,6 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
     LAUNCH(wide_updates, batch->view, rules[2], updates, MAX_UPDATES);
     foreach (layer, wide) assert_wide_layer_updated(layer, rules[2]);
   }
-}
-
-/* Weights that nobody multiplies have no planes. */
-KERNEL_TEST(test_update_without_planes) {
-  if (!wide_by()) skip();
-  const Shape s = {130, 500, 10};
-  EACH_WAY(WAYS)
-  EACH_TERMS() {
-    const Batch batch = make_batch(s.rows, s.in, 10, s.rows, true, 8);
-    WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, false, 9), terms);
-    const Planes planes = l.update.w;
-    l.update.w.d = NULL;
-    LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
-    LAUNCH(split, l.layer.p.w.d, planes); /* what the check reads */
-    l.update.w = planes;
-    assert_wide_layer_updated(&l, rules[2]);
-    finish();
-  }
-}
-
-/* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
-KERNEL_TEST(test_no_step_updates_nothing) {
-  if (!wide_by()) skip();
-  const Shape s = {64, 50, 33};
-  const Batch batch = make_batch(s.rows, s.in, 10, 0, true, 8);
-  const WideLayer l = make_wide_layer(&batch, make_layer(&batch, s, false, 9), 2);
-  EACH_WAY(WAYS) LAUNCH(wide_updates, batch.view, rules[2], &l.update, 1);
-  assert_layer_untouched(&l.layer);
-  assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
 }
 
 /* A split sum is added in one order, whichever split is ready last. */
