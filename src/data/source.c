@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,19 +29,13 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* Checks that a regular file is unchanged, and at its end that its name still names it. */
-static bool check_unchanged(Source *source, bool at_end) {
+/* Checks that a regular file is unchanged. A file that is replaced loses its name: that changes it.
+ */
+static bool check_unchanged(Source *source) {
   struct stat status;
-  if (!S_ISREG(source->stamp.st_mode)) return true;
-  if (fstat(source->file, &status) != 0)
-    return error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
-  if (!source_stamps_equal(&status, &source->stamp))
-    return error_set(&source->error, "%s %s while it was being read", source->name,
-                     status.st_nlink == 0 ? "was replaced" : "changed");
-  if (at_end && !source->once && stat(source->name, &status) == 0 &&
-      !is_same_file(&source->stamp, &status))
-    return error_set(&source->error, "%s was replaced while it was being read", source->name);
-  return true;
+  return !S_ISREG(source->stamp.st_mode) ||
+         (fstat(source->file, &status) == 0 && source_stamps_equal(&status, &source->stamp)) ||
+         error_set(&source->error, "%s changed while it was being read", source->name);
 }
 
 /* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
@@ -58,7 +51,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
       error_set(&source->error, "cannot read %s: %s", source->name, strerror(errno));
       return 0;
     }
-    if (!check_unchanged(source, count == 0)) return 0;
+    if (!check_unchanged(source)) return 0;
     source->offset += (uint64_t)count;
     return (size_t)count;
   }
