@@ -19,7 +19,7 @@ static float *new_array(const char *name, bool is_constant) {
   return memory;
 }
 
-/* Compares what is said of a plant, and leaves what is counted. Without an error, costs are told. */
+/* Compares what is said of a plant, and leaves its counts. Without an error, costs are told. */
 static bool is_told(int which) {
   char errors[MOST], costs[MOST], wanted[MOST];
   int line;

@@ -44,13 +44,10 @@
 #include <limits.h>
 #include <math.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <tuple>
-#include <utility>
 
 #include "emulator/runtime.h"
 

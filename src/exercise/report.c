@@ -79,6 +79,7 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
   fprintf(file, "%s; measured on", scores->backend->device);
   for (const ExerciseScore *s = scores; s < end; s++) {
     const ExerciseShape m = s->measured;
+    sum.right += s->right, sum.fused += s->fused;
     const bool layer = s->task == TASK_FORWARD || s->task == TASK_UPDATE;
     fprintf(file, "%s %c: %d rows of %d", s > scores ? "," : "", *names[s->task], m.rows,
             layer ? m.in : m.out);
@@ -86,10 +87,9 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
   }
   fputs("\n\n", file);
   print_table(file, scores, count);
-  fputc('\n', file);
+  if (sum.fused < count) fputc('\n', file);
   for (const ExerciseScore *s = scores; s < end; s++) {
     const char task = *names[s->task];
-    sum.right += s->right, sum.fused += s->fused;
     if (!s->right)
       fprintf(file, "%c is wrong: %s\n", task, s->wrong);
     else if (!s->fused && s->call.launches == 1)
