@@ -253,22 +253,6 @@ TEST(test_what_stb_does_not_check) {
   assert_refused(picture, "shows no digit");
 }
 
-/* A PNG of 8 x 8 pixels that unpacks to `size` bytes. */
-static void write_unpacking_png(int size) {
-  uLongf length = compressBound((uLong)size);
-  uint8_t *bytes = allocate((size_t)size, 1), *packed = allocate(length, 1);
-  bytes[9 * 4 + 4] = 255; /* a dot of ink */
-  assert_int_equal(compress(packed, &length, bytes, (uLong)size), Z_OK);
-  write_png_parts("\0\0\0\10\0\0\0\10\10\0\0\0", packed, length);
-}
-
-TEST(test_a_bomb_is_not_unpacked) {
-  write_unpacking_png(8 * 9);
-  read_digit(pixels);
-  write_unpacking_png(3 << 20);
-  assert_refused(picture, "takes more than 1 MB of memory to read: too much for a picture");
-}
-
 static void assert_no_digit(const Grey *g) {
   write_png(g);
   assert_refused(picture, "shows no digit");

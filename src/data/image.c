@@ -14,8 +14,7 @@ typedef union {
   max_align_t aligned;
 } Array;
 
-enum { LEAST_MEMORY = 1 << 20 };
-static _Thread_local size_t memory_left = LEAST_MEMORY;
+static _Thread_local size_t memory_left;
 static _Thread_local bool memory_refused;
 
 static void free_array(void *array) {
@@ -152,14 +151,6 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
   return true;
 }
 
-/* Bytes that stb may need for a picture: an interlaced PNG of 4 channels of 16 bits has all of it
-   twice and half of it once more; blocks of a JPEG reach over the edge; a PNG's parts are joined in
-   an array that grows by doubling. */
-static size_t memory_for(const Grey *grey, int length) {
-  const size_t pixels = ((size_t)grey->width + 64) * ((size_t)grey->height + 64);
-  return min_size(LEAST_MEMORY + 24 * pixels + 2 * (size_t)length, IMAGE_MAX_MEMORY);
-}
-
 /* ---- the orientation ------------------------------------------------------------------------ */
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12, UPRIGHT = 1, LAST = 8 };
@@ -209,8 +200,8 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
   uint8_t *pixels = NULL;
-  size_t memory = memory_left = LEAST_MEMORY;
   errno = 0;
+  memory_left = IMAGE_MAX_MEMORY;
   memory_refused = false;
   if (has_vast_table(bytes, length)) {
     error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
@@ -218,13 +209,12 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   }
   if (stbi_info_from_memory(bytes, length, width, height, &channels)) {
     if (!check_header(path, bytes, length, grey, channels, error)) return NULL;
-    memory_left = memory = memory_for(grey, length);
     pixels = stbi_load_from_memory(bytes, length, width, height, &channels, STBI_grey_alpha);
   }
   if (pixels) return pixels;
   if (memory_refused)
-    error_set(error, "%s takes more than %zu MB of memory to read: too much for a picture", path,
-              memory / 1000000);
+    error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
+              IMAGE_MAX_MEMORY / 1000000);
   else if (errno == ENOMEM) /* stb may have tried another format since */
     error_set(error, "no memory to read %s", path);
   else
