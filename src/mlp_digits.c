@@ -38,14 +38,6 @@ static const OptionTable table = {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static bool name_files(const Options *options, char path[2][PATH_MAX], Error *error) {
-  static const char *const names[2] = {"digits_train.csv", "digits_test.csv"};
-  for (int i = 0; i < 2; i++)
-    if (snprintf(path[i], PATH_MAX, "%s/%s", options->folder, names[i]) >= PATH_MAX)
-      return error_set(error, "the name of the folder is too long");
-  return true;
-}
-
 /* The row as text, newline included, to `line`; returns its length. */
 static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXELS * 4 + 2]) {
   char *end = line;
@@ -61,42 +53,35 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
-static bool write_rows(const Options *options, DigitsSeries series, const AtomicFile *output,
-                       Error *error) {
-  for (uint64_t row = 0; row < options->rows[series]; row++) {
+/* Writes the file of a series, which replaces what was there once it is whole. */
+static bool write_file(const Options *options, DigitsSeries series, Error *error) {
+  char path[PATH_MAX];
+  AtomicFile output;
+  bool good = true;
+  if (snprintf(path, sizeof path, "%s/digits_%s.csv", options->folder,
+               series == DIGITS_TRAIN ? "train" : "test") >= (int)sizeof path)
+    return error_set(error, "the name of the folder is too long");
+  if (!atomic_file_open(&output, path, error)) return false;
+  for (uint64_t row = 0; good && row < options->rows[series]; row++) {
     uint8_t pixels[DIGITS_PIXELS];
     char line[DIGITS_PIXELS * 4 + 2];
     const int label = digits_draw(options->seed, series, row, pixels);
     const size_t length = format_row(label, pixels, line);
-    if (fwrite(line, 1, length, output->file) != length) return atomic_file_failed(output, error);
+    good = fwrite(line, 1, length, output.file) == length || atomic_file_failed(&output, error);
   }
+  if (!atomic_file_close(&output, good, error)) return false;
+  printf("%s: %" PRIu64 " drawn digits\n", text_shown(path).text, options->rows[series]);
   return true;
-}
-
-/* Neither file is replaced before both are whole. */
-static bool write_files(const Options *options, char path[2][PATH_MAX], Error *error) {
-  AtomicFile output[2];
-  int open = 0;
-  bool good = true;
-  for (int i = 0; good && i < 2; i++) {
-    good = atomic_file_open(&output[i], path[i], error);
-    if (good) good = write_rows(options, (DigitsSeries)i, &output[open++], error);
-  }
-  for (int i = 0; i < open; i++) good = atomic_file_close(&output[i], good, error) && good;
-  for (int i = 0; good && i < 2; i++)
-    printf("%s: %" PRIu64 " drawn digits\n", text_shown(path[i]).text, options->rows[i]);
-  return good;
 }
 
 int main(int argc, char **argv) {
   standard_output_open();
   Options options;
   Error error;
-  char path[2][PATH_MAX];
   OptionsResult result = option_table_read(&table, argc, argv, &options, &error);
-  if (result == OPTIONS_RUN && !name_files(&options, path, &error)) result = OPTIONS_USAGE;
   if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   interrupt_catch(true);
-  if (!write_files(&options, path, &error)) result = OPTIONS_FAILURE;
+  if (!write_file(&options, DIGITS_TRAIN, &error) || !write_file(&options, DIGITS_TEST, &error))
+    result = OPTIONS_FAILURE;
   return option_table_end(&table, result, argv[0], &error);
 }

@@ -1,4 +1,4 @@
-# mlp-digits writes drawn digits as files, both of them whole or none.
+# mlp-digits writes drawn digits as two files, each of them whole or not at all.
 export MLP=$PROGRAMS/mlp-digits
 mkdir drawn
 
