@@ -231,7 +231,7 @@ static const OptionRow table[] = {
   FLAG(json, FOR_EVALUATE | FOR_CLASSIFY | LEVELS,
       "print a line of JSON per picture, or of an evaluation"),
   OUTPUT(show, NULL, FOR_CLASSIFY | LEVELS,
-      "with --classify: draw the pictures and what the network saw of them as a PNG",
+      "with --classify: draw the first picture and what the network saw of it as a PNG",
       WRITES("png")),
 
   NAMED("dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,

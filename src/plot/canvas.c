@@ -84,12 +84,6 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
                        0x10101u * *pixels++);
 }
 
-void canvas_paste(Canvas *picture, int y, const Canvas *part) {
-  const int width = part->width < picture->width ? part->width : picture->width;
-  for (int row = 0; row < part->height; row++)
-    memcpy(pixel_at(picture, 0, y + row), pixel_at(part, 0, row), 3 * (size_t)width);
-}
-
 /* A place of a line: 64 in a pixel, so that what the C library and the compiler round otherwise
    paints the same pixels. */
 static double snap(double place) {

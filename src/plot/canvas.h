@@ -33,9 +33,6 @@ void canvas_rectangle(Canvas *picture, double x, double y, double width, double 
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom);
 
-/* Copies a canvas to row y and below, which must be there; what is too wide is cut off. */
-void canvas_paste(Canvas *picture, int y, const Canvas *part);
-
 /* Draws a line with round ends. */
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour);

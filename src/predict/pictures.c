@@ -15,8 +15,7 @@ typedef struct {
   int side, classes;
   double *probabilities;              /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
   SeenAnswer answer[PHOTOGRAPH_MOST]; /* to them */
-  Seen *seen;                         /* NULL: not to be shown */
-  int answered;                       /* pictures */
+  bool shown;                         /* a picture was, with --show */
   Error failure;                      /* of the last picture without an answer; "": none */
 } Answers;
 
@@ -144,8 +143,9 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
     write_json(a, path, &image, &photograph);
   else if (good)
     write_text(a, path, &photograph);
-  good = good && (!a->seen || seen_add(a->seen, path, &image, &photograph, a->answer, error));
-  a->answered += good;
+  if (good && !a->shown && *a->pictures->show)
+    good = a->shown = plot_seen(path, &image, &photograph, a->answer, a->side, a->pictures->names,
+                                a->pictures->show, error);
   photograph_free(&photograph);
   image_free(&image);
   return good;
@@ -159,7 +159,6 @@ static bool answer_all(Answers *a, Error *error) {
     if (!answer_picture(a, pictures->paths[i], error)) return false;
   if (fflush(pictures->file) != 0 || ferror(pictures->file))
     return error_set(error, "cannot write the predictions: %s", strerror(errno));
-  if (a->seen && a->answered > 0 && !seen_save(a->seen, pictures->show, error)) return false;
   if (!*a->failure.text) return true;
   *error = a->failure;
   *a->failure.text = '\0';
@@ -177,12 +176,10 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .pictures = pictures,
                .side = side,
                .classes = (int)classes,
-               .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes),
-               .seen = *pictures->show ? seen_open(side, pictures->names) : NULL};
-  bool good = a.probabilities && (a.seen || !*pictures->show);
-  good = good ? answer_all(&a, error) : error_set(error, "no memory for %zu classes", classes);
+               .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes)};
+  const bool good = a.probabilities ? answer_all(&a, error)
+                                    : error_set(error, "no memory for %zu classes", classes);
   if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */
-  seen_close(a.seen);
   free(a.probabilities);
   return good;
 }

@@ -12,8 +12,8 @@ typedef struct {
   int count;
   double confidence; /* an answer with a smaller probability is unsure */
   bool json;         /* a line of JSON for each picture, instead of text */
-  const char *show;  /* a PNG of the pictures beside what the network saw; "": none. It
-                         is written if any picture has an answer */
+  const char *show;  /* a PNG of the first picture with an answer beside what the network saw; "":
+                        none */
   const char *names; /* of the classes */
   FILE *file;        /* to write to */
   PictureFailed *failed;
