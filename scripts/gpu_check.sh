@@ -197,7 +197,7 @@ $(said | grep -cE '^ *[0-9]+ .* refused$') refused with a reason"
 }
 
 check_older() {
-  local capability limited=(build/test_{kernels,engine_results,engine_interface,lab_rungs})
+  local capability limited=(build/test_{kernels,engine_results,engine_interface,lab})
   for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
   wait

@@ -306,13 +306,6 @@ static inline void train_in_parts(void *engine, TrainRange range) {
   }
 }
 
-/* Trains the case's steps on all its rows; closes the engine. */
-static inline Outcome train_on(Engine *engine, const Case *c, const Data *d) {
-  send_all(engine, d, c->rows);
-  for_steps(c, train_whole, engine);
-  return close_with_outcome(engine);
-}
-
 /* Parameters and momentum. */
 static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_int_equal(a->floats, b->floats);

@@ -4,15 +4,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-int process_run(const char *command, char **output) {
-  FILE *stream = popen(text_printf("exec 2>&1; %s", command), "r");
-  assert_non_null(stream);
-  *output = (char *)read_rest(stream).bytes;
-  const int status = pclose(stream);
-  assert_int_not_equal(status, -1);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static int wait_for(pid_t child, struct rusage *usage) {
   int status;
   assert_int_equal(wait4(child, &status, 0, usage), child);

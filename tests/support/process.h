@@ -6,10 +6,6 @@
 
 #include "support/test.h"
 
-/* Runs a shell command; *output: its standard output and error. Returns its exit code, or 128 and
-   the signal that ended it. */
-int process_run(const char *command, char **output);
-
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);
 
