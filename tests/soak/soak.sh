@@ -99,11 +99,6 @@ resumed() {
   done
   whole "${words[@]}"
 }
-# Prints a checkpoint without its options, which name other files.
-state() {
-  header $1 | sed 's/"options":"[^"]*"//; s/ *$//'
-  tail -c +$((9 + $(header_size $1))) $1
-}
 # Prints the epochs of a log, each as it was logged last, without times. A training loss is a sum of sums,
 # one for each part of the epoch that was trained at a time.
 epochs() {
@@ -160,7 +155,7 @@ try_case() {
   same <(epochs a.csv) <(epochs b.csv)
   for network in st st.best; do
     [ -e a.$network ] || continue
-    cmp <(state a.$network) <(state b.$network) || die "a.$network is not b.$network"
+    same_network a.$network b.$network
     for way in a b; do
       whole --load $way.$network --device cpu --threads $((1 + RANDOM % 4)) --predict $way.test --probabilities
       mv out $way.predictions
