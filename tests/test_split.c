@@ -49,23 +49,6 @@ TEST(every_class_gives_its_share) {
     }
 }
 
-/* Nothing of the file's order is left: neighbours and ends are as likely as others. */
-TEST(a_seed_is_a_choice) {
-  enum { SEEDS = 200 };
-  static bool one[ROWS], other[ROWS];
-  static int times[ROWS];
-  draw_labels();
-  choose(0.1, 0, true, one);
-  choose(0.1, 0, true, other);
-  assert_memory_equal(one, other, sizeof one);
-  for (uint64_t seed = 0; seed < SEEDS; seed++) {
-    choose(0.1, seed, true, one);
-    for (int row = 0; row < ROWS; row++) times[row] += one[row];
-  }
-  for (int row = 0; row < ROWS; row++) /* 20 on average, a standard deviation of 4.2 */
-    if (times[row] == 0 || times[row] > 50) fail_msg("row %d: %d times", row, times[row]);
-}
-
 /* The reader delivers both parts of the file, whatever the threads and the blocks. */
 TEST(the_reader_delivers_both_parts) {
   enum { FILE_ROWS = 3000, INPUTS = 30 };

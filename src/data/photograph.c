@@ -136,17 +136,15 @@ static bool at_border(const Ink *ink, const Region *r) {
          r->box.bottom == ink->height;
 }
 
-/* Finds the piece with the most ink, with which others are compared. A piece at the border is
-   taken only if those inside are dust beside it. */
+/* Finds the piece with the most ink, with which others are compared: one at the border only if none
+   is inside. */
 static const Region *find_largest(const Ink *ink) {
-  enum { DUST = 8 };                       /* dust has less than this part of the extent */
   const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < ink->count; i++) {
     const Region **most = &largest[at_border(ink, &ink->pieces[i])];
     if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
   }
-  if (!largest[0] || !largest[1]) return largest[0] ? largest[0] : largest[1];
-  return largest[DUST * box_extent(largest[0]->box) < box_extent(largest[1]->box)];
+  return largest[largest[0] == NULL];
 }
 
 /* Returns true if two pieces are parts of one digit, such as the roof of a 5 and the rest: one is
