@@ -216,8 +216,6 @@ TEST(pieces_become_digits) {
       /* an underline */
       {{{200, 100, 20, 100}, {260, 100, 20, 100}, {150, 260, 200, 6}},
        "20x100+200+100 20x100+260+100"},
-      /* a line as thin as the rest of an edge */
-      {{{200, 100, 20, 100}, {300, 60, 3, 160}}, "20x100+200+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
       /* a part has less than two thirds of the height, and a gap of a twelfth of it */

@@ -185,8 +185,7 @@ static int digit_of(const Ink *ink, int piece) {
    PHOTOGRAPH_MOST also where there are too many pieces. A digit has at least two fifths of the
    largest one's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 };   /* pieces to the extent of the largest: less is dust */
-  enum { THINNEST = 6 }; /* a stroke has a sixth of the largest one's width: less is an edge */
+  enum { LEAST = 12 }; /* pieces to the extent of the largest: less is dust */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -194,9 +193,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   for (int i = 0; i < ink->count; i++) {
     Region *piece = &ink->pieces[i];
     const int its = box_extent(piece->box);
-    const bool cut_off = at_border(ink, piece) && !at_border(ink, largest),
-               thin = (int64_t)THINNEST * piece->pixels * extent < (int64_t)largest->pixels * its;
-    if (cut_off || thin || LEAST * its < extent)
+    if ((at_border(ink, piece) && !at_border(ink, largest)) || LEAST * its < extent)
       piece->part_of = -1;
     else if (kept == MOST_PIECES)
       return kept;
