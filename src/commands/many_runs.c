@@ -71,7 +71,7 @@ static int count_workers(const Team *team) {
                each = engine_cpu_bytes(c) + parsed + READERS_BYTES;
   const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
   if (team->runs->device.choice != DEVICE_CPU || most < 2) return 1;
-  return (int)fmax(1, fmin(most, (double)memory_limit() / 2 / each));
+  return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
 }
 
 /* Makes members for as many of the first runs as the GPU has room for, maybe none. */
@@ -165,7 +165,8 @@ static bool train_all(Team *team, Error *error) {
   pthread_mutex_init(&team->one, NULL); /* on Linux neither can fail */
   pthread_cond_init(&team->moved, NULL);
   pthread_mutex_lock(&team->one);
-  for (int i = 0; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
+  workers[0] = (Worker){.team = team};
+  for (int i = 1; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
   while (started < team->workers &&
          pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
     started++;

@@ -66,6 +66,7 @@ for page in "$made"/mlp-*.1; do
   [ ! -s err ] || die "$page: $(cat err)"
 done
 MLP=$PROGRAMS/mlp-train
+# shellcheck source=/dev/null
 . "$TOP/src/cli/mlp.bash"
 _mlp "$MLP" --lr
 [ "${COMPREPLY[*]}" = '--lr --lr-decay --lr-schedule' ]
