@@ -24,13 +24,13 @@ enum {
 /* A field of __metadata__: a text, or a number kept as one. */
 typedef struct {
   const char *name;
-  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
   size_t offset;                                                /* in Checkpoint */
+  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
   bool may_be_left;                                             /* out: then it is 0 */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \
-  { #name, kind, offsetof(Checkpoint, name), may_be_left }
+  { #name, offsetof(Checkpoint, name), kind, may_be_left }
 static const CheckpointField checkpoint_fields[] = {
     FIELD(epoch, FIELD_INT, false),          FIELD(step, FIELD_COUNT, false),
     FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),

@@ -157,9 +157,10 @@ int ranks_hosts(const Ranks *ranks) {
 
 int ranks_cores(const Ranks *ranks) {
   const int allowed = cores_at(""), cores = min_int(omp_get_max_threads(), allowed);
-  const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed);
-  return ranks ? max_int(1, min_int(cores, online / count_on_host(ranks, ranks->place.count)))
-               : cores;
+  if (!ranks) return cores;
+  const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed),
+            neighbours = max_int(1, count_on_host(ranks, ranks->place.count));
+  return max_int(1, min_int(cores, online / neighbours));
 }
 
 /* ---- who is gone -------------------------------------------------------------------------- */
