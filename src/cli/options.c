@@ -83,7 +83,7 @@ static const OptionRow table[] = {
       "initial learning rate; auto: 0.05 for sgd and nesterov, 0.001 for adam and adamw, and less if "
       "--batch is below 16",
       RANGE(0, 100), SHORT('l')),
-  NAMED("optimizer", "KIND", "sgd", option_choice, training.rule.kind, NO_PLAIN_STEP, RESUME_SAME,
+  NAMED("optimizer", "KIND", "sgd", option_choice, training.rule.kind, TRAINING, RESUME_SAME,
       "rule that updates the weights",
       CHOICES(options_optimizers)),
   NAMED("momentum", "M", "0.9", option_number, training.rule.momentum, TRAINING, RESUME_FREE,
@@ -101,14 +101,14 @@ static const OptionRow table[] = {
   NAMED("weight-decay", "D", "0", option_number, training.rule.weight_decay, TRAINING, RESUME_FREE,
       "pull of the weights, not the biases, towards 0",
       RANGE(0, 1)),
-  NAMED("label-smoothing", "E", "0", option_number, training.label_smoothing, NO_PLAIN_STEP, RESUME_FREE,
+  NAMED("label-smoothing", "E", "0", option_number, training.label_smoothing, TRAINING, RESUME_FREE,
       "share of a training row's target that all classes have equally",
       RANGE(0, 0.9)),
-  SETTING(dropout, "P", "0", option_shares, NO_PLAIN_STEP, RESUME_FREE,
+  SETTING(dropout, "P", "0", option_shares, TRAINING, RESUME_FREE,
       "share of a hidden layer's activations that a training step drops; or a share for each of "
       "these layers",
       RANGE(0, 0.95)),
-  SETTING(ema, "D", "0", option_number, NO_PLAIN_STEP, RESUME_FREE,
+  SETTING(ema, "D", "0", option_number, TRAINING, RESUME_FREE,
       "use an average of the weights, which keeps D of itself in each step",
       RANGE(0, 0.99999)),
   NAMED("lr-decay", "FACTOR", "0.8", option_number, training.schedule.decay, TRAINING, RESUME_FREE,
@@ -120,7 +120,7 @@ static const OptionRow table[] = {
   NAMED("warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "first epochs, in which the learning rate rises",
       RANGE(0, 1000000)),
-  NAMED("early-stop", "N", "0", option_whole, training.early_stop, ONE_RUN_ALONE, RESUME_FREE,
+  NAMED("early-stop", "N", "0", option_whole, training.early_stop, FOR_TRAIN, RESUME_FREE,
       "epochs to wait for a better test-acc or val-acc; 0: forever",
       RANGE(0, 1000000)),
   SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
@@ -129,12 +129,12 @@ static const OptionRow table[] = {
   SETTING(seed, "N", "1", option_whole64, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
       RANGE(0, UINT32_MAX), SHORT('s')),
-  ROW(seeds, "N", NULL, option_whole, ONE_RUN_ALONE | FOR_SEEDS, ONE_RUN,
+  ROW(seeds, "N", NULL, option_whole, FOR_TRAIN | FOR_SEEDS, ONE_RUN,
       "train N networks, of this seed and those after it, to see what chance makes of them",
       RANGE(1, SEEDS_MOST)),
-  ROW(sweep, "LIST", NULL, option_name, ONE_RUN_ALONE | FOR_SWEEP, ONE_RUN,
+  ROW(sweep, "LIST", NULL, option_name, FOR_TRAIN | FOR_SWEEP, ONE_RUN,
       "find the best of lr=0.01:0.2:log,momentum=0.8,0.9 and other options, by validation rows"),
-  ROW(trials, "N", NULL, option_whole, FOR_SWEEP | LEVELS, ONE_RUN,
+  ROW(trials, "N", NULL, option_whole, FOR_SWEEP, ONE_RUN,
       "with --sweep: combinations to try; the best third of them goes on to more epochs",
       RANGE(1, TRIALS_MOST)),
 
@@ -184,53 +184,53 @@ static const OptionRow table[] = {
   ROW(quiet, NULL, "no", option_yes_no, ALL, ONE_RUN,
       "print only the last epoch",
       SHORT('q'), GROUP("output")),
-  OUTPUT(log, "", ONE_RUN_ALONE | FOR_SEEDS,
+  OUTPUT(log, "", FOR_TRAIN | FOR_SEEDS,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
-  OUTPUT(plot, "", ONE_RUN_ALONE | FOR_SEEDS,
+  OUTPUT(plot, "", FOR_TRAIN | FOR_SEEDS,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
-  OUTPUT(weights, "", ONE_RUN_ALONE | FOR_EVALUATE,
+  OUTPUT(weights, "", FOR_TRAIN | FOR_EVALUATE,
       "draw the filters of the first layer as a PNG",
       WRITES("png")),
-  OUTPUT(mistakes, "", ONE_RUN_ALONE | FOR_EVALUATE,
+  OUTPUT(mistakes, "", FOR_TRAIN | FOR_EVALUATE,
       "draw the most confidently wrong test or validation rows as a PNG",
       WRITES("png")),
-  OUTPUT(confusion, "", ONE_RUN_ALONE | FOR_EVALUATE,
+  OUTPUT(confusion, "", FOR_TRAIN | FOR_EVALUATE,
       "draw the confusion matrix of the test or validation rows as a PNG",
       WRITES("png")),
-  OUTPUT(html, "", ONE_RUN_ALONE | FOR_EVALUATE | FOR_HTML,
+  OUTPUT(html, "", FOR_TRAIN | FOR_EVALUATE | FOR_HTML,
       "write a web page on which one draws digits for the network",
       WRITES("html")),
 
-  OUTPUT(save, "", ONE_RUN_ALONE | FOR_SEEDS,
+  OUTPUT(save, "", FOR_TRAIN | FOR_SEEDS,
       "save the network in FILE, in safetensors format; with --seeds, each in FILE-SEED",
       WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
-  ROW(resume, "FILE", NULL, option_path, ONE_RUN_ALONE, ONE_RUN,
+  ROW(resume, "FILE", NULL, option_path, FOR_TRAIN, ONE_RUN,
       "continue the run saved in FILE, and save it there",
       READS),
-  ROW(load, "FILE", NULL, option_paths, (ALL & ~TRAINING) | LEVELS, ONE_RUN,
+  ROW(load, "FILE", NULL, option_paths, ALL & ~TRAINING, ONE_RUN,
       "load the network in FILE, for one of the following; given more than once: average what "
       "several networks predict",
       READS),
-  FLAG(evaluate, FOR_EVALUATE | LEVELS,
+  FLAG(evaluate, FOR_EVALUATE,
       "evaluate the loaded network on --test"),
-  ROW(predict, "FILE", NULL, option_path, FOR_PREDICT | LEVELS, ONE_RUN,
+  ROW(predict, "FILE", NULL, option_path, FOR_PREDICT, ONE_RUN,
       "predict the class of each row of a file, with or without labels",
       READS),
-  OUTPUT(output, NULL, FOR_PREDICT | LEVELS,
+  OUTPUT(output, NULL, FOR_PREDICT,
       "write the predictions to FILE [standard output]",
       WRITES_EVEN_BARE("csv")),
-  FLAG(probabilities, FOR_PREDICT | LEVELS,
+  FLAG(probabilities, FOR_PREDICT,
       "with --predict: add the probability of every class"),
-  FLAG(classify, FOR_CLASSIFY | LEVELS,
+  FLAG(classify, FOR_CLASSIFY,
       "predict the digits in each picture named at the end"),
-  ROW(confidence, "P", "0.9", option_number, FOR_CLASSIFY | LEVELS, ONE_RUN,
+  ROW(confidence, "P", "0.9", option_number, FOR_CLASSIFY, ONE_RUN,
       "with --classify: an answer less likely than P is unsure",
       RANGE(0, 1)),
-  FLAG(json, FOR_EVALUATE | FOR_CLASSIFY | LEVELS,
+  FLAG(json, FOR_EVALUATE | FOR_CLASSIFY,
       "print a line of JSON per picture, or of an evaluation"),
-  OUTPUT(show, NULL, FOR_CLASSIFY | LEVELS,
+  OUTPUT(show, NULL, FOR_CLASSIFY,
       "with --classify: draw the first picture and what the network saw of it as a PNG",
       WRITES("png")),
 
@@ -362,13 +362,6 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-static bool check_seeds(const Options *o, Error *error) {
-  const uint64_t last = o->training.seed + (uint64_t)o->seeds;
-  return last <= (uint64_t)UINT32_MAX + 1 ||
-         error_set(error, "--seeds needs seeds up to %" PRIu64 ", but --seed goes up to %u",
-                   last - 1, UINT32_MAX);
-}
-
 static bool check_dropout(const Options *o, Error *error) {
   const int shares = o->training.dropout.count, layers = o->training.hidden.count;
   if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
@@ -381,10 +374,7 @@ static bool check_level(const Options *o, Error *error) {
   if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
     return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
                      training_fusions[level]);
-  const unsigned taker = level == FUSION_EXERCISE ? AT_EXERCISE : ALL;
-  const OptionRow *other = misplaced(o, taker);
-  return !other || error_set(error, "--fusion %s has no --%s: use --fusion step",
-                             training_fusions[level], other->name);
+  return true;
 }
 
 /* What a loaded network is for, and the words behind the options. */
@@ -407,9 +397,7 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
 
 bool options_check(Options *options, Error *error) {
   const unsigned command = command_of(options);
-  if (!check_uses(options, command, error) || !check_takers(options, command, error) ||
-      !check_seeds(options, error))
-    return false;
+  if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
   if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
   if (isnan(options->training.schedule.rate))
     options->training.schedule.rate = options_auto_rate(&options->training);

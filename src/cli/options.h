@@ -44,7 +44,7 @@ extern const char *const options_optimizers[]; /* names in the order of optimize
 /* --lr auto, of the optimizer and the batch. */
 float options_auto_rate(const Training *training);
 
-/* The takers of an option: commands, and levels of fusion. */
+/* The commands that may take an option. */
 enum {
   FOR_TRAIN = 1,
   FOR_EVALUATE = 2,
@@ -53,13 +53,8 @@ enum {
   FOR_HTML = 16, /* of a loaded network */
   FOR_SEEDS = 32,
   FOR_SWEEP = 64,
-  AT_EXERCISE = 128,
-  ALL = 255,
-  LEVELS = AT_EXERCISE,
-  TRAINING = FOR_TRAIN | FOR_SEEDS | FOR_SWEEP | LEVELS,
-  NO_PLAIN_STEP = TRAINING & ~LEVELS,
-  ONE_RUN_ALONE = FOR_TRAIN | LEVELS,
-  SEVERAL_RUNS = FOR_SEEDS | FOR_SWEEP,
+  ALL = 127,
+  TRAINING = FOR_TRAIN | FOR_SEEDS | FOR_SWEEP,
 };
 
 /* A rule says if a run that --resume continues may have another value than the saved one. */

@@ -153,13 +153,9 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
   for (int i = 0; i < s->count; i++) {
     ranges |= s->searched[i].ranges;
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
-    if (lists > TRIALS_MOST && trials == 0)
-      return error_set(error,
-                       "--sweep lists more than %d combinations: say how many to try with --trials",
-                       TRIALS_MOST);
     if (lists > UINT32_MAX) lists = UINT32_MAX;
   }
-  s->trial_count = trials ? trials : ranges ? TRIALS : (int)lists;
+  s->trial_count = trials ? trials : ranges ? TRIALS : (int)min_size(lists, TRIALS_MOST);
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
   s->trials = make_array(s->trials, s->trial_count);
   if (!s->trials) return error_set(error, "out of memory");

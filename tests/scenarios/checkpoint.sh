@@ -57,22 +57,17 @@ its header is not the JSON of a safetensors file: '}' expected|{<W>,<B>
 duplicate object key near '"0.weight"'|<W><W><B>
 unable to decode byte 0xff|{'0.\xff':1}
 it is not a safetensors file: its header does not start with {|[]
-its header does not start with {|
 it has no tensor named like layers.0.weight|{}
 tensor 0.weight must have a dtype, a shape of 2 whole numbers and two data_offsets|{'0.weight':7,<B>}
-must have a dtype|<0.weight 6 0,24><B>
 must have a dtype|<0.weight 2.0,3 0,24><B>
 tensor 0.bias must have a dtype, a shape of 1 whole|<W><0.bias 2,1 24,32>
-must have a dtype|<0.weight 2,3 0,24.0><B>
 tensor 0.weight is of dtype BF16; only F32 can be read|{'0.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]},<B>}
 its __metadata__ must be a map of strings|{'__metadata__':{'epoch':1},<W>,<B>}
 tensor out.weight is none of a network of linear layers|<W><B><out.weight 2,2 32,48>
 9999999999.bias is none|<W><9999999999.bias 2 24,32>
 tensor \x1b[2J\x0a is|<W><B><\\u001b[2J\\n 2 32,40>
 tensor 0.weight has no weight or bias beside it|<W><a.0.bias 2 24,32>
-ab0.weight has no weight or bias beside it|<ab0.weight 2,3 0,24><ac0.bias 2 24,32>
 tensor b.1.weight has no weight or bias beside it, of the same name but for the number as a.0.weight|<a.0.weight 2,3 0,24><a.0.bias 2 24,32><b.1.weight 2,2 32,48><b.1.bias 2 48,56>
-has no weight or bias beside it|<W><B><00.bias 2 32,40>
 has no weight or bias beside it|<W>
 the shapes of tensors 0.weight and 0.bias do not fit|<W><0.bias 3 24,36>
 the shapes of tensors 1.weight and 1.bias do not fit|<W><B><1.weight 2,3 32,56><1.bias 2 56,64>
@@ -147,14 +142,11 @@ done <<'END'
 another version of mlp-train: format 2, not 1|s/"version":"1"/"version":"2"/
 format unknown, not 1|s/"version"/"Version"/
 its metadata has no valid epoch|s/"epoch":"1"/"epoch":"-2"/
-no valid epoch|s/"epoch":"1"/"epoch":"1x"/
-no valid epoch|s/"epoch":"1"/"epoch":""/
 no valid epoch|s/"epoch"/"Epoch"/
 no valid epoch|s/"epoch":"1"/"epoch":"+1"/
 no valid best_epoch|s/"best_epoch":"1"/"best_epoch":"2147483648"/
 no valid step|s/"step":"0"/"step":"18446744073709551616"/
 no valid loss|s/\("loss":"[^"]*\)"/\1x"/
-no valid loss|s/"loss":"[^"]*"/"loss":""/
 no valid options|s/"options"/"Options"/
 its names: 1 name, but the network has 2 classes|s/no\\n/no/
 its names: name 1, '', must be 1|s/no\\n/\\n/

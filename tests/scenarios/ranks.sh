@@ -73,8 +73,6 @@ RANKS=2 ok $D --epochs 4 --save whole
 RANKS=2 ok $D --epochs 2 --save half
 RANKS=2 ok --resume half --epochs 4 --save net
 same_network net whole
-RANKS=3 ok --resume half --epochs 4 --save net
-near net whole
 ok --resume half --epochs 4 --save net
 near net whole
 

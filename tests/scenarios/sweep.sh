@@ -49,5 +49,4 @@ refusals 1 $S --sweep <<'END'
 --lr must be |lr=high,low
 --sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
 --sweep: the range of --lr must begin below its end, and above 0|lr=0:0.2:log
---sweep lists more than 10000 combinations: say how many to try with --trials|seed=1,2,3,4,5,6,7,8,9,10,batch=1,2,3,4,5,6,7,8,9,10,momentum=0,.1,.2,.3,.4,.5,.6,.7,.8,.9,lr=1,2,3,4,5,6,7,8,9,10,epsilon=1,.1
 END
