@@ -10,7 +10,6 @@
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((managed))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #include <__clang_cuda_math_forward_declares.h>
 #else
@@ -29,7 +28,6 @@
   EMULATOR_SHARED
 #define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
 #define __constant__
-#define __managed__
 #define __launch_bounds__(...) /* where launches.awk has not been */
 #endif
 #define __CUDACC__ 1
@@ -117,19 +115,9 @@ EMULATOR_VECTOR(uint4, emulated::Four<uint32_t>)
 struct float3 {
   float x, y, z;
 };
-struct int3 {
-  int x, y, z;
-};
-struct alignas(4) uchar4 {
-  unsigned char x, y, z, w;
-};
-#define EMULATOR_MAKE(name, T)                                                                     \
-  template <class... Given> __host__ __device__ name make_##name(Given... given) {                 \
-    return {static_cast<T>(given)...};                                                             \
-  }
-EMULATOR_MAKE(float3, float)
-EMULATOR_MAKE(int3, int)
-EMULATOR_MAKE(uchar4, unsigned char)
+__host__ __device__ inline float3 make_float3(float x, float y, float z) {
+  return {x, y, z};
+}
 
 namespace emulated {
 

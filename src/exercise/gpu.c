@@ -71,52 +71,35 @@ void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, 
   *text = '\0';
 }
 
-/* A value of the task's main result that nobody can foresee, before and after a timed call. */
-typedef struct {
-  const ExerciseArray *array;
-  const uint8_t *d_value;
-  size_t at;
-  uint8_t before[4], after[4];
-} Sample;
-
-static cudaError_t look_at(Sample *s, uint8_t value[4]) {
-  return cudaMemcpy(value, s->d_value, s->array->size, cudaMemcpyDeviceToHost);
+/* What a call writes is before it as it was before the call that was checked. */
+static cudaError_t place_again(const ExercisePlaced *d) {
+  for (int name = 0; name < ARRAYS; name++) {
+    const ExerciseArray *a = &d->problem->array[name];
+    const size_t bytes = exercise_bytes(a);
+    if (!a->got) continue;
+    TRY(a->given
+            ? cudaMemcpyAsync(d->d_array[name], a->given, bytes, cudaMemcpyHostToDevice, the_stream)
+            : cudaMemsetAsync(d->d_array[name], 0xFF, bytes, the_stream));
+  }
+  return cudaSuccess;
 }
 
-static Sample sample_of(const ExercisePlaced *d, int round) {
+/* Looks at a value of the main result that nobody can foresee: it has the same bits as after the
+   call that was checked. */
+static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
   const int name = results[d->problem->task];
-  Sample s = {.array = &d->problem->array[name]};
+  const ExerciseArray *a = &d->problem->array[name];
   const RandomWords words =
       random_words((uint64_t)(1e9 * seconds_now()), (uint64_t)round, (uint64_t)name);
-  s.at = words.word[0] % count_of(s.array);
-  s.d_value = (const uint8_t *)d->d_array[name] + s.at * s.array->size;
-  return s;
-}
-
-/* What a call writes is poison before it, so that it cannot find its work done; weights change with
-   every call. A result has the same bits as that of the call that was checked. */
-static cudaError_t time_call(const ExercisePlaced *d, bool ours, const cudaEvent_t clock[2],
-                             Sample *s, float *ms) {
-  TRY(look_at(s, s->before));
-  for (int name = 0; name < ARRAYS; name++) {
-    const ExerciseArray *a = &d->problem->array[name];
-    if (a->got && !a->given)
-      TRY(cudaMemsetAsync(d->d_array[name], 0xFF, exercise_bytes(a), the_stream));
-  }
-  TRY(cudaEventRecord(clock[0], the_stream));
-  TRY(ours ? call_ours(d) : exercise_call(d, the_stream));
-  TRY(cudaEventRecord(clock[1], the_stream));
-  TRY(cudaEventSynchronize(clock[1]));
-  TRY(look_at(s, s->after));
-  return cudaEventElapsedTime(ms, clock[0], clock[1]);
-}
-
-static bool is_done(const Sample *s) {
-  const uint8_t *checked = (const uint8_t *)s->array->got + s->at * s->array->size;
-  return s->array->given ? memcmp(s->before, s->after, s->array->size) != 0
-                         : memcmp(checked, s->after, s->array->size) == 0;
+  const size_t at = words.word[0] % count_of(a) * a->size;
+  uint8_t value[4];
+  TRY(cudaMemcpy(value, (uint8_t *)d->d_array[name] + at, a->size, cudaMemcpyDeviceToHost));
+  if (memcmp(value, (uint8_t *)a->got + at, a->size) != 0 && !*call->complaint)
+    snprintf(call->complaint, sizeof call->complaint,
+             "it does not do when it is timed what it did when it was checked");
+  return cudaSuccess;
 }
 
 /* The median of so many calls, but the first. */
@@ -125,11 +108,13 @@ static cudaError_t time_calls(const ExercisePlaced *d, bool ours, const cudaEven
   double seconds[ROUNDS];
   for (int round = -1; round < ROUNDS; round++) {
     float ms;
-    Sample s = sample_of(d, round);
-    TRY(time_call(d, ours, clock, &s, &ms));
-    if (!ours && !is_done(&s) && !*call->complaint)
-      snprintf(call->complaint, sizeof call->complaint,
-               "it does not do when it is timed what it did when it was checked");
+    TRY(place_again(d));
+    TRY(cudaEventRecord(clock[0], the_stream));
+    TRY(ours ? call_ours(d) : exercise_call(d, the_stream));
+    TRY(cudaEventRecord(clock[1], the_stream));
+    TRY(cudaEventSynchronize(clock[1]));
+    TRY(cudaEventElapsedTime(&ms, clock[0], clock[1]));
+    if (!ours) TRY(look_again(d, round, call));
     if (round >= 0) seconds[round] = ms / 1e3;
   }
   *(ours ? &call->seconds_ours : &call->seconds) = stats_of(seconds, ROUNDS).median;

@@ -25,7 +25,7 @@ rm -rf "$kit"/build/sealed_*
 case_ 'the kit has no answers'
 holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h kernels.h unrolled.cuh
 [ -z "$(find "$kit" -name '*answer*' -o -name 'fused*')" ]
-if grep -rnE 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
+if grep -rnE --exclude-dir=build 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
 
 # seals SOURCE: seals it, with what is said in out and how it ended in $status.
