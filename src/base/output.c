@@ -102,7 +102,7 @@ static FILE *open_beside(AtomicFile *output, mode_t mode) {
 
 bool output_is_in_place(const char *path) {
   struct stat status;
-  return strncmp(path, "/dev/", 5) == 0 ||
+  return strcmp(path, "/dev/stdout") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
          (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 

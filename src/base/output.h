@@ -5,8 +5,8 @@
    new one in its place. The new content goes to a file beside the target, NAME.tmp.NUMBER, which is
    on the disk before it is renamed. The mode of a replaced file is kept, and a link to it is
    followed. A new file's mode is as the umask says. A file that this user may not write is not
-   replaced, even if its folder would allow it. Devices, pipes and paths in /dev are written in
-   place. */
+   replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and /dev/fd/N are
+   written in place. */
 #pragma once
 
 #include <limits.h>
@@ -35,8 +35,8 @@ bool same_file_check(const NamedFile *files, int count, Error *error);
 
 /* ---- files that are replaced whole ---------------------------------------------------------- */
 
-/* Returns true if what is written to the path goes there at once: it is a device, a pipe, or in
-   /dev. */
+/* Returns true if what is written to the path goes there at once: it is a device, a pipe,
+   /dev/stdout or /dev/fd/N. */
 bool output_is_in_place(const char *path);
 
 typedef struct TemporaryFile TemporaryFile;

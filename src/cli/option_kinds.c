@@ -128,14 +128,6 @@ const OptionKind option_choice = {set_choice, get_choice, NULL, false};
 
 /* ---- files and other texts ------------------------------------------------------------------ */
 
-/* True if a configuration file can hold the name: there blanks at the ends are dropped, and a
-   semicolon behind a blank begins a comment. */
-static bool fits_in_a_line(const char *name) {
-  for (const char *c = name; *c; c++)
-    if (iscntrl((unsigned char)*c) || (*c == ';' && (c == name || c[-1] == ' '))) return false;
-  return name[0] != ' ' && name[strlen(name) - 1] != ' ';
-}
-
 double option_share(const char *text) {
   char *end;
   const double share = strtod(text, &end);
@@ -150,11 +142,6 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
   if (!value[0])
     return error_set(error, "--%s must be %s, not ''", row->name,
                      row->kind == &option_name ? "a text" : "the name of a file");
-  if (row->initial && !fits_in_a_line(value))
-    return error_set(error,
-                     "--%s must be a name that a configuration file can hold: without blanks at "
-                     "its ends, control characters or ' ;'",
-                     row->name);
   if (strlen(value) >= OPTIONS_PATH)
     return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
                      row->name, OPTIONS_PATH - 1, strlen(value));

@@ -441,7 +441,7 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
-  for (char *c = line; !config->is_saved && (c = strchr(c, '#')); c++) /* as inih cuts at " ;" */
+  for (char *c = line; (c = strchr(c, '#')); c++) /* as inih cuts at " ;" */
     if (c > line && strchr(" \t", c[-1])) {
       strcpy(c, "\n");
       break;
@@ -540,20 +540,6 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
     first = false;
     fprintf(file, "%s =%s%s\n", row->name, *value.text ? " " : "", value.text);
   }
-}
-
-bool options_can_be_saved(const Options *options, Error *error) {
-  foreach_row (row, &options_table) {
-    if (!options_is_saved(row)) continue;
-    const size_t length = strlen(row->kind->get(row, options).text),
-                 room = OPTIONS_LINE - strlen(row->name) - strlen(" = ");
-    if (length > room)
-      return error_set(error,
-                       "--%s is a name of %zu bytes, but a saved run can hold only %zu: use a "
-                       "link or another folder",
-                       row->name, length, room);
-  }
-  return true;
 }
 
 /* ---- the command line --------------------------------------------------------------------- */

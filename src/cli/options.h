@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "train/trainer.h"
 
-enum { OPTIONS_LINE = 198 }; /* characters of a configuration file's line, at most: inih's limit */
 enum { SEEDS_MOST = 1000, TRIALS_MOST = 10000 };
 
 /* A file's name is "" if no file is given. */
@@ -116,5 +115,3 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 /* A configuration file with the same options; whole: even those that a saved run does not hold.
  */
 void options_print_config(FILE *file, const Options *options, bool whole);
-/* True if that file, if not whole, can be read again: no line is too long. */
-bool options_can_be_saved(const Options *options, Error *error);

@@ -49,19 +49,22 @@ adam.st was trained with another --optimizer: continue with that|--resume adam.s
 END
 same part.st two.st
 
-cp train.csv $'t\xff.csv'
 case_ 'names that cannot be saved are refused'
 path=$(printf './%.0s' {1..90})/train.csv # 190 bytes
 ok $T --epochs 1 --train $path --save long.st
 ok --resume long.st --epochs 2
-ok $T --epochs 1 --train .//${path#./}
-for more in '' '--seeds 2'; do
-  refuses 1 '--train is a name of 191 bytes, but a saved run can hold only 190' $T --epochs 1 \
-    --train .//${path#./} --save long.st $more
-  refuses 1 'cannot save name.st: the names of files in its options must be UTF-8' $T --epochs 1 \
-    --test $'t\xff.csv' --save name.st $more
-done
-absent {long,name}*[0-9].st
+while IFS='|' read -r text name; do
+  printf -v name %b "$name"
+  [ -e "$name" ] || cp train.csv "$name"
+  refuses 1 "cannot save new.st with the names in its options: $text" $T --train "$name" --save new.st
+done <<END
+new.st:|.//${path#./}
+not UTF-8|t\xff.csv
+--train would be another one|a ;b
+--train would be another one|a 
+new.st:|a\nb
+END
+absent new.st
 
 case_ "a stranger's file must not have a file of ours written"
 for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do
