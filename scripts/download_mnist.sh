@@ -38,7 +38,6 @@ t10k-labels-idx1-ubyte ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f
 mnist_train.csv fb60bc58af4dac3554e394af262b3184479833d3cc540ff8783f274b73492d5d
 mnist_test.csv 51c292478d94ec3a01461bdfa82eb0885d262eb09e615679b2d69dedb6ad09e7
 END
-idx_files=({train,t10k}-{images-idx3,labels-idx1}-ubyte)
 
 say() { echo "$self: $*" >&2; }
 
@@ -50,53 +49,27 @@ fail() {
 # is_whole FILE NAME: FILE has the content that belongs to NAME.
 is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
 
-# accept FILE NAME: makes $work/NAME of FILE, plain or gzipped, if that is the right content. It
-# unpacks one byte more than the content has, and no further.
-accept() {
-  gunzip -cf "$1" | head -c "$((bytes[$2] + 1))" >"$work/$2" || :
-  is_whole "$work/$2" "$2" && return
-  say "$1 is not the file of MNIST: its content has another SHA-256"
-  rm "$work/$2"
-  return 1
+# fetch SOURCE NAME: prints a file of a folder, plain or gzipped, or of a mirror, through https alone. A
+# mirror must answer within 5 seconds and not stand still for 10.
+fetch() {
+  if [ -z "${MNIST_SOURCE-}" ]; then
+    curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 "$1/$2.gz"
+  else
+    cat "$1/$2" 2>/dev/null || cat "$1/$2.gz"
+  fi
 }
 
-take_from_folder() {
-  local name file
-  for name in "${idx_files[@]}"; do
-    file=$MNIST_SOURCE/$name
-    [ -f "$file" ] || file+=.gz
-    [ -f "$file" ] || fail "there is no $name and no $name.gz in MNIST_SOURCE=$MNIST_SOURCE"
-    accept "$file" "$name"
-  done
-}
-
-# get ADDRESS FILE: fetches one file through https alone. Gives up on a mirror that does not answer
-# within 5 seconds, stands still for 10, or sends more than the largest file has, 9.9 MB.
-get() (
-  ulimit -f 16384
-  exec curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 \
-    --speed-limit 1000 --speed-time 10 -o "$2" "$1"
-)
-
-# download_from MIRROR: fetches the files that no mirror before gave; the first failure ends it.
-download_from() {
+# take_from SOURCE: gets the files that no source before gave; the first failure ends it. It unpacks one
+# byte more than the content has, and no further.
+take_from() {
   local name
-  for name in "${idx_files[@]}"; do
-    [ ! -f "$work/$name" ] || continue
-    get "$1/$name.gz" "$work/$name.gz" || return
-    accept "$work/$name.gz" "$name" || return
+  for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do
+    is_whole "$work/$name" "$name" && continue
+    [ -z "${MNIST_SOURCE-}" ] || [ -f "$1/$name" ] || [ -f "$1/$name.gz" ] ||
+      fail "there is no $name and no $name.gz in MNIST_SOURCE=$1"
+    { fetch "$1" "$name" || :; } | { gunzip -cf 2>/dev/null || :; } | head -c "$((bytes[$name] + 1))" >"$work/$name" || :
+    is_whole "$work/$name" "$name" || { say "$1 does not give the $name of MNIST" && return 1; }
   done
-}
-
-download() {
-  local mirror
-  command -v curl >/dev/null || fail "needs curl: sudo apt-get install curl"
-  for mirror in "${mirrors[@]}"; do
-    download_from "$mirror" && return
-    say "no MNIST from $mirror (the reason is above)"
-  done
-  fail "no mirror gave MNIST. Without internet: put ${idx_files[*]/%/.gz} into a folder and" \
-    "set MNIST_SOURCE to it, or train on what mlp-digits draws"
 }
 
 ! is_whole "$data/mnist_train.csv" mnist_train.csv || ! is_whole "$data/mnist_test.csv" mnist_test.csv || exit 0
@@ -106,7 +79,13 @@ work=$(mktemp -d "$data/.mnist.XXXXXX") ||
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM HUP
 
-if [ -n "${MNIST_SOURCE-}" ]; then take_from_folder; else download; fi
+command -v curl >/dev/null || [ -n "${MNIST_SOURCE-}" ] || fail "needs curl: sudo apt-get install curl"
+[ -z "${MNIST_SOURCE-}" ] || mirrors=("$MNIST_SOURCE")
+for mirror in "${mirrors[@]}" ''; do
+  [ -n "$mirror" ] || fail "no MNIST from ${mirrors[*]}. Without internet: put the four IDX files into a folder and" \
+    "set MNIST_SOURCE to it, or train on what mlp-digits draws"
+  take_from "$mirror" && break
+done
 while read -r set csv; do
   # od prints a picture a line, and paste puts its label before.
   paste -d '' <(od -An -v -tu1 -w1 -j8 "$work/$set-labels-idx1-ubyte" | tr -d ' ') \

@@ -33,13 +33,13 @@ images=train-images-idx3-ubyte
 export MNIST_SOURCE=source
 download "there is no $images and no $images.gz in MNIST_SOURCE=source"
 echo no images >source/$images
-download "source/$images is not the file of MNIST: its content has another SHA-256"
+download "no MNIST from source. Without internet: put the four IDX files into a folder"
 rm source/$images
 seq 1000 | gzip | head -c 1000 >source/$images.gz
-download "$images.gz is not the file of MNIST"
+download 'no MNIST from source'
 unset MNIST_SOURCE
 stand_in curl <<<'echo "no answer" >&2; exit 7'
-download "Without internet: put $images.gz "
+download 'Without internet: '
 grep -q 'no answer' out
 [ "$(grep -c 'curl .*--proto =https --proto-redir =https .* https://' log)" = 2 ]
 
