@@ -149,19 +149,3 @@ EACH_LEVEL(test_not_square, EPOCH + 1) {
   train(engine, plain);
   assert_int_equal(collect(engine).rows, ROWS);
 }
-
-/* The same augmented rows at level epoch and at level step: what rounding makes of them, unless an
-   input of a ReLU is near 0, which none is. */
-ENGINE_TEST(test_levels_alike) {
-  needs_gpu();
-  Data data = random_data(36);
-  Engine *epoch = open_on(EPOCH, &data), *step = open_on(STEP, &data);
-  if (!epoch) skip();
-  for (uint64_t turn = 0; turn < 4; turn++) {
-    const TrainRange range =
-        turn < 3 ? window(0, ROWS, AUGMENT_USUAL, turn) : window(8, 20, AUGMENT_USUAL, turn);
-    train(epoch, range);
-    train(step, range);
-  }
-  assert_near(epoch, step, 2e-5);
-}

@@ -58,14 +58,13 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   DatasetReader *reader = predict_open(engine, c->rows, error);
   if (!reader) return false;
   const int inputs = dataset_inputs(reader), wanted = engine->config.network.size[0];
-  const bool good = inputs == wanted ? predict_rows(engine, reader, see, gallery, error)
-                    : inputs == wanted - 1
-                        ? error_set(error,
-                                    "%s has no label column: its rows are the %d pixels that the "
-                                    "network takes; --predict %s needs no labels",
-                                    c->rows.path, wanted, c->rows.path)
-                        : error_set(error, "%s has %d pixels a row, but the network takes %d",
-                                    c->rows.path, inputs, wanted);
+  const bool good =
+      inputs == wanted
+          ? predict_rows(engine, reader, see, gallery, error)
+          : error_set(error,
+                      "%s has a label and %d pixels a row, but the network takes %d; --predict "
+                      "needs no label",
+                      c->rows.path, inputs, wanted);
   if (good && c->read) *c->read = *dataset_summary(reader);
   dataset_close(reader);
   return good;

@@ -112,16 +112,8 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   return true;
 }
 
-/* Says that a picture has no answer. */
-static void set_aside(Answers *a, const char *path, const Error *error) {
-  FILE *file = a->pictures->file;
-  if (a->pictures->json) {
-    fputs("{\"picture\": ", file);
-    json_text(path, file);
-    fputs(", \"error\": ", file);
-    json_text(error->text, file);
-    fputs("}\n", file);
-  }
+/* Says of the last picture without an answer that it has none: the very last is the caller's. */
+static void set_aside(Answers *a, const Error *error) {
   if (*a->failure.text) a->pictures->failed(a->pictures->context, &a->failure);
   a->failure = *error;
 }
@@ -133,7 +125,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    set_aside(a, path, error);
+    set_aside(a, error);
     return true;
   }
   bool good = true;
