@@ -58,7 +58,7 @@ static bool say_data(Run *run, Error *error) {
           train_log_data(run->log, trainer_judge_option(t), t->judge.path, &t->judge.data, error));
 }
 
-/* The network is saved first: it is worth more than a line that cannot be written. */
+/* What cannot be printed or logged ends the run, but not before the network is saved. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Checkpoint *at = &run->trainer->position;
@@ -67,13 +67,15 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   run->results[run->count++] = *result;
-  if (*run->save && (!judged || is_best) && !save_network(run, is_best, error)) return false;
-  if (!run->told && !say_data(run, error)) return false;
+  const bool told = run->told || say_data(run, error);
   if (!run->learned_nothing)
     run->learned_nothing =
         report_learning(run->report, result, &run->options->training, &run->trainer->judge.data);
   report_epoch(run->report, result, is_last);
-  return report_good(run->report, error) && train_log_epoch(run->log, result, error);
+  const bool good =
+      told && report_good(run->report, error) && train_log_epoch(run->log, result, error);
+  const bool saves = *run->save && (!judged || is_best);
+  return (!saves || save_network(run, is_best, good ? error : NULL)) && good;
 }
 
 static void on_progress(void *context, int epoch, int epochs, double done) {
