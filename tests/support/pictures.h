@@ -34,30 +34,6 @@ static inline void draw_bar(const Grey *g, int left, int top, int width, int hei
   for (int y = top; y < top + height; y++) memset(pixel_at(g, left, y), level, (size_t)width);
 }
 
-/* Where the pixels of levels `least` to `most` are. */
-typedef struct {
-  int left, top, right, bottom; /* right, bottom: behind the last one */
-  double mass, x, y;            /* the sum of their levels, and its centre */
-} Extent;
-
-static inline Extent extent_of(const Grey *g, int least, int most) {
-  Extent e = {.left = g->width, .top = g->height};
-  EACH_PIXEL(x, y, g->width, g->height) {
-    const int level = *pixel_at(g, x, y);
-    if (level < least || level > most) continue;
-    if (x < e.left) e.left = x;
-    if (x >= e.right) e.right = x + 1;
-    if (y < e.top) e.top = y;
-    e.bottom = y + 1;
-    e.mass += level;
-    e.x += x * level;
-    e.y += y * level;
-  }
-  e.x /= e.mass;
-  e.y /= e.mass;
-  return e;
-}
-
 static inline void put_number(FILE *file, uLong number) {
   for (int shift = 24; shift >= 0; shift -= 8) fputc((int)(number >> shift & 255), file);
 }
