@@ -25,19 +25,17 @@ static bool identify(const NamedFile *file, struct stat *status) {
   return failed ? errno == ENOENT : !S_ISCHR(status->st_mode) && !S_ISSOCK(status->st_mode);
 }
 
-static bool are_same(const NamedFile *a, const NamedFile *b) {
-  struct stat of_a, of_b;
-  if (!(a->written || b->written) || !identify(a, &of_a) || !identify(b, &of_b)) return false;
-  return of_a.st_mode ? is_same_file(&of_a, &of_b) : strcmp(a->path, b->path) == 0;
-}
-
 bool same_file_check(const NamedFile *files, int count, Error *error) {
-  for (const NamedFile *b = files; b < files + count; b++)
+  struct stat of_a, of_b;
+  for (const NamedFile *b = files; b < files + count; b++) {
+    if (!identify(b, &of_b)) continue;
     for (const NamedFile *a = files; a < b; a++)
-      if (are_same(a, b))
+      if ((a->written || b->written) && identify(a, &of_a) &&
+          (of_a.st_mode ? is_same_file(&of_a, &of_b) : strcmp(a->path, b->path) == 0))
         return error_set(error,
                          "--%s %s and --%s %s are the same file: give one of them another name",
                          a->option, a->path, b->option, b->path);
+  }
   return true;
 }
 

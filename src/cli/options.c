@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <ini.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/nearest.h"

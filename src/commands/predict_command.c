@@ -1,4 +1,4 @@
-
+/* What is done with saved networks: --evaluate, --predict, --classify and --html. */
 #include <string.h>
 #include <unistd.h>
 

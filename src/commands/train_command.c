@@ -1,7 +1,5 @@
-#include <errno.h>
-#include <signal.h>
+/* One run: trains, and saves, logs and draws what the options say. */
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "commands/commands.h"
