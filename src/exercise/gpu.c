@@ -71,7 +71,7 @@ void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, 
   *text = '\0';
 }
 
-/* What a call writes is before it as it was before the call that was checked. */
+/* Gives the arrays that a call writes the contents that they had before the checked call. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -84,8 +84,8 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Looks at a value of the main result that nobody can foresee: it has the same bits as after the
-   call that was checked. */
+/* Compares one value of the main result with the checked call's, bit for bit. Nobody can foresee
+   which value. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};

@@ -16,7 +16,7 @@ static bool is_right(const ExerciseArray *a, size_t i) {
   return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* a NaN is never right */
 }
 
-/* The first wrong element, then how many there are, and the rows and columns that they lie in. */
+/* Describes the first wrong element, then says how many there are and in which rows and columns. */
 static void describe(const ExerciseArray *a, int name, size_t first, char *text, size_t size) {
   const size_t columns = (size_t)a->columns;
   const double value = got_value(a, first) + 0.0; /* 0 without a sign */
@@ -42,7 +42,7 @@ static void describe(const ExerciseArray *a, int name, size_t first, char *text,
            first / columns, last_row, left, right, unwritten == wrong ? ", never written" : "");
 }
 
-/* The first array that has a wrong element; false: there is none. */
+/* Looks for the first array that has a wrong element. Returns false if there is none. */
 static bool find_wrong(const ExerciseProblem *problem, char *text, size_t size) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];

@@ -154,7 +154,7 @@ case_ 'one function alone that is fused has its own points' # only2
 scores only2.cu
 [ "$(paste -sd' ' points)" = '25.0 0.0 25.0 0.0 0.0' ] || die "$(cat out points)"
 
-case_ 'one function alone, on one shape, prints once, 4 KB at most that no terminal obeys, and has no points'
+case_ 'one function alone, on one shape, prints once, 4 KB at most that no terminal obeys, and has no points' # d06, ansi
 student '#include <stdio.h>
 __global__ void says(float *d) {
   for (int i = 0; i < 5000; i++) printf("\033[2J1 of 1 right, %d\n", i);
