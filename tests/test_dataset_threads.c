@@ -1,22 +1,18 @@
 /* The CSV reader on long files: the same rows, order and errors whatever its threads and however
-   the bytes come; how far it reads ahead, progress, closing; pipes, whose length nobody knows; and
-   when the system fails: reads, files that change while they are read. What
-   is parsed ahead leaves memory for others. */
+   the bytes come; progress and closing; pipes, whose length nobody knows; reads that fail; files
+   that change while they are read. What is parsed ahead leaves memory for others. */
 #include "support/csv.h"
 #include "support/process.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 
-/* Every call of read in this program comes here: it is counted; in pieces and interrupted; failing
-   once `good_bytes` have been read. */
-static atomic_long read_position;
-static atomic_int read_file;
+/* Every call of read in this program comes here: in pieces and interrupted; failing once
+   `good_bytes` have been read. */
 static bool read_badly;
 static size_t good_bytes = SIZE_MAX;
 
@@ -31,10 +27,7 @@ ssize_t read(int file, void *bytes, size_t count) {
   if (count > good_bytes) count = good_bytes;
   if (good_bytes != SIZE_MAX) good_bytes -= count;
   const struct iovec piece = {bytes, count};
-  const ssize_t length = readv(file, &piece, 1);
-  if (length > 0) atomic_fetch_add(&read_position, length);
-  atomic_store(&read_file, file);
-  return length;
+  return readv(file, &piece, 1);
 }
 
 static void *write_pipe(void *context) {
@@ -138,37 +131,7 @@ TEST(test_late_error) {
   }
 }
 
-/* ---- look-ahead, progress, closing -------------------------------------------------------- */
-
-/* The position once it is `least` or more and has stood still for a while. */
-static long settled_position(long least) {
-  long position = -1, last = -1;
-  for (int waits = 0, still = 0; waits < 1000 && still < 5; waits++) {
-    const struct timespec pause = {0, 10000000};
-    nanosleep(&pause, NULL);
-    position = atomic_load(&read_position);
-    still = position >= least && position == last ? still + 1 : 0;
-    last = position;
-  }
-  return position;
-}
-
-TEST(test_look_ahead) {
-  draw_csv(2, 40000, 60);
-  const long size = (long)drawn.length, chunk = 1 << 18;
-  foreach (each, VALUES(size_t, 0, 1, 10000)) { /* 0: no bound */
-    const long ahead = *each ? size / 40000 * (long)*each : size;
-    atomic_store(&read_position, 0);
-    DatasetReader *reader = open_reader(2, *each);
-    assert_in_range(settled_position(ahead / 2), ahead / 2, ahead + 4 * chunk);
-    wanted.rows = 0;
-    assert_true(read_on(reader, &wanted, 5000));
-    const long taken = *each ? size / 40000 * 5000 : 0, least = taken + ahead / 2;
-    assert_in_range(settled_position(least), least, taken + ahead + 5 * chunk);
-    dataset_close(reader);
-    assert_int_equal(fcntl(atomic_load(&read_file), F_GETFD), -1); /* the file is closed */
-  }
-}
+/* ---- progress, closing -------------------------------------------------------------------- */
 
 TEST(test_progress_and_bound) {
   for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */

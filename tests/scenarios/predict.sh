@@ -45,11 +45,6 @@ paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F
 grep -qF "\"counts\": $(<counts)}" out
 STDOUT=/dev/full fails 1 'cannot write to standard output: No space left' $A --predict many.csv
 
-case_ 'an evaluation is a line of JSON for other programs'
-ok $A --evaluate --test digits_test.csv --json
-[ "$(value rows out)" = 400 ]
-[ "$(value accuracy out)" = "$(awk "BEGIN { printf \"%.6g\", $right / 400 }")" ]
-
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
 train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv --output never.csv
