@@ -7,8 +7,9 @@ bool loader_next(Loader *l, Error *error) {
   size_t filled;
   l->rows = 0;
   if (dataset_inputs(l->reader) != config->network.size[0])
-    return error_set(error, "the file has %d pixels a row, but the network takes %d inputs",
-                     dataset_inputs(l->reader), config->network.size[0]);
+    return error_set(error, "%s has %d pixels a row, but the network takes %d",
+                     dataset_source(l->reader)->name, dataset_inputs(l->reader),
+                     config->network.size[0]);
   if (!call->staging(l->engine, l->index, &buffer, error)) return false;
   if (!dataset_read(l->reader, buffer.pixels, buffer.stride, buffer.labels, config->staging_rows,
                     &filled, error))

@@ -57,14 +57,7 @@ static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
   DatasetReader *reader = predict_open(engine, c->rows, error);
   if (!reader) return false;
-  const int inputs = dataset_inputs(reader), wanted = engine->config.network.size[0];
-  const bool good =
-      inputs == wanted
-          ? predict_rows(engine, reader, see, gallery, error)
-          : error_set(error,
-                      "%s has a label and %d pixels a row, but the network takes %d; --predict "
-                      "needs no label",
-                      c->rows.path, inputs, wanted);
+  const bool good = predict_rows(engine, reader, see, gallery, error);
   if (good && c->read) *c->read = *dataset_summary(reader);
   dataset_close(reader);
   return good;

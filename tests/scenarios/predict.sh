@@ -48,7 +48,7 @@ STDOUT=/dev/full fails 1 'cannot write to standard output: No space left' $A --p
 case_ 'what cannot be asked'
 refusals 1 $A <<'END'
 train.csv, line 1: 3 fields, but the network takes 784 pixels a row|--predict train.csv --output never.csv
-train.csv has a label and 2 pixels a row, but the network takes 784|--evaluate --test train.csv
+train.csv has 2 pixels a row, but the network takes 784|--evaluate --test train.csv
 unlabelled.csv|--evaluate --test unlabelled.csv
 none.csv: no such file|--evaluate --test none.csv
 . is a directory, not a CSV file|--evaluate --test .
