@@ -65,58 +65,7 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   }
 }
 
-/* Rows are replaced while steps on them are still queued, from either buffer, in whole and in part:
-   the copy must wait for exactly those. */
-static Outcome replace_rows(int level, const Case *c, const Data *data, Pace pace) {
-  enum { UPLOADS = 8 };
-  const uint64_t rows = c->rows / 2, half = rows / 2;
-  const struct {
-    int buffer;
-    uint64_t first_row, rows;
-  } uploads[UPLOADS] = {
-      {0, 0, rows}, {1, 0, rows},           {0, 0, rows}, {0, 0, rows},
-      {0, 0, half}, {1, half, rows - half}, {0, 0, rows}, {1, half, half / 2},
-  };
-  Engine *engine = open_level(c, level, c->rows, whole_batches(c, rows));
-  for (int u = 0; u < UPLOADS; u++) {
-    send_rows(engine, uploads[u].buffer, data, (uint64_t)u, uploads[u].rows, uploads[u].first_row);
-    for (uint64_t again = 0; again < (quick() ? 2 : 40); again++)
-      train(engine, (TrainRange){.rows = rows,
-                                 .shuffled = true,
-                                 .key = again,
-                                 .steps = steps_of(c, rows),
-                                 .learning_rate = 0.001f});
-    pace_host(engine, pace);
-  }
-  return end(engine);
-}
-
-CONTRACT(test_upload_over_rows_in_use_waits, tested_levels(), busy_case(level)) {
-  const Outcome at_once = replace_rows(level, c, data, IN_TURN);
-  const Outcome waiting = replace_rows(level, c, data, WAITING);
-  assert_same_outcome(&at_once, &waiting, 1e-9);
-}
-
-/* ---- sums, weights, refusals ---------------------------------------------------------------- */
-
-CONTRACT(test_collect_starts_anew, tested_levels(), &cases[SHORT]) {
-  Engine *engine = open_level(c, level, c->rows, 70);
-  assert_int_equal(collect(engine).rows, 0);
-  send_all(engine, data, c->rows);
-  train(engine, epoch_of(c, 1));
-  OK(engine_evaluate(engine, 0, 5, &error));
-  assert_int_equal(collect(engine).rows, c->rows + 5);
-  OK(engine_evaluate(engine, 3, 17, &error));
-  EngineSums sums = collect(engine);
-  assert_int_equal(sums.rows, 17);
-  assert_true(sums.loss > 0);
-  train(engine, (TrainRange){.rows = c->rows}); /* no steps */
-  OK(engine_evaluate(engine, 0, 0, &error));
-  sums = collect(engine);
-  assert_int_equal(sums.rows, 0);
-  assert_int_equal(sums.correct, 0);
-  assert_true(sums.loss == 0);
-}
+/* ---- weights, refusals -------------------------------------------------------------------- */
 
 /* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. Weights
    that are read can be written, and training goes on from there as if nothing had happened, in the
@@ -179,6 +128,7 @@ CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   FAILS(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
   foreach (b, bad) FAILS(call->train(engine, &b->range, &error), b->said);
   send_all(engine, data, c->rows);
+  train(engine, (TrainRange){.rows = c->rows}); /* no steps */
   train(engine, epoch_of(c, 0));
   assert_int_equal(close_with_outcome(engine).sums.rows, ROWS);
 }
