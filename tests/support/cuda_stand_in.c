@@ -156,6 +156,10 @@ void __cudaRegisterFatBinaryEnd(void **handle) {
 void __cudaUnregisterFatBinary(void **handle) {
 }
 
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int extern_,
+                       size_t size, int constant, int global) {
+}
+
 void __cudaRegisterFunction(void **handle, const char *kernel, char *other, const char *name,
                             int threads, uint3 *thread, uint3 *block, dim3 *size, dim3 *grid,
                             int *warp) {
