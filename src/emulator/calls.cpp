@@ -19,8 +19,7 @@ using namespace emulated;
 ACCESSES(read, false)
 ACCESSES(write, true)
 
-/* A struct that is passed by value may be aligned to less than its size: a GPU moves it in words.
- */
+/* A struct that is passed by value may be aligned to less than its size. A GPU moves words. */
 static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
   size_t word = std::min(size, (size_t)4);
   while ((uintptr_t)at % word != 0) word /= 2;

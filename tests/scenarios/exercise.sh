@@ -1,26 +1,6 @@
 # The exercise as a class gets it: what a student hands in is sealed, judged apart and counted, points
 # are written for autograders, and the kit for students builds, scores, and has no answers in it.
-graded=$TOP/build/graded # not in this folder: what is built stays for the next time
-kit=$graded/student-kit
-
-if ! command -v "${CXX:-g++}" >/dev/null || ! compgen -c clang++ >/dev/null; then
-  case_ 'the exercise'
-  skip_ 'there is no C++ compiler, or no clang++'
-  exit 0
-fi
-
-# makes ARGUMENT...: what make said is in out, how it ended in $status.
-makes() {
-  status=0
-  env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s "$@" >out 2>&1 || status=$?
-}
-
-# The kit's objects are those of the last time, but for the student's.
-mkdir -p "$graded"
-[ ! -d "$kit/build" ] || mv "$kit/build" "$graded/kept"
-(cd "$TOP" && scripts/student_kit.sh build/graded) >out
-[ ! -d "$graded/kept" ] || mv "$graded/kept" "$kit/build"
-rm -rf "$kit"/build/sealed_*
+. "$TOP/tests/support/kit.sh" graded
 
 case_ 'the kit has no answers'
 holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h kernels.h unrolled.cuh
@@ -31,7 +11,7 @@ diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find stud
 # seals SOURCE: seals it, with what is said in out and how it ended in $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
-  makes -C "$kit" ON=emulator build/sealed_emulator.o
+  makes build/sealed_emulator.o
 }
 
 # student BEFORE BODY: a student's file in which forward has this body.
@@ -98,7 +78,7 @@ nvcc=${NVCC:-$(command -v nvcc || true)}
 if [ ! -x "$nvcc" ]; then
   skip_ 'nvcc is not installed'
 else
-  "$TOP/scripts/seal_exercise.sh" gpu "$TOP/docs/teaching/answers/exercise.cu" gpu.o \
+  "$TOP/scripts/seal_exercise.sh" gpu "$answers" gpu.o \
     "$nvcc" -std=c++17 -O3 -arch=sm_90 -Xcompiler -fPIE
   nm --extern-only --defined-only --format=posix gpu.o | grep -v DW.ref >out
   printed 4 '^launch_exercise_[a-z]* T '
@@ -111,7 +91,7 @@ add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < 
 # scores SOURCE: the kit's points for it are in points, the sum first, then one line for each function.
 scores() {
   cp "$1" "$kit/kernels/exercise.cu"
-  makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator SEED=5 GRADE=r.json exercise
+  makes SEED=5 GRADE=r.json exercise
   value score "$kit/r.json" >points
   add_up <points
   [ "$(grep -cE '^      "(name|output)": ".*"' "$kit/r.json")" = 8 ]
@@ -119,7 +99,6 @@ scores() {
 }
 
 # What stands in kernels/exercise.cu may be a student's; the repository's is what is handed out.
-handed_out=$TOP/kernels/exercise.cu
 case_ 'what is handed out is right, is told what costs, and has no points'
 if ! grep -q 'row_largest<<<' "$handed_out"; then
   skip_ 'kernels/exercise.cu is not as it is handed out'
@@ -135,7 +114,7 @@ else
 fi
 
 case_ 'our answers have all points'
-scores "$TOP/docs/teaching/answers/exercise.cu"
+scores "$answers"
 [ $status = 0 ]
 printed 1 '^4 of 4 right, 4 of 4 fused$'
 printed 0 '^Hints '
@@ -147,9 +126,9 @@ case_ 'one function alone that is fused has its own points' # only2
 {
   sed '/^cudaError_t launch_exercise_softmax/,/^}/d' "$handed_out"
   echo 'namespace { constexpr int ROWS_OF_BLOCK = THREADS / 32;'
-  sed -n '/^struct Seen/,/^__global__ void loss/p' "$TOP/docs/teaching/answers/exercise.cu" | sed '$d'
+  sed -n '/^struct Seen/,/^__global__ void loss/p' "$answers" | sed '$d'
   echo '}'
-  sed -n '/^cudaError_t launch_exercise_softmax/,/^}/p' "$TOP/docs/teaching/answers/exercise.cu"
+  sed -n '/^cudaError_t launch_exercise_softmax/,/^}/p' "$answers"
 } >only2.cu
 scores only2.cu
 [ "$(paste -sd' ' points)" = '25.0 0.0 25.0 0.0 0.0' ] || die "$(cat out points)"
@@ -167,7 +146,7 @@ cudaError_t launch_exercise_loss(BatchView, const float *, float *, float *, flo
                                  cudaStream_t) { return cudaSuccess; }
 cudaError_t launch_exercise_update(BatchView, UpdateRule, LayerUpdate, float *, float *, cudaStream_t) { return cudaSuccess; }'
 } >"$kit/kernels/exercise.cu"
-makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator ONLY=1 SHAPE=2x3x5 exercise
+makes ONLY=1 SHAPE=2x3x5 exercise
 [ "$(head -n 3 out)" = "$(printf '| rows 2, in 3, out 5:\n| ?[2J1 of 1 right, 0\n| ?[2J1 of 1 right, 1')" ] || die "$(cat out)"
 [ "$(wc -c <out)" -lt 9000 ]
 printed 0 '^1 of 1 right'
@@ -176,7 +155,7 @@ printed 1 '^0 of 1 right, 0 of 1 fused$'
 cp "$handed_out" "$kit/kernels/"
 
 case_ 'the warm-ups are wrong or wasteful as they are handed out, and can be repaired'
-makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator warmup
+makes warmup
 printed 1 '^1 is wrong: kernels/class/warmup.cu:22: block 0, thread 1 reads z\[1\], and z has elements 0 to 0$'
 printed 1 '^2 is wrong: y '
 printed 1 '^3 is wrong: kernels/class/warmup.cu:50: .*there is no __syncthreads\(\) between'
@@ -187,15 +166,15 @@ sed -i -e 's/^  d_y.i. = fmaxf/  if (i < count) d_y[i] = fmaxf/' -e 's/int r = b
   -e 's/piece.t. = z.first + t.;/& __syncthreads();/' -e 's/  part.t. = mine;/& __syncthreads();/' \
   -e 's/    if (t < half).*/{ & __syncthreads(); }/' -e '/void copy/,/^}/{/if (r >= rows)/d;s/int c = 0; c < columns; c++/size_t i = r; i < (size_t)rows * columns; i += gridDim.x * THREADS/;s/(size_t)r . columns + c/i/g}' \
   "$kit/kernels/class/warmup.cu"
-makes -C "$kit" -j2 CFLAGS=-O2 ON=emulator warmup
+makes warmup
 printed 1 '^5 of 5 right, 5 of 5 fused$' || die "$(cat out)"
 
 case_ 'a class is graded at once: what is not there, and what is none'
 mkdir -p class/anna class/ben class/cleo.d
 echo 'int x = ;' >'class/ben/my answer.cu'
 printf '%s\n' '#include "batch.cuh"' 'void f() { fork(); }' >class/dora.cu
-cp "$TOP/docs/teaching/answers/exercise.cu" class/eve.cu
-makes -C "$kit" ON=emulator CFLAGS=-O2 grade-all FROM="$PWD/class" CSV="$PWD/graded.csv"
+cp "$answers" class/eve.cu
+makes grade-all FROM="$PWD/class" CSV="$PWD/graded.csv"
 [ "$(cut -d, -f1-6 graded.csv | sort | tr '\n' ' ')" = '"anna",0,0,0,0,0 "ben",0,0,0,0,0 "cleo.d",0,0,0,0,0 "dora",0,0,0,0,0 "eve",100.0,25.0,25.0,25.0,25.0 name,points,forward,softmax,loss,update ' ] || die "$(cat graded.csv out)"
 grep -q '^"anna".*"nothing was handed in"' graded.csv
 grep -q '^kernels/exercise.cu:1:9: error' graded/ben.txt || die "$(cat graded/ben.txt)"

@@ -1,29 +1,11 @@
 # Mistakes of students: each row is an edit of our answers to the exercise, with what is said of it and where. Edits of
 # functions that ascend are one file, for each function is judged apart. The names are those of the trial that found them.
-graded=$TOP/build/graded/mistakes
-kit=$graded/student-kit
-answers=$TOP/docs/teaching/answers/exercise.cu
-
-if ! command -v "${CXX:-g++}" >/dev/null || ! compgen -c clang++ >/dev/null; then
-  case_ 'mistakes of students'
-  skip_ 'there is no C++ compiler, or no clang++'
-  exit 0
-fi
-
-mkdir -p "$graded"
-[ ! -d "$kit/build" ] || mv "$kit/build" "$graded/kept"
-(cd "$TOP" && scripts/student_kit.sh build/graded/mistakes) >out
-[ ! -d "$graded/kept" ] || mv "$graded/kept" "$kit/build"
+. "$TOP/tests/support/kit.sh" graded/mistakes
+export MLP_TEST_LIMIT=10
 
 patterns=() last=0
 sed 's~^#include "batch.cuh"~&\n#include <assert.h>~' "$answers" >base.cu
 cp base.cu exercise.cu
-
-# makes ARGUMENT...: what make said of exercise.cu is in out.
-makes() {
-  cp exercise.cu "$kit/kernels/"
-  env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS MLP_TEST_LIMIT=10 make -s -C "$kit" CFLAGS=-O2 ON=emulator "$@" >out 2>&1 || true
-}
 
 # edits PART FROM TO: edits exercise.cu; $line is that of the edit. PART: 0 for all, a function, its launch (h), what 2 and
 # 3 share (2l, 2m), what stands before (1a) and after (1b) the sum of 1.
@@ -41,6 +23,7 @@ edits() {
 # judged ARGUMENT...: what is said of exercise.cu has all patterns in it. One function that was edited runs alone.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
+  cp exercise.cu "$kit/kernels/"
   [ ${#patterns[@]} = 0 ] || makes "$@"
   for wanted in ${patterns[@]+"${patterns[@]}"}; do
     grep -aqE -- "$wanted" out || die "no '$wanted' in: $(grep -aE 'is (wrong|not)|error:|not allow| right,' out)"
@@ -49,7 +32,7 @@ judged() {
   patterns=() last=0
 }
 
-# refused TARGET: rows NAME~PART~FROM~TO~PATTERN of standard input are one file, but those whose name ends in !; @ is where
+# refused: rows NAME~PART~FROM~TO~PATTERN of standard input are one file, but those whose name ends in !; @ is where
 # the compiler says that the error is.
 refused() {
   while IFS='~' read -r name part from to pattern; do

@@ -1,0 +1,24 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # words and variables of scenario.sh, and for scenarios
+# kit.sh FOLDER, for scenarios of the exercise: makes the student kit in build/FOLDER. What is built there stays for the next
+# time, except what is a student's. Without the compilers the scenario is skipped.
+graded=$TOP/build/$1
+kit=$graded/student-kit
+handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu
+
+if ! command -v "${CXX:-g++}" >/dev/null || ! compgen -c clang++ >/dev/null; then
+  case_ 'the exercise'
+  skip_ 'there is no C++ compiler, or no clang++'
+  exit 0
+fi
+
+# makes ARGUMENT...: what make said in the kit is in out, how it ended in $status.
+makes() {
+  status=0
+  env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$kit" -j2 CFLAGS=-O2 ON=emulator "$@" >out 2>&1 || status=$?
+}
+
+mkdir -p "$graded"
+[ ! -d "$kit/build" ] || mv "$kit/build" "$graded/kept"
+(cd "$TOP" && scripts/student_kit.sh "build/$1") >out
+[ ! -d "$graded/kept" ] || mv "$graded/kept" "$kit/build"
+rm -rf "$kit"/build/sealed_*
