@@ -1,7 +1,7 @@
-/* What the grader of the exercise says of what a function has left. That it runs functions, counts
-   them and finds what is wrong with them: tests/scenarios/exercise.sh and mistakes.sh. */
+/* The exercise's hidden shapes and its points. That functions are run, counted and judged:
+   tests/scenarios/exercise.sh and mistakes.sh. */
 #include "exercise/exercise.h"
-#include "support/folder.h"
+#include "support/test.h"
 
 TEST(shapes_are_small_and_large) {
   for (uint64_t seed = 0; seed < 50; seed++) {
@@ -21,55 +21,6 @@ TEST(shapes_are_small_and_large) {
     const ExerciseShape first = exercise_shape(seed, 0);
     assert_true(first.rows == 1 && first.in == 1 && first.out == 1);
   }
-}
-
-/* Freed at the end of its block. */
-#define PROBLEM __attribute__((cleanup(exercise_free))) ExerciseProblem
-
-/* A problem, and what a right function leaves of it. */
-static ExerciseProblem answered(ExerciseTask task) {
-  ExerciseProblem p = exercise_problem(task, exercise_shape(1, 12), 7);
-  exercise_expect(&p);
-  for (int name = 0; name < ARRAYS; name++) {
-    ExerciseArray *a = &p.array[name];
-    const size_t bytes = exercise_bytes(a);
-    if (!a->got) continue;
-    uint8_t *got = a->got;
-    exercise_poison(got, 0, bytes);
-    for (size_t i = 0; a->expected && i < bytes / a->size; i++) {
-      if (a->allowed[i] < 0) continue;
-      if (a->size == 1)
-        got[i] = (uint8_t)a->expected[i];
-      else
-        ((float *)a->got)[i] = (float)a->expected[i];
-    }
-  }
-  return p;
-}
-
-/* Returns what is wrong; "" if nothing is. */
-static const char *judged(ExerciseProblem *p, double moved_bytes) {
-  static ExerciseScore score;
-  score = (ExerciseScore){0};
-  exercise_judge(p, &(ExerciseCall){.moved_bytes = moved_bytes}, true, &score);
-  return score.wrong;
-}
-
-TEST(what_is_expected_is_right) {
-  for (int task = 0; task < ALL_TASKS; task++) {
-    PROBLEM p = answered((ExerciseTask)task);
-    assert_string_equal(judged(&p, NAN), "");
-  }
-}
-
-/* One byte fewer than all operands have is too few, of a step that has all its rows. */
-TEST(fewer_bytes_than_can_be_are_wrong) {
-  PROBLEM p = answered(TASK_FORWARD);
-  p.filled = p.shape.rows;
-  const double least = exercise_least_bytes(TASK_FORWARD, p.shape);
-  assert_string_equal(judged(&p, least), "");
-  assert_in(judged(&p, least - 1),
-            text_printf("it moved %.0f bytes, fewer than it can; rows ", least - 1));
 }
 
 /* What is handed out is right, and fast where a function has little to do: it earns nothing. */
