@@ -89,18 +89,6 @@ PLANT(tile_not_filled, "@4: block 0, thread 9 reads tile[9], shared memory that 
   d[y * SIDE + x] = tile[y][x];
 }
 
-PLANT(beyond_a_row, "@4: block 0, thread 0 has index 16 in an array of type 'float[16]'\n") {
-  TILE tile[y][x] = 0;
-  __syncthreads();
-  float sum = 0;
-  for (int k = 0; k <= SIDE; k++) sum += tile[y][k];
-  d[y * SIDE + x] = sum;
-}
-
-PLANT(writes_const, "@1: block 0, thread 0 writes x[0], which is const\n") {
-  ((float *)d_x)[threadIdx.x] = 0;
-}
-
 PLANT(freed, "@1: block 0, thread 0 writes gone, which has been freed\n") {
   d_freed[threadIdx.x] = 0;
 }

@@ -106,6 +106,8 @@ l07~3~best == label~best < label~correct .*expected
 u06~4~const float rate~atomicAdd(\&layer.d_b[0], 0.0f); const float rate~@ block 0, thread 0 adds or compares floats atomically
 m02~1a~__syncthreads();~~.*there is no .*__syncthreads\(\) between
 s12~2l~FULL_WARP, seen.largest~0xffff, seen.largest~@ block 0, thread 16 is lane 16, which is not in its mask 0x0000ffff
+array~1~i < SIDE;~i <= SIDE;~@ block 0, thread 0 has index 16 in an array of type 'float\[16\]'
+const~3~const int label =~((float *)z)[0] = 0.0f; const int label =~@ block 0, thread 0 writes z\[0\].*, which is const
 END
 [ -z "${TEST_QUICK-}" ] || exit 0
 
