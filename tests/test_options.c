@@ -175,11 +175,9 @@ TEST(wrong_usage_is_named) {
        "--html draws one network: give it one --load"},
       {"--load m --classify", "needs the names of pictures"},
       {"--load m n --evaluate", "unexpected argument 'n': write --load before each network"},
-      {"--learning-rate 5", "did you mean '--lr'?"},
       {"--device gpu", "did you mean 'cuda'?"},
       {"--device cpu --fusion step", "--fusion step needs a GPU"},
       {"--dropout 0.1,0.2,0.3", "--dropout has 3 values, but --hidden has 2 layers"},
-      {"--dropout 0.1 --hidden none", "--dropout has 1 value, but --hidden has 0 layers"},
       {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);

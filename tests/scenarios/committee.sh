@@ -31,5 +31,3 @@ predict='--load a.st --device cpu --predict test.csv'
 refuses 1 'three.st has 3 inputs and 3 classes, but a.st has 2 and 2' $predict --load three.st
 refuses 1 missing.st $predict --load missing.st
 refuses 2 '--weights draws one network: give it one --load' $all --evaluate --weights w.png
-many=$(printf -- '--load a.st %.0s' {1..32})
-refuses 2 '--load can be given 32 times at most' $predict $many
