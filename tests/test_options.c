@@ -175,7 +175,6 @@ TEST(wrong_usage_is_named) {
        "--html draws one network: give it one --load"},
       {"--load m --classify", "needs the names of pictures"},
       {"--load m n --evaluate", "unexpected argument 'n': write --load before each network"},
-      {"--device gpu", "did you mean 'cuda'?"},
       {"--device cpu --fusion step", "--fusion step needs a GPU"},
       {"--dropout 0.1,0.2,0.3", "--dropout has 3 values, but --hidden has 2 layers"},
       {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},

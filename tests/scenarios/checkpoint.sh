@@ -81,7 +81,6 @@ must span 8 of the 31 bytes of data: the file was cut off or damaged|<W><B>|31
 must span 1073741824 of the 32 bytes|<0.weight 16384,16384 0,1073741824><B>|32
 must span 8 of|<W><0.bias 2 9223372036854775800,9223372036854775807>|32
 byte 24 of its data must belong to one tensor|<W><0.bias 2 16,24>
-byte 24 of its data must belong to one tensor|<W><0.bias 2 28,36>
 byte 32 of its data must belong to one tensor|<W><B>|33
 it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentum.0.bias 2 24,32>
 its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
