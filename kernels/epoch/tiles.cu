@@ -22,7 +22,7 @@
    other block, or by mail (tiles_head.cuh). So a step waits for a trip 2 times with one hidden
    layer, 4 times with two, 6 with three.
 
-   Who does what. 24 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
+   Who does what. 16 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
    what a step waits for, 8 rows of the batch each: Z, H, logits, dZ, next Z, without a barrier of
    the block between. The others have weights: gradients, updates, and the products of pixels.
 
@@ -61,7 +61,8 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
   job->layers = shape.layers;
   job->batch = shape.batch;
   job->classes = shape.size[shape.layers];
-  job->all_tiles = job->slice_steps = 0;
+  job->all_tiles = 0;
+  job->arrays = 2 + shape.second + shape.average;
   for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
   for (int l = 1; l < shape.layers; l++) {
     job->tiles[l] = ceil_div(shape.size[l], UNITS);
@@ -71,7 +72,6 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->clusters = ceil_div(job->tiles[l], RANKS); /* of the last one */
     blocks += v.mail ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
-    job->slice_steps = max(job->slice_steps, ceil_div(shape.size[l], 16));
     size_t at = v.shared;
     const auto room = [&](size_t bytes) {
       at += bytes;
@@ -79,12 +79,14 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     };
     if (l == 1) room(v.pixels);
     if (l == 1 && v.ahead) job->k_at = room((size_t)v.rows * v.rows * 4);
-    job->parts_at[l] = l > 1 ? room(2 * part) : v.rows == 128 ? 0 : room(PARTIALS * part);
-    if (l > 1) job->terms_at[1][l] = room((size_t)ceil_div(shape.size[l - 1], 16) * 512);
-    if (l < shape.layers - 1)
-      job->terms_at[0][l] = room((size_t)ceil_div(shape.size[l + 1], 16) * 512);
-    else
-      job->head_at[l] = room((size_t)v.turns * v.rows * 64);
+    job->parts_at[l] = l > 1 ? room(part) : v.rows == 128 ? 0 : room(MATRIX * part);
+    for (int in = 0; in < 2; in++) {
+      const bool exists = in ? l > 1 : l < shape.layers - 1;
+      const size_t terms = exists ? ceil_div(shape.size[in ? l - 1 : l + 1], 16) * (size_t)512 : 0;
+      job->terms_at[in][l] = room(terms);
+      job->kept_at[in][l] = room(l > 1 ? job->arrays * terms : 0);
+    }
+    if (l == shape.layers - 1) job->head_at[l] = room((size_t)v.turns * v.rows * 64);
     if (l == 1 && extra)
       job->extra_at = room((size_t)(shape.second + shape.average) * ALL_CHUNKS * 512);
     most = max(most, at);
@@ -134,7 +136,9 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
   for (int l = 1; l < shape.layers; l++)
     plan->mail_bytes += 2 * 4 * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
-  plan->slices_bytes = shape.layers > 2 ? (size_t)4 * plan->blocks * 2 * job.slice_steps * 512 : 0;
+  plan->slices_bytes = shape.layers > 2 ? (size_t)job.arrays * plan->blocks *
+                                              ceil_div(shape.size[2], 16) * 32 * sizeof(float4)
+                                        : 0;
   plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
   plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
                      (v.ahead ? 4 * v.rows * v.rows : 0) +

@@ -61,12 +61,18 @@ template <class S> struct Head : Ground<S> {
   __device__ void show(const Weight (&x)[4]) const {
     s.last[0][g][t] = split(x[0].w, x[1].w, s.last[1][g][t]);
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
-    arrive<LAST_READY>(LAST_THREADS);
+    arrive<LAST_READY>(HELPER_THREADS);
   }
-  __device__ void show_biases(const Weight (&x)[4]) const {
+  /* By mail the first tile has the biases, which are one more part of each row's logits. */
+  __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
+    if constexpr (S::MAIL) {
+      for (int n = 0; n < S::N_TILES; n++)
+        send(logits_at(n * 8 + g, job.tiles[layer]), x[0].w, x[1].w, x[2].w, stamp);
+      return;
+    }
     if (g == 0)
       unrolled (e, 4) s.last_bias[class_of(e)] = x[e].w;
-    arrive<BIASES_READY>(LAST_THREADS);
+    arrive<BIASES_READY>(HELPER_THREADS);
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
@@ -279,7 +285,7 @@ template <class S> struct Head : Ground<S> {
   }
 };
 
-/* A block that owns rows, by mail. The last warp of the first one has the biases. */
+/* A block that owns rows, by mail. */
 template <class S> struct RowBlock : Head<S> {
   using G = Ground<S>;
   using G::job, G::warp, G::g, G::t;
@@ -289,13 +295,8 @@ template <class S> struct RowBlock : Head<S> {
 
   __device__ void run() const {
     const int of = blockIdx.x - job.first_row_block, blocks = gridDim.x - job.first_row_block;
-    if (warp == WARPS - 1) {
-      if (of == 0) run_biases();
-      return;
-    }
     for (int step = 0; step < job.steps; step++)
-      for (int row = of + warp * blocks; row < S::ROWS; row += (WARPS - 1) * blocks)
-        run_row(step, row);
+      for (int row = of + warp * blocks; row < S::ROWS; row += WARPS * blocks) run_row(step, row);
   }
   __device__ void run_row(int step, int row) const {
     const int producers = job.tiles[job.layers - 1] + 1, label = this->label_of(step, row);
@@ -310,26 +311,6 @@ template <class S> struct RowBlock : Head<S> {
     __syncwarp();
     this->add_lanes(z);
     this->finish_row(step, row, label, this->mean_of(step, label), z);
-  }
-  /* Lanes 4 g + t: rows g, ..., the classes of t. */
-  __device__ void run_biases() const {
-    Weight x[4];
-    unrolled (e, 4) x[e] = load_weight<S::SECOND>(job.flat, this->bias_index(e), 1);
-    for (int step = 0; step < job.steps; step++) {
-      const uint32_t stamp = job.stamp + step;
-      float sum[4] = {};
-      for (int n = 0; n < S::N_TILES; n++)
-        send(this->logits_at(n * 8 + g, job.tiles[job.layers - 1]), x[0].w, x[1].w, x[2].w, stamp);
-      for (int n = 0; n < S::N_TILES; n++) {
-        const uint4 in = this->receive_gradient(stamp, n);
-        const float2 a = unpack_fp16(in.x), a_low = unpack_fp16(in.y), b = unpack_fp16(in.z),
-                     b_low = unpack_fp16(in.w);
-        sum[0] += a.x + a_low.x, sum[1] += a.y + a_low.y, sum[2] += b.x + b_low.x;
-      }
-      this->update_biases(x, sum, step);
-    }
-    if (g == 0)
-      unrolled (e, 4) store_weight<S::SECOND>(job.flat, this->bias_index(e), 1, x[e]);
   }
 };
 

@@ -9,17 +9,16 @@ namespace tiles {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-template <class S, bool FIRST, bool LAST> __device__ void run_block(const Ground<S> &block) {
+template <class S, bool FIRST, bool LAST>
+__device__ __forceinline__ void run_block(const Ground<S> &block) {
   if (block.warp >= CHAIN)
     Chain<S, FIRST, LAST>(block).run();
   else if (!FIRST)
     MatrixWarp<S, FIRST, LAST, ANY>(block).run();
   else if (block.warp < MATRIX)
     MatrixWarp<S, FIRST, LAST, OWNER>(block).run();
-  else if (block.warp == HELPER)
-    MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
   else
-    MatrixWarp<S, FIRST, LAST, OTHER>(block).run();
+    MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
 }
 
 /* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks

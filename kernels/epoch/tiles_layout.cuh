@@ -11,14 +11,13 @@ namespace tiles {
 constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
 constexpr int RANKS = 16;                       /* blocks of a cluster */
 
-/* The warps of a block. 12 have W1, 64 inputs each; the helper has 16 more inputs and the tile's
-   columns of the last layer; one has biases; two only help with slices; 8 are the chain. */
-constexpr int MATRIX = 12, HELPER = 12, BIASES = 13, CHAIN = 16, CHAINS = 8, WARPS = CHAIN + CHAINS,
-              THREADS = 32 * WARPS;
-constexpr int CHUNKS = 4, HELPER_CHUNKS = 1; /* of 16 inputs, of a warp */
-constexpr int ALL_CHUNKS = MATRIX * CHUNKS + HELPER_CHUNKS, INPUTS = 16 * ALL_CHUNKS;
-constexpr int PARTIALS = MATRIX + 1; /* warps that have a part of each Z of the first layer */
-constexpr int CLASSES = 16;          /* two pairs for each lane of a quad */
+/* The warps of a block, 128 registers a thread. 7 have W1, 112 inputs each; the helper has the
+   tile's columns of the last layer and all biases; 8 are the chain. */
+constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
+              WARPS = CHAIN + CHAINS, THREADS = 32 * WARPS;
+constexpr int CHUNKS = 7; /* of 16 inputs, of a warp */
+constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
+constexpr int CLASSES = 16;                    /* two pairs for each lane of a quad */
 constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* so that zeros are no mail: its phase is 1 */
 
 /* Powers of two that keep fp16 terms in range: of weights below 256, activations below 1023 and
@@ -28,18 +27,17 @@ constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
 /* The named barriers of a block. Arrivals and waits of each are counted by the threads that take
    part, so every warp that is named here takes part in every step. */
 enum Barrier {
-  DZ_READY = 1, /* chain to helper and biases: dZ of the step is in shared memory */
+  DZ_READY = 1, /* chain to helper: dZ of the step is in shared memory */
   GO,           /* chain to the other warps: the same, sent when their work delays no chain */
   LAST_READY,   /* helper to chain: the last layer's weights are those of the next step */
-  BIASES_READY, /* biases to chain: its biases, too; the gradient of the logits has been read */
+  BIASES_READY, /* helper to chain: its biases, too; the gradient of the logits has been read */
   Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
   Z_TAKEN,      /* chain to the other warps: they may be overwritten */
   CHAIN_ONLY,
   MATRIX_ONLY,
   TERMS_READY /* all: the terms of slices are those of the next step */
 };
-constexpr int GO_THREADS = 32 * (WARPS - 2), DZ_THREADS = 32 * (CHAINS + 2),
-              LAST_THREADS = 32 * (CHAINS + 1);
+constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
 template <Barrier B> __device__ inline void wait(int threads) {
   __syncwarp(); /* a warp counts once, so it must arrive as a whole */
@@ -66,9 +64,10 @@ struct Job {
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail, see slices.cuh and head.cuh */
   int first_row_block;                               /* of the head by mail: these own rows */
   int mail_size[LAYERS];                             /* packets of a buffer of H, and of dZ */
-  float4 *slices;                                    /* see slices.cuh */
+  float4 *slices;                                    /* of the first layer, see slices.cuh */
   float4 *extra; /* moments and averages of W1; NULL: in shared memory */
-  int slice_steps, terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at, extra_at;
+  int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at,
+      extra_at;
   /* made before the launch by prepare.cu */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, row / 8, row before / 16, lane) */
@@ -102,12 +101,25 @@ template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 
+/* Returns x, but the compiler does not know: what follows from it is computed anew, and kept in no
+   register from step to step. For code that is seldom run. */
+__device__ inline int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 /* Where a warp stands, and what is asked of shared memory by every warp. Lane 4 g + t. */
 template <class S> struct Ground {
   const Job &job;
   S &s;
   int layer, tile, warp, lane, g, t; /* layer: of the tile, from 1 */
 
+  /* Returns the same, but what follows from it is computed anew: addresses that would be kept over
+     a step are spilled, and a spilled one comes from the L2 cache. */
+  __device__ __forceinline__ Ground again() const {
+    const int l = anew(lane);
+    return {job, s, anew(layer), anew(tile), anew(warp), l, l / 4, l % 4};
+  }
   template <class T> __device__ T *at(int bytes) const {
     return reinterpret_cast<T *>(reinterpret_cast<unsigned char *>(&s) + bytes);
   }
@@ -145,13 +157,6 @@ template <class S> struct Ground {
     return {n.x, n.y, n.z};
   }
 };
-
-/* Returns x, but the compiler does not know: what follows from it is computed anew, and kept in no
-   register from step to step. For code that is seldom run. */
-__device__ inline int anew(int x) {
-  asm volatile("" : "+r"(x));
-  return x;
-}
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* The first layer's weights of a tile: 8 units times 784 inputs, in registers from the first step
-   of a launch to the last. A warp has 4 chunks of 16 inputs, the helper one.
+   of a launch to the last. A warp has 7 chunks of 16 inputs.
 
    Pixels stay bytes: a byte under a zero byte is a half, a subnormal one that is exact. A lane has
    inputs 4 t to 4 t + 3 of a chunk for unit g. That is the layout of the left operand forward, in
@@ -12,25 +12,25 @@
 
 namespace tiles {
 
-template <class S, int N> struct Pixels : Ground<S> {
+template <class S> struct Pixels : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
+  static constexpr int N = CHUNKS, PIECE = 3; /* chunks that are updated at once */
   float w[N][4], m[N][4];
 
   __device__ explicit Pixels(const G &ground) : G(ground) {
   }
 
   __device__ int chunk_of(int i) const {
-    return warp < MATRIX ? warp + MATRIX * i : MATRIX * CHUNKS + i;
+    return warp + MATRIX * i;
   }
   __device__ int input_of(int i, int e) const {
     return chunk_of(i) * 16 + 4 * t + e;
   }
   /* Second moments (0) and averages of the lane's weights of chunk i. */
   __device__ float4 *extra(int average, int i) const {
-    const int thread = anew(threadIdx.x),
-              chunk = N == CHUNKS ? thread / 32 + MATRIX * i : chunk_of(i);
+    const int thread = anew(threadIdx.x), chunk = thread / 32 + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
                             : this->template at<float4>(job.extra_at);
     return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + thread % 32;
@@ -80,7 +80,7 @@ template <class S, int N> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * PARTIALS); /* the update has read those pixels */
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* the update has read those pixels */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};
@@ -99,37 +99,12 @@ template <class S, int N> struct Pixels : Ground<S> {
 
   /* Gradient and update: dZ' X over the rows. */
   __device__ __forceinline__ void update_all(int step) {
-    const float scale = job.pixel_factor * (W_SCALE * PIXEL / DZ_SCALE);
-    float even[N][4] = {}, odd[N][4] = {};
     const uint32_t own = own_at(s.dz[step % S::TURNS]);
-    unrolled (q, S::K_STEPS / 2) {
-      uint32_t a[2][4], r[N][4];
-      ldmatrix_x4(a[0], own + q * 64);
-      ldmatrix_x4(a[1], own + q * 64 + 32);
-      unrolled (i, N) ldmatrix_x4_trans(r[i], pixels_at(step, i) + q * 32 * 16);
-      unrolled (k, 2)
-        unrolled (i, N) {
-          const uint32_t first = r[i][2 * k], second = r[i][2 * k + 1];
-          mma_m16n8k16_fp16(even[i], a[k], halves(first, BYTES_02), halves(second, BYTES_02));
-          mma_m16n8k16_fp16(odd[i], a[k], halves(first, BYTES_13), halves(second, BYTES_13));
-        }
-    }
-    float sum[N][4];
-    unrolled (i, N)
-      unrolled (e, 4)
-        sum[i][e] = (e % 2 ? odd : even)[i][e / 2] + (e % 2 ? odd : even)[i][e / 2 + 2];
-    if (job.pixel_offset != 0.0f) subtract_offset(own, sum);
+    const float off = job.pixel_offset != 0.0f ? offset_of(own) : 0.0f;
     const StepNumbers now = this->numbers(step);
-    unrolled (i, N) {
-      float4 v = {};
-      if (SECOND) v = *extra(0, i);
-      unrolled (e, 4) {
-        Weight x = {w[i][e], m[i][e], (&v.x)[e], 0.0f};
-        update<SECOND>(job.rule, now, W_SCALE, true, sum[i][e] * scale, x);
-        w[i][e] = x.w, m[i][e] = x.m, (&v.x)[e] = x.v;
-      }
-      if (SECOND) *extra(0, i) = v;
-    }
+    update_piece<0, PIECE>(step, own, off, now);
+    update_piece<PIECE, PIECE>(step, own, off, now);
+    update_piece<2 * PIECE, N - 2 * PIECE>(step, own, off, now);
     if (!job.rule.averages) return;
     unrolled (i, N) {
       float4 a = *extra(1, i);
@@ -137,19 +112,54 @@ template <class S, int N> struct Pixels : Ground<S> {
       *extra(1, i) = a;
     }
   }
-  /* Subtracts the offset of pixels times the sum of dZ from the gradient. */
-  __device__ __forceinline__ void subtract_offset(uint32_t own, float (&sum)[N][4]) const {
+  template <int FIRST, int COUNT>
+  __device__ __forceinline__ void update_piece(int step, uint32_t own, float off,
+                                               const StepNumbers &now) {
+    const float scale = job.pixel_factor * (W_SCALE * PIXEL / DZ_SCALE);
+    float even[COUNT][4] = {}, odd[COUNT][4] = {};
+    unrolled (q, S::K_STEPS / 2) {
+      uint32_t a[2][4], r[COUNT][4];
+      ldmatrix_x4(a[0], own + q * 64);
+      ldmatrix_x4(a[1], own + q * 64 + 32);
+      unrolled (i, COUNT) ldmatrix_x4_trans(r[i], pixels_at(step, FIRST + i) + q * 32 * 16);
+      unrolled (k, 2)
+        unrolled (i, COUNT) {
+          const uint32_t first = r[i][2 * k], second = r[i][2 * k + 1];
+          mma_m16n8k16_fp16(even[i], a[k], halves(first, BYTES_02), halves(second, BYTES_02));
+          mma_m16n8k16_fp16(odd[i], a[k], halves(first, BYTES_13), halves(second, BYTES_13));
+        }
+    }
+    float sum[COUNT][4];
+    unrolled (i, COUNT)
+      unrolled (e, 4)
+        sum[i][e] = (e % 2 ? odd : even)[i][e / 2] + (e % 2 ? odd : even)[i][e / 2 + 2];
+    if (job.pixel_offset != 0.0f) {
+      const int inputs = anew(job.size[0]);
+      unrolled (i, COUNT)
+        unrolled (e, 4)
+          if (input_of(FIRST + i, e) < inputs) sum[i][e] -= off;
+    }
+    unrolled (i, COUNT) {
+      float *const ws = w[FIRST + i], *const ms = m[FIRST + i];
+      float4 v = {};
+      if (SECOND) v = *extra(0, FIRST + i);
+      unrolled (e, 4) {
+        Weight x = {ws[e], ms[e], (&v.x)[e], 0.0f};
+        update<SECOND>(job.rule, now, W_SCALE, true, sum[i][e] * scale, x);
+        ws[e] = x.w, ms[e] = x.m, (&v.x)[e] = x.v;
+      }
+      if (SECOND) *extra(0, FIRST + i) = v;
+    }
+  }
+  /* Returns what an offset of pixels takes from each gradient: the offset times the sum of dZ. */
+  __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {
       uint32_t a[4];
       ldmatrix_x4(a, own + k * 32);
       mma_m16n8k16_fp16(rows, a, ONES, ONES);
     }
-    const float off = (rows[0] + rows[2]) * (job.pixel_offset / (job.pixel_factor * PIXEL));
-    const int inputs = anew(job.size[0]);
-    unrolled (i, N)
-      unrolled (e, 4)
-        if (input_of(i, e) < inputs) sum[i][e] -= off;
+    return (rows[0] + rows[2]) * (job.pixel_offset / (job.pixel_factor * PIXEL));
   }
 };
 

@@ -10,16 +10,15 @@
 namespace tiles {
 
 /* The roles of warps that have weights. Where there are no pixels all have the same code. */
-enum Role { OWNER, HELPS, OTHER, ANY };
+enum Role { OWNER, HELPS, ANY };
 
 template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::g, G::t;
-  static constexpr int N = ROLE == OWNER ? CHUNKS : ROLE == HELPS ? HELPER_CHUNKS : 0;
-  static constexpr bool HAS_PIXELS = FIRST && N > 0, KNOWN = FIRST && S::AHEAD;
-  Pixels<S, N ? N : 1> pixels;
-  Slice<S, true> in;
-  Slice<S, false> out;
+  static constexpr bool HAS_PIXELS = FIRST && ROLE == OWNER, KNOWN = FIRST && S::AHEAD;
+  Pixels<S> pixels;
+  Slice<S, true, FIRST> in;
+  Slice<S, false, FIRST> out;
   Head<S> head;
 
   __device__ explicit MatrixWarp(const G &ground)
@@ -53,26 +52,26 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     if (job.rule.averages) move_average(now, bias.w, bias.a);
   }
 
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     const bool helps = ROLE == HELPS || (ROLE == ANY && warp == HELPER),
-               biases = (ROLE == OTHER || ROLE == ANY) && warp == BIASES;
+               has_last_bias = LAST && (!S::MAIL || tile == 0);
     const int unit = tile * UNITS + g;
     const long long bias_at =
-        biases && unit < job.size[layer] ? (long long)job.bias[layer] + unit : -1;
+        helps && unit < job.size[layer] ? (long long)job.bias[layer] + unit : -1;
     Weight last[4], last_bias[4], bias;
     if constexpr (HAS_PIXELS) pixels.load();
     if (!FIRST) in.load();
     if (!LAST) out.load();
-    if (helps && LAST) {
-      unrolled (e, 4) last[e] = load_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE);
-      head.show(last);
-    }
-    if (biases) {
+    if (helps) {
+      if (LAST) {
+        unrolled (e, 4) last[e] = load_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE);
+        head.show(last);
+      }
       bias = load_weight<S::SECOND>(job.flat, bias_at, 1);
       show_bias(bias, 0, false);
-      if (LAST && !S::MAIL) {
+      if (has_last_bias) {
         unrolled (e, 4) last_bias[e] = load_weight<S::SECOND>(job.flat, head.bias_index(e), 1);
-        head.show_biases(last_bias);
+        head.show_biases(last_bias, job.stamp);
       }
     }
     if (FIRST && !LAST) arrive<TERMS_READY>(THREADS);
@@ -82,26 +81,27 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     }
     for (int step = 0; step < job.steps;) {
       const int end = FIRST ? this->end_of_segment(step) : job.steps;
-      if (FIRST) begin_segment(step, end, biases, bias);
+      if (FIRST) begin_segment(step, end, helps, bias);
       for (; step < end; step++) {
-        if (helps || biases)
-          wait<DZ_READY>(DZ_THREADS);
+        if (helps)
+          wait<DZ_READY>(HELPER_THREADS);
         else
           wait<GO>(GO_THREADS);
         const bool more = step + 1 < job.steps;
-        if (helps && LAST) {
-          head.update_columns(last, step);
-          if (more) head.show(last);
-        }
-        if (biases) {
-          if (LAST && !S::MAIL) {
+        if (helps) {
+          if (LAST) {
+            head.update_columns(last, step);
+            if (more) head.show(last);
+          }
+          if (has_last_bias) {
             head.update_biases(last_bias, step);
-            if (more) head.show_biases(last_bias);
+            if (more) head.show_biases(last_bias, job.stamp + step + 1);
           }
           update_bias(bias, step);
           show_bias(bias, step + 1 + KNOWN, KNOWN);
         }
-        if (!LAST) out.update_all(step);
+        if (!FIRST) in.template update_all<8>(step);
+        if (!LAST) out.template update_all<FIRST ? 4 : 8>(step);
         if (FIRST && !LAST && more) arrive<TERMS_READY>(THREADS);
         if constexpr (HAS_PIXELS) pixels.update_all(step);
         if (FIRST) {
@@ -109,7 +109,6 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
             if (step + 1 + KNOWN < end) pixels.template multiply<KNOWN>(step + 1 + KNOWN);
           hand_over(step + 1 + KNOWN, end);
         } else {
-          in.update_all(step);
           wait<TERMS_READY>(THREADS);
           if (more) multiply_part(step + 1);
         }
@@ -119,15 +118,15 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     if (!FIRST) in.store();
     if (helps && LAST)
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.weight_index(e), W_SCALE, last[e]);
-    if (biases && t == 0) store_weight<S::SECOND>(job.flat, bias_at, 1, bias);
-    if (biases && LAST && !S::MAIL && tile == 0 && g == 0)
+    if (helps && t == 0) store_weight<S::SECOND>(job.flat, bias_at, 1, bias);
+    if (helps && LAST && tile == 0 && g == 0)
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
   /* Z of the segment's first step by the weights, of the second by what is known of them. */
-  __device__ __forceinline__ void begin_segment(int step, int end, bool biases,
+  __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
-    if (biases) {
+    if (helps) {
       show_bias(bias, step, false);
       if (KNOWN) show_bias(bias, step + 1, true);
     }
@@ -153,8 +152,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr int OWN = S::OWN;
   static constexpr bool KNOWN = FIRST && S::AHEAD;
-  Slice<S, true> in;
-  Slice<S, false> out;
+  Slice<S, true, FIRST> in;
+  Slice<S, false, FIRST> out;
   Head<S> head;
   float z[OWN][2], next[OWN][2], h[OWN][2]; /* of unit g, rows 2 t and 2 t + 1 */
   float kept[OWN][2], scale;                /* what dropout multiplies each by, what it keeps by */
@@ -176,8 +175,13 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
   /* Sends two rows of a unit, or two units of a row, to where a neighbour's lane looks for them. */
-  __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low) const {
-    send_half(mail + (tile / 2 * S::N_TILES + n) * 32 + lane, tile % 2, high, low);
+  template <bool OF_H>
+  __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
+                             uint32_t stamp) const {
+    const uint32_t bit = phase_bit<OF_H>(stamp), of_high = OF_H ? bit : 0, of_low = bit - of_high;
+    uint4 *packet = mail + (tile / 2 * S::N_TILES + n) * 32 + lane;
+    send_half(packet, tile % 2, high | of_high, low | of_low);
+    if (tile % 2 == 0 && tile + 1 == job.tiles[layer]) send_half(packet, 1, of_high, of_low);
   }
   __device__ void fetch_kept(int step) {
     if (!job.keeps || step >= job.steps || !exists()) return;
@@ -222,7 +226,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     unrolled (i, OWN) z[i][0] = z[i][1] = 0.0f;
   }
 
-  __device__ void run() {
+  __device__ __forceinline__ void run() {
     scale = job.keep_scale[layer];
     unrolled (i, OWN) kept[i][0] = kept[i][1] = 1.0f;
     fetch_kept(0);
@@ -252,19 +256,19 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (i, OWN) {
         if (!has(i)) break;
         float c[4];
-        in.multiply(job.stamp + step, n_tile(i), 0, 3, c);
+        in.template multiply<2>(job.stamp + step, n_tile(i), 0, c);
         z[i][0] = c[0] + c[2], z[i][1] = c[1] + c[3];
       }
-      take_parts<2>(step, end, 1.0f / (W_SCALE * H_SCALE), z);
+      take_parts<1>(step, end, 1.0f / (W_SCALE * H_SCALE), z);
     } else if (!S::AHEAD || step == first) {
       clear(z);
-      take_parts<PARTIALS>(step, end, job.pixel_factor * (PIXEL / W_SCALE), z);
+      take_parts<MATRIX>(step, end, job.pixel_factor * (PIXEL / W_SCALE), z);
     }
   }
 
   /* H, to the layer behind or into the logits. */
   __device__ __forceinline__ void forward(int step) {
-    const uint32_t stamp = job.stamp + step, bit = phase_of(stamp) << 31;
+    const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];
     uint32_t across[OWN][4];
     unrolled (i, OWN) {
@@ -278,34 +282,35 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       ldmatrix_x2_trans(across[i][0], across[i][2], shared_address(&own[lane % 16][n_tile(i) * 8]));
       across[i][1] = across[i][3] = 0;
       if (!LAST)
-        send_terms(mail_of(job.h, stamp, false), n_tile(i), across[i][0] | bit, across[i][2]);
+        send_terms<true>(mail_of(job.h, stamp, false), n_tile(i), across[i][0], across[i][2],
+                         stamp);
     }
     fetch_kept(step + 1);
     if (LAST) {
-      wait<LAST_READY>(LAST_THREADS);
+      wait<LAST_READY>(HELPER_THREADS);
       if (!S::MAIL && S::TURNS == 1)
-        wait<BIASES_READY>(LAST_THREADS); /* or an answer could come too early */
+        wait<BIASES_READY>(HELPER_THREADS); /* or an answer could come too early */
       unrolled (i, OWN)
         if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
     } else {
       unrolled (i, OWN) { /* for gradients, off the chain */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
-        send_terms(mail_of(job.h, stamp, true), n_tile(i),
-                   *reinterpret_cast<uint32_t *>(&own[g][row]) | bit,
-                   *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]));
+        send_terms<true>(mail_of(job.h, stamp, true), n_tile(i),
+                         *reinterpret_cast<uint32_t *>(&own[g][row]),
+                         *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]), stamp);
       }
     }
   }
 
   /* dZ, to the layer before, and Z of the next step if it is known. */
   __device__ __forceinline__ void backward(int step, int end) {
-    const uint32_t stamp = job.stamp + step, phase = phase_of(stamp);
+    const uint32_t stamp = job.stamp + step;
     auto &own = s.dz[step % S::TURNS];
     float dh[OWN][2]; /* times W_SCALE DZ_SCALE */
     if (LAST) {
       fetch_k(step, end);
-      if (!S::MAIL && S::TURNS > 1) wait<BIASES_READY>(LAST_THREADS);
+      if (!S::MAIL && S::TURNS > 1) wait<BIASES_READY>(HELPER_THREADS);
       if (!S::MAIL && warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
       if (!S::MAIL && has(0)) {
         await(&s.head_came, step & 1);
@@ -319,7 +324,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (i, OWN) {
         if (!has(i)) break;
         float c[4];
-        out.multiply(stamp, n_tile(i), 0, 1, c);
+        out.template multiply<1>(stamp, n_tile(i), 0, c);
         dh[i][0] = c[0] + c[2], dh[i][1] = c[1] + c[3];
       }
     }
@@ -337,23 +342,28 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       uint32_t high_across, low_across;
       __syncwarp();
       ldmatrix_x2_trans(high_across, low_across, shared_address(&own[lane % 16][n_tile(i) * 8]));
-      send_terms(mail_of(job.dz, stamp, false), n_tile(i), high_across, low_across | phase);
+      send_terms<false>(mail_of(job.dz, stamp, false), n_tile(i), high_across, low_across, stamp);
     }
     if (KNOWN) {
       clear(next);
-      take_parts<PARTIALS>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
+      take_parts<MATRIX>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
       wait<CHAIN_ONLY>(32 * CHAINS);
     }
-    arrive<DZ_READY>(DZ_THREADS);
-    if (!KNOWN) arrive<GO>(GO_THREADS);
+    arrive<DZ_READY>(HELPER_THREADS);
+    if (FIRST && !KNOWN) arrive<GO>(GO_THREADS);
     if (sends)
       unrolled (i, OWN) { /* for gradients */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
-        send_terms(mail_of(job.dz, stamp, true), n_tile(i),
-                   *reinterpret_cast<uint32_t *>(&own[g][row]),
-                   *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) | phase);
+        send_terms<false>(mail_of(job.dz, stamp, true), n_tile(i),
+                          *reinterpret_cast<uint32_t *>(&own[g][row]),
+                          *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]), stamp);
       }
+    if (!FIRST) {
+      wait<GO>(GO_THREADS);
+      in.template update_all<4>(step);
+      if (!LAST) out.template update_all<4>(step);
+    }
     if (KNOWN && step + 1 < end) correct(step);
   }
 
