@@ -41,8 +41,9 @@ printed 1 ''
 printed 1 '^launch_exercise_forward T '
 
 case_ 'what the exercise does not allow is refused' # the names are those of the trial that found them
+row=0
 while IFS='|' read -r name text before body; do
-  [ -z "${TEST_QUICK-}" ] || [ "$name" != bomb ] || continue
+  [ -z "${TEST_QUICK-}" ] || { [ "$name" != bomb ] && ((++row % 3 == 1)); } || continue # a third of them
   student "$(printf '%b' "$before")" "$body"
   seals student.cu
   [ $status = 2 ] || die "$name: exit code $status"
