@@ -201,8 +201,9 @@ TEST(the_options_of_a_saved_run_come_back) {
   strcpy(back.plot, options.plot);
   assert_null(options_changed(&back, &options, ONE_RUN, RESUME_SAME));
   assert_true(options_read_text(&options, "", "nothing", &error));
-  FAILS(options_read_text(&options, "[training]\nbach = 1\n", "m.safetensors", &error),
-        "m.safetensors:2: unknown key 'bach'");
+  OK(options_read_text(&options, "[past]\nmonitor = loss\nold = 1\n", "m.safetensors", &error));
+  assert_string_equal(options_gone_text(&options, "m").text,
+                      "m was trained with --monitor, --old, which this program no longer has");
 }
 
 TEST(a_name_has_a_length) {

@@ -461,12 +461,23 @@ static const OptionRow *find_key(const char *key, Error *error) {
   return NULL;
 }
 
+/* Notes an option of a saved run that this program no longer has. */
+static void note_gone(const char *key, const char *value, Options *options) {
+  if (strcmp(key, "monitor") == 0 && strcmp(value, "accuracy") == 0) return; /* as it is now */
+  char *list = options->gone.text;
+  text_append(list, sizeof options->gone, "%s--%s", *list ? ", " : "", text_shown(key).text);
+}
+
 /* inih's handler of `key = value`; 0 is failure. */
 static int set_key(void *context, const char *section, const char *key, const char *value) {
   ConfigFile *config = context;
   Error error;
   const OptionRow *row = find_key(key, &error);
   bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
+  if (!row && config->is_saved) {
+    note_gone(key, value, config->options);
+    return true;
+  }
   if (row && strcmp(option_group(row), section) != 0)
     error_set(&error, "'%s' belongs in section [%s], not [%s]", key, option_group(row), section);
   else if (row && config->is_saved && !options_is_saved(row))
@@ -522,6 +533,12 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
   return read_config(options, file, name, true, error);
+}
+
+ShortText options_gone_text(const Options *options, const char *path) {
+  return text_format(
+      *options->gone.text ? "%s was trained with %s, which this program no longer has" : "",
+      text_shown(path).text, options->gone.text);
 }
 
 /* ---- the configuration file, written --------------------------------------------------------- */

@@ -37,6 +37,7 @@ typedef struct {
   char config[OPTIONS_PATH];
   char *const *pictures; /* of --classify: words of argv */
   int picture_count;
+  ShortText gone; /* options of a saved run that there are no longer: "--monitor, --other" */
 } Options;
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
@@ -101,8 +102,11 @@ void options_default(Options *options);
    given twice, a bad value, a bad line. */
 bool options_read_file(Options *options, const char *path, Error *error);
 /* Reads the text that options_print_config wrote for a saved run; name: for the error. Refuses the
-   keys of options that a saved run does not hold, whoever wrote them. */
+   keys of options that a saved run does not hold, whoever wrote them. Lists unknown keys in
+   options->gone, for older programs had other options, unless the value was the default. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
+/* The sentence about options->gone of the run saved in the file; "" if there are none. */
+ShortText options_gone_text(const Options *options, const char *path);
 
 /* Sets what argv says: first the file of --config is read if there is one, then the command line
    wins; what neither names keeps the value that it has in *options. May reorder argv as getopt_long

@@ -38,8 +38,11 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
       .dataset_rows = 2 * LOADER_ROWS,
       .staging_rows = LOADER_ROWS};
   Engine *engine = device_open(&a->device, &config, error);
-  if (!engine || engine->call->write(engine, saved->parameters, 1, error)) return engine;
-  engine->call->close(engine);
+  if (engine && engine->call->write(engine, saved->parameters, 1, error)) {
+    report_remark(a->report, options_gone_text(&trained, path).text);
+    return engine;
+  }
+  if (engine) engine->call->close(engine);
   return NULL;
 }
 

@@ -74,6 +74,7 @@ static ShortText epoch_text(int epoch, int epochs) {
 
 void report_remark(void *context, const char *line) {
   Report *report = context;
+  if (!*line) return;
   if (!report->aside) {
     report_note(report, "note     %s", line);
     return;

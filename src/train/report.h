@@ -31,7 +31,8 @@ void report_data(Report *report, const Trainer *trainer);
 bool report_learning(Report *report, const EpochResult *result, const Training *training,
                      const DataSummary *judge);
 
-/* A remark on the run, with what to do. `report` is a Report: this serves as data_compare's say. */
+/* A remark on the run, with what to do; "" is none. `report` is a Report: this serves as
+ * data_compare's say. */
 void report_remark(void *report, const char *line);
 
 /* A row per epoch, below a heading that is printed once:

@@ -73,6 +73,15 @@ for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do
   absent theirs.jsonl theirs.st
 done
 
+case_ 'options that are gone lose no network' # every run that was saved once had a --monitor
+for how in '--evaluate --load' '--predict test.csv --output it.csv --load' '--epochs 3 --resume'; do
+  edit 's/early-stop/monitor = accuracy\\nearly-stop/' two.st old.st
+  prints 0 '^note ' --device cpu $how old.st
+  edit 's/early-stop/monitor = loss\\nignore-columns = id\\nearly-stop/' two.st old.st
+  prints 1 '^note .*old.st was trained with --monitor, --ignore-columns, which this program no longer has$' \
+    --device cpu $how old.st
+done
+
 case_ 'the rest of an epoch has the rows and the order it began with'
 in_epoch() { echo "s/\"step\":\"0\"/\"step\":\"$1\"/; s/\"rows\":\"0\"/\"rows\":\"$2\"/"; }
 edit "$(in_epoch 1 1)" two.st middle.st
