@@ -171,5 +171,9 @@ bool predict_command(const Options *options, Report *report, Error *error) {
                  .device = {.choice = options->device}};
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
-  return run(&asked, error);
+  if (run(&asked, error)) return true;
+  const Options *o = &asked.o; /* nothing must be printed twice, or read twice that cannot be */
+  const bool able = !o->classify && (!*o->predict || *o->output) &&
+                    source_can_repeat(*o->predict ? o->predict : options_test_file(o));
+  return device_fall_back(&asked.device, able, error) && run(&asked, error);
 }

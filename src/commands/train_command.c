@@ -197,10 +197,6 @@ static bool train(Run *run, Error *error) {
   if (!report_good(run->report, error) || !run_log_header(run->log, &in_use, run->options, error))
     return false;
   const TrainerResult result = trainer_run(run->trainer, &events, error);
-  if (result == TRAINER_FAILED && run->trainer->diverged && run->saved) {
-    const Error why = *error;
-    error_set(error, "%s; %s holds the network of epoch %d", why.text, run->save, run->saved);
-  }
   if (result == TRAINER_FAILED) return false;
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
@@ -279,6 +275,9 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
     run.evaluate.rows.path = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, error);
   good = train_log_close(run.log, good ? error : NULL) && good;
+  if (!good && run.trainer && run.saved)
+    text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",
+                text_shown(run.save).text, run.saved);
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
   free(run.results);
   *signal = good ? run.signal : 0;

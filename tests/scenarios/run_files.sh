@@ -49,12 +49,14 @@ for name in full.{png,csv,jsonl}; do ln -s /dev/full $name; done
 ok $T --epochs 3 --save twin.st
 for picture in plot weights confusion; do
   fails 1 'cannot write full.png: No space left on device' $T --epochs 3 --$picture full.png --save drawn.st
+  said '; drawn.st holds the network of epoch 3'
   printed 3 '^epoch '
   same drawn.st twin.st
 done
 [ -L full.png ]
 for log in full.csv full.jsonl; do
   fails 1 "cannot write the log $log: No space left on device" $T --epochs 3 --log $log --save whole.st
+  said '; whole.st holds the network of epoch 1'
   ok --resume whole.st --epochs 3
   same whole.st twin.st
 done
