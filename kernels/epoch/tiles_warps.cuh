@@ -361,8 +361,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       }
     if (!FIRST) {
       wait<GO>(GO_THREADS);
-      in.template update_all<4>(step);
-      if (!LAST) out.template update_all<4>(step);
+      in.template update_all<S::OWN == 1 ? 8 : 4>(step);
+      if (!LAST) out.template update_all<S::OWN == 1 ? 8 : 4>(step);
     }
     if (KNOWN && step + 1 < end) correct(step);
   }
