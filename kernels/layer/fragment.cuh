@@ -1,16 +1,11 @@
-/* A warp's multiplication. A warp's part of C consists of pieces of 16 x 16, eight values in the
-   registers of each lane; this file says which values these are, and what a lane loads to multiply.
-   It is the one place where the architecture matters:
+/* A warp's multiplication. Its part of C consists of pieces of 16 x 16, eight values in the
+   registers of each lane; this file says which, and what a lane loads. It is the one place where
+   the architecture matters:
 
-   TensorCores, from compute capability 8.0 on: `mma` on bf16 terms of the operands
-   (bf16_split.cuh).
-
-   FloatCores, below 8.0, where tensor cores know no bf16: fused multiply-adds of float32. The
-   number of terms does not matter there, a value is stored as it is. A lane has 2 rows x 4 columns
-   of a piece, and reads them as 16-byte words wherever four values lie side by side. A warp of 2 x
-   1 pieces (PixelTile, LargeTile) loads 8 words for 64 multiply-adds of four k, one of 1 x 1 pieces
-   6 for 32. In these loads neither the rows of A nor the columns of B meet in a bank of shared
-   memory.
+   TensorCores, from compute capability 8.0 on: `mma` on bf16 terms (bf16_split.cuh).
+   FloatCores, below 8.0: fused multiply-adds of float32, whatever the number of terms. A lane has 2
+   rows x 4 columns of a piece, read as 16-byte words wherever four values lie side by side, from
+   different banks.
 
    Both have:
 
@@ -37,9 +32,8 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in the registers of a warp, as they were fetched. Lane 4 g + t: the
-   order of the 16 k is free if A and B agree: it takes k + 4 t .. k + 4 t + 3. The order of the
-   rows is free too: index_of(g, half) tells which two rows it has. */
+/* 16 x 16 values of an operand in the registers of a warp, as fetched. The order of the k and of
+   the rows is free: lane 4 g + t takes k + 4 t .. k + 4 t + 3, and rows index_of(g, half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
@@ -182,9 +176,8 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line lies. Lanes that read across lines, each a word of 16 bytes
-     at the same k, would all meet in one bank. So a line's words change places, by exclusive or
-     with what differs between eight neighbouring lines. */
+  /* Returns where value `at` of a line lies. Words change places, by exclusive or with the line, so
+     that lanes that read across lines do not meet in a bank. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

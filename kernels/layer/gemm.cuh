@@ -1,31 +1,24 @@
 /* The gemms of the fused kernels: small, medium and large tiles. fragment.cuh says how a warp
-   multiplies; this is about tensor cores, and below compute capability 8.0 the same tiles are
-   multiplied in float32.
+   multiplies, on tensor cores or, below compute capability 8.0, in float32.
 
-   Each float32 is the sum of three bf16 terms (bf16_split.cuh), so a product of two floats is nine
-   products of bf16. The three smallest, below 2^-24 of the largest, are left out; a pixel needs
-   only three products. That is the accuracy of float32. --precision tf32 keeps two terms of each
-   float and three products.
+   Each float32 is the sum of three bf16 terms (bf16_split.cuh), so a product of two is nine
+   products of bf16, of which the three smallest, below 2^-24, are left out. That is the accuracy of
+   float32. A pixel needs only three products; --precision tf32 keeps two terms and three products.
 
-   The epilogue decides what happens to the finished C. It is a struct with two steps. prefetch()
-   (prefetch_segment()) reads early what the result will be combined with: bias, activation or
-   weight. operator() (store_segment()) combines and stores the result, one value (one segment of a
-   row) at a time. Forward, backward and weight gradient are therefore one gemm with different
-   operands and epilogues.
+   The epilogue decides what happens to the finished C: prefetch() (prefetch_segment()) reads early
+   what the result will be combined with, operator() (store_segment()) combines and stores it, one
+   value (one segment of a row) at a time. So forward, backward and weight gradient are one gemm.
 
-   small_tile: each block computes 16 x 16 of C straight from the L2 cache, without a copy in shared
-   memory. A batch of 64 has few tiles and short sums: what counts is that all loads are in flight
-   at once. SLICES warps share a tile, each a part of k (split-K within the block), and add up
-   through shared memory in a fixed order.
+   small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight at
+   once. SLICES warps share a tile, each a part of k (split-K), and add up in a fixed order.
 
-   medium_tile: the same with several such pieces. Every warp splits what it multiplies, so that of
-   2 x 2 pieces each value is split for two of them. It pays if there are as many such tiles as
-   multiprocessors and every warp has a part of k. small_tile is not its case of one piece, although
-   the arithmetic is the same: as that, nvcc 13 made 8 to 16 instructions more of it.
+   medium_tile: several such pieces, so that each value is split for two of them. It pays if there
+   are as many such tiles as multiprocessors and every warp has a part of k. As its case of one
+   piece small_tile would have 8 to 16 instructions more.
 
    large_tile: a block copies slabs of A and B to shared memory, where every value is split into
-   terms once and read by several warps. The next slab is fetched into registers while the tensor
-   cores work on this one. It pays from some hundred rows on. */
+   terms once and read by several warps, while the next slab is fetched. It pays from some hundred
+   rows on. */
 #pragma once
 
 #include "layer/fragment.cuh"
@@ -38,18 +31,16 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* The small tile. A batch of 64 and 300 neurons makes 76 blocks of 16 warps, each with a sixteenth
-   of the inputs. Kernels this short are bound by how many instructions a warp runs one after the
-   other: hence many warps with few k-steps each. */
+/* The small tile. A batch of 64 and 300 neurons makes 76 blocks. Kernels this short are bound by
+   how many instructions a warp runs one after the other: hence 16 warps with few k-steps each. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of one small tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
-   all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
-   in the end threads 0 to 255 finish one element each. Reads depth * (ROWS + COLUMNS) values, each
-   once. */
+/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Lane: its part of the
+   fragments; in the end threads 0 to 255 finish an element each. Reads depth * (ROWS + COLUMNS)
+   values, each once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -117,8 +108,7 @@ template <int DOWN_, int WIDE_> struct MediumShape {
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up what the slices of a tile have, in a fixed order; afterwards element (row, column) is the
-   sum over the first SUMS tiles in shared memory. Called by all threads of the block. */
+/* Adds up the slices in a fixed order; then an element is the sum over the first SUMS tiles. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -137,10 +127,8 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of one medium tile. Block: the tile of rows blockIdx.y and columns blockIdx.x, called by
-   all its threads. Warp: every SLICES-th k-step of 16. Lane: its part of the operands' fragments;
-   in the end each thread finishes every THREADS-th element. Reads depth * (ROWS + COLUMNS) values,
-   each once. */
+/* The gemm of the block's medium tile, as small_tile; each thread finishes every THREADS-th
+   element. Reads depth * (ROWS + COLUMNS) values, each once. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -165,8 +153,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. As soon as a fragment is split, the next step's is
-     fetched, in flight while this one is multiplied. */
+  /* Split and multiply: this warp's part of k. Once split, a fragment's next step is fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += Shape::STRIDE) {
@@ -223,8 +210,7 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
 /* DEPTH: as much as fits 48 KB of shared memory with the terms of both slabs. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* The tile for few columns: a forward pass to 100 neurons has enough of these for every
-   multiprocessor. */
+/* For few columns: a forward pass to 100 neurons has enough for every multiprocessor. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
@@ -280,8 +266,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT floats of a row from p on, of which the first `count` exist; in 16-byte words where they
-   are aligned (`vector`). */
+/* SEGMENT floats of a row, of which `count` exist; in 16-byte words if they are a `vector`. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -313,10 +298,8 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
 }
 
 /* The gemm of one large tile: the sum over k from `from` to `to` (a multiple of DEPTH apart, or the
-   end). Block: the tile that is `row`th down and `column`th across, in LARGE_TILE_BYTES of shared
-   memory. Warp: DOWN x WIDE pieces of 16 x 16, as accumulators in the registers of its lanes;
-   WARPS_DOWN x WARPS_ACROSS warps cover the tile. Reads (to - from) * (ROWS + COLUMNS) values, each
-   once. */
+   end), in LARGE_TILE_BYTES of shared memory. Warp: DOWN x WIDE pieces of 16 x 16 in registers.
+   Reads (to - from) * (ROWS + COLUMNS) values, each once. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
@@ -420,10 +403,9 @@ template <class Shape> dim3 tile_grid(int m, int n) {
 
 constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 
-/* Returns true if medium tiles of a shape are faster than small ones: if the multiprocessors of a
-   big GPU have one each, or are seldom idle while some have another, and if every warp has a
-   k-step. On an H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9, and (300, 784) by 512 11.3
-   instead of 9.5, in 160 tiles; (300, 100) by 256 took 3.9 instead of 3.1. */
+/* Returns true if medium tiles are faster than small ones: if the rounds of tiles are at least BUSY
+   full, and every warp has a k-step. On an H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9,
+   (300, 784) by 512 11.3 instead of 9.5, in 160 tiles; (300, 100) by 256 3.9 instead of 3.1. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
@@ -432,8 +414,7 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) for the shape of tile that is fastest for C (m, n). Large tiles pay as soon
-   as 64 of the largest occupy half of a big GPU. PAIRS: medium tiles of two pieces are worth it. */
+/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS: medium tiles of two pieces pay. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});

@@ -1,17 +1,14 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   its gradient, and the gradient of the layer's input through the activation before it. One warp
-   per row, or one block.
+   its gradient, and the gradient of the layer's input through the activation before it.
 
    As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
    of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
-   registers and the weights in shared memory for both directions; between the two there are only
-   shuffles. Logits are sums of float32 products, without tensor cores: 10 columns would not fill a
-   tile. With few rows of many inputs, a block has one row: its warps share the inputs, and the
-   weights stay in registers, too, so that nothing is read twice or waits for shared memory.
+   registers and the weights in shared memory for both directions. Logits are sums of float32
+   products: 10 columns would not fill a tensor cores' tile. With few rows of many inputs, a block
+   has one row, and the weights stay in registers, too.
 
-   It takes up to MAX_CLASSES classes and MAX_INPUTS inputs; a wider last layer is run by
-   forward.cu, softmax.cu and backward.cu. Gradients are written as floats, or as the planes that
-   wide.cu multiplies. Exercise: count the bytes that no longer move. */
+   A wider last layer is run by forward.cu, softmax.cu and backward.cu. Gradients are written as
+   floats, or as planes for wide.cu. Exercise: count the bytes that no longer move. */
 #include "layer/planes.cuh"
 
 namespace {
@@ -20,9 +17,8 @@ constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
 constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a warp up to, a block up to */
 
-/* Sums partial[c] over the warp for all c at once. In each exchange a lane gives away the half of
-   its sums that the opposite lane goes on with: 16 shuffles, where one sum after the other would
-   take 80. Lanes 2 c and 2 c + 1 return the sum of class c. */
+/* Sums partial[c] over the warp for all c at once, by 16 shuffles: each time a lane gives away the
+   half that the opposite lane goes on with. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
@@ -36,9 +32,8 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory, which has room for whole groups of four. Each thread has
-   five loads of 16 bytes in flight at once, two rounds for 10 classes of 500 inputs; one after the
-   other they would cost as many latencies of the L2 cache. */
+/* Copies `count` weights to shared memory, which has room for whole groups of four; each thread has
+   AHEAD loads in flight, or they would cost as many latencies of the L2 cache. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
   constexpr int AHEAD = 5, THREADS = 32 * WARPS;
   const int fours = count / 4;
@@ -75,8 +70,7 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Finds the softmax of a row whose class lane / 2 has logit z in this lane, -infinity where there
-   is no such class. */
+/* Finds a row's softmax. Class lane / 2 has logit z in this lane, -infinity if there is none. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -101,12 +95,9 @@ struct Head {
   Target target = {};
 };
 
-/* Goes forward and backward through the layer.
-
-   Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32 SHARERSth input from its own
-   on, at most VALUES of them. Each row reads 4 bytes per input, each block 4 per weight; each row
-   writes 4 per class and 4 per input, or 2 TERMS where TERMS is not 0. Each row takes 4 * in *
-   classes operations. */
+/* Goes forward and backward. Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32
+   SHARERSth input, at most VALUES. Each row reads 4 bytes per input, each block 4 per weight; a row
+   writes 4 per class and input, or 2 TERMS, and takes 4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {

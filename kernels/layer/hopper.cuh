@@ -1,17 +1,13 @@
-/* Instructions of compute capability 9.0 that CUDA C++ has no word for, each as one small function:
-   clusters of blocks that reach each other's shared memory, the copy engine of a multiprocessor
-   (TMA), barriers that count its bytes (mbarrier), and tensor cores that read shared memory by
-   themselves (wgmma). Names and rules are those of NVIDIA's PTX ISA 8.0. They need code for sm_90a.
+/* Instructions of compute capability 9.0 that CUDA C++ has no word for, a small function each:
+   clusters of blocks that reach each other's shared memory, the copy engine (TMA), barriers that
+   count its bytes (mbarrier), and tensor cores that read shared memory (wgmma). Names and rules are
+   those of NVIDIA's PTX ISA 8.0. They need code for sm_90a.
 
-   CUTLASS has words for all of it, but behind layouts and templates that are a course of their own;
-   what the kernels here need is this page.
-
-   How they work together. A patch is a piece of a row-major bf16 matrix, 64 x 32 or 32 x 64 values.
-   One thread asks the copy engine for boxes of patches, and for each says which mbarrier is to
-   count its bytes; the engine replaces values outside the matrix by 0. Whoever multiplies waits for
-   that barrier, and tells another one when the patch may be overwritten. In a patch, the 16-byte
-   words of a row change places, by exclusive or with bits of the row's number (a "swizzle"), so
-   that neither rows nor columns meet in a bank; copy engine and tensor cores both know of it. */
+   A patch is a piece of a row-major 16-bit matrix, 64 x 32 or 32 x 64 values. One thread asks the
+   copy engine for boxes of patches, and says which mbarrier is to count their bytes; values outside
+   the matrix become 0. Whoever multiplies waits for that barrier, and tells another one when the
+   patch may be overwritten. In a patch the 16-byte words of a row change places, by exclusive or
+   with bits of the row's number (a "swizzle"), so that neither rows nor columns meet in a bank. */
 #pragma once
 
 #include <cuda.h>
@@ -120,9 +116,8 @@ struct MatrixPlanes {
   size_t pitch, plane;      /* numbers from a row, or a plane, to the next */
 };
 
-/* Describes it to the copy engine, which reads zeros beyond its rows and columns. A box is `high`
-   rows of `wide` columns, 32 or 64, of `terms` planes. By the driver's function, found at run time:
-   nothing is linked to the driver. */
+/* Describes it to the copy engine, which reads zeros beyond its ends. A box is `high` rows of
+   `wide` columns, 32 or 64, of `terms` planes. The driver's function is found at run time. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -184,8 +179,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Begins to copy to the place of `to` in another block of the cluster, and tells its barrier. On 16
-   bytes. */
+/* Copies to the place of `to` in another block of the cluster, and tells its barrier. 16 bytes. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -224,16 +218,14 @@ __device__ inline uint32_t transpose_8x8(uint32_t matrix) {
   return turned;
 }
 
-/* Tells the tensor cores of an operand in matrices of 8 x 16 bytes, `leading` and `stride` bytes
-   apart, that is swizzled or not (0). Addresses count 16 bytes. */
+/* An operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, for the tensor cores. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
   constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* The same in patches of DEPTH k, 32 or 64: the first 16 k of 64 m or n, or of more. Then ALONG_K
-   it is patches that follow each other, and ACROSS_K some that lie NEXT_64 bytes apart. */
+/* The same in patches of DEPTH k: the first 16 k. ACROSS_K they lie NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -244,8 +236,7 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
 /* The distance from one 16 k to the next, in units of 16 bytes: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Around a run of the multiplications below of a warpgroup: from start to wait the
-   accumulators belong to the tensor cores. */
+/* From start to wait the accumulators belong to the tensor cores. */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -260,8 +251,7 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
 /* The numbers that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
-/* Operands of the instructions below: the names of 64 or 128 accumulators, and the accumulators
-   from `i` on. */
+/* Operands of the instructions below: names of accumulators, and those from `i` on. */
 #define NAMES_10(tens)                                                                             \
   "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, "                              \
   "%" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9, "

@@ -1,14 +1,9 @@
 /* Softmax, cross-entropy, its gradient and the row's result in one kernel, one warp per row.
 
-   Online softmax (Milakov and Gimelshein 2018): each lane holds a running maximum m and the sum s
-   of exp(z - m) of the logits it has seen, and rescales s when m grows, so maximum and sum take one
-   pass. Pairs (m, s) of different lanes merge by the same rule, here by warp shuffles: five
-   exchanges and no shared memory. m starts at -infinity, right for rows of negative numbers.
-
-   The loss is log(s) + m - z[label], log-sum-exp: exact for any finite logits, with no logarithm of
-   a probability that could be 0; label smoothing puts the target's mean of z for z[label]. `none`
-   takes three kernels and writes the log-probabilities in between; this one reads the logits and
-   writes their gradient. */
+   Online softmax (Milakov and Gimelshein 2018): each lane holds a running maximum m, at first
+   -infinity, and the sum s of exp(z - m), and rescales s when m grows: one pass. Pairs (m, s) of
+   lanes merge by the same rule, by warp shuffles. The loss is log(s) + m - z[label], exact for any
+   finite logits; label smoothing puts the target's mean of z for z[label]. */
 #include "batch.cuh"
 
 namespace {

@@ -1,19 +1,14 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b.
 
-   The gradient lives in registers only. `none` writes it, reads it and then reads and writes W and
-   its momentum: 24 bytes per weight; here it is 16. The bias is the weight of an input that is
-   always 1: column `in` of X, which exists only in the loads. The rows of a long batch are shared
-   by several blocks (split-K). Their sums are added in one order all the same: no floating-point
-   atomics, the same bits every time.
-
-   Where something has to happen between gradient and update, as between ranks that add theirs, the
-   same kernel has another epilogue, which stores the gradient. */
+   The gradient lives in registers only: 16 bytes move per weight, where `none` moves 24. The bias
+   is the weight of an input that is always 1: column `in` of X, which exists only in the loads. The
+   rows of a long batch are shared by several blocks (split-K), whose sums are added in a fixed
+   order. Where other ranks' gradients are to be added before the update, the gradient is stored. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: applies the momentum rule to W and b, or stores their gradient. The branch is the
-   same for a whole block. */
+/* The epilogue: updates W and b, or stores their gradient; the same for a whole block. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -62,9 +57,8 @@ struct MomentumUpdate : Updated {
   }
 };
 
-/* The epilogue of every block: a block that shares its tile stores its split's part of the
-   gradient, a block that has it alone updates. The branch is the same for a whole block; two
-   instances of the gemm around it would take the compiler twice as long. */
+/* The epilogue of every block: one that shares its tile stores its part of the gradient, one that
+   has it alone updates. Two instances of the gemm would compile twice as long. */
 struct PartialOrUpdate {
   MomentumUpdate update;
   float *d_partial; /* (ROWS, COLUMNS); NULL: the tile is this block's alone */
@@ -104,8 +98,7 @@ constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space hold
 constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* Adds the splits of a tile in their order, in the last block of it that is done: the same bits,
-   whichever that is. Each thread adds 4 neighbouring weights. */
+/* Adds the splits of a tile in their order, in its last block that is done; 4 weights a thread. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */

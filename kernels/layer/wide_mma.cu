@@ -39,12 +39,10 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
   return launch_pdl_clusters(kernel, tiles, THREADS, shared, 1, stream, all, batch);
 }
 
-/* Returns true if large tiles are done sooner. Times are in stages of a large tile on a
-   multiprocessor that has two of them at work: one alone, which waits for its own loads, takes
-   ALONE more. Small tiles share multiprocessors out more evenly, but read twice as much for a
-   product (PACE), and finish beneath each other, where a large one takes FINISH. Fitted to 216
-   launches on an H200, for the networks of docs/records/fusion-log.md at 128 to 4096 rows: all
-   together take 0.02% longer than if each had the better tiles, and 5% less than all with small. */
+/* Returns true if large tiles are done sooner, in stages of a large tile on a multiprocessor with
+   two at work: one alone waits for its own loads, ALONE more. Small tiles share multiprocessors out
+   more evenly, but read twice as much (PACE); a large one takes FINISH to finish. Fitted to 216
+   launches on an H200: all together take 0.02% longer than if each had the better tiles. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;

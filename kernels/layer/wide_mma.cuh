@@ -1,24 +1,17 @@
-/* The gemm of wide layers by mma.sync, for compute capability 8.0 and later.
-
-   C (m, n) = the sum over k of A(m, k) B(n, k), in square tiles, one per block. A block is four
-   warps, each with a quarter of the tile. Several blocks share a multiprocessor: while one starts
-   or finishes its tile, the others multiply.
+/* The gemm of wide layers by mma.sync, for compute capability 8.0 and later, in square tiles, one
+   per block. A block is four warps, each with a quarter of the tile. Several blocks share a
+   multiprocessor: while one starts or finishes its tile, the others multiply.
 
      global ──cp.async──> [A terms | B terms] [A terms | B terms] ... ──ldmatrix──> registers
                            a ring of stages in shared memory             ──mma.sync──> sums
 
-   A stage has 32 k of the tile's rows of A and columns of B, all terms of them, copied 16 bytes at
-   a time with zeros beyond the edges. A term is multiplied with several of the other operand, so
-   more terms ask less of shared memory: for 16 k of 64 x 64 a warp reads 8 KB for the 96
-   instructions of two terms, 12 KB for the 192 of three.
-
-   A line of shared memory is a piece of a line of the planes, 32 k of one row (ALONG_K) or the
-   tile's side of one k (ACROSS_K); ldmatrix transposes the latter. The words of 16 bytes of a line
-   change places, by exclusive or with bits of the line's number (a "swizzle"), so that the eight
-   lines that ldmatrix reads at a time lie in different banks. */
+   A stage has 32 k of the tile's rows of A and columns of B, all terms, with zeros beyond the
+   edges. For 16 k of 64 x 64 a warp reads 8 KB for the 96 instructions of two terms. A line of
+   shared memory is 32 k of one row (ALONG_K) or the tile's side of one k (ACROSS_K), which ldmatrix
+   transposes. Its words of 16 bytes change places, by exclusive or with bits of the line's number
+   (a "swizzle"): the eight lines that ldmatrix reads at a time lie in different banks. */
 #pragma once
 
-#include "copies.cuh"
 #include "layer/wide_products.cuh"
 
 namespace wide::mma {

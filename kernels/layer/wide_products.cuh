@@ -1,22 +1,18 @@
 /* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
    capability 9.0, wide_mma.cuh on every other one from 8.0 on.
 
-   C (m, n) = the sum over k of A(m, k) B(n, k). Numbers are fp16 terms in planes (kernels.h), split
-   by the kernel that wrote them, so that neither kernel converts anything: all terms of A are
-   multiplied with all terms of B, but for the product of two last terms: three products of two
-   terms, one of one.
-
-   A kind of product says how many terms values have (TERMS), how A and B lie in their planes (A,
-   B), which of them is a layer's input (INPUT_IS_A), whether that may be pixels, which have one
-   term (HAS_PIXELS), whether a step without rows does nothing (SKIPS), and what is done with the
-   sums (Epilogue). An epilogue is that of forward.cu, backward.cu or update.cu, and splits what it
-   has made into terms, once, for every tile that will read it: activations, gradients, and weights
-   beside their float32 masters. It gets four neighbours of a row of C at a time, a Quad:
+   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h), split by the
+   kernel that wrote them: three products of two terms, one of one. A kind of product says how many
+   terms values have (TERMS), how A and B lie in their planes (A, B), which is a layer's input
+   (INPUT_IS_A), whether that may be pixels, of one term (HAS_PIXELS), whether a step without rows
+   does nothing (SKIPS), and what is done with the sums (Epilogue). An epilogue splits what it has
+   made into terms once, for every tile that will read it. It gets a Quad at a time, four neighbours
+   of a row of C:
 
      once()        what a tile asks for once
      is_full()     whether rows of Quads up to a column start on 16 bytes and exist
-     prefetch()    loads what store() will need of the layer. FULL: is_full() and the row exists;
-                   else it may be called out of bounds, and loads any values
+     prefetch()    loads what store() needs. FULL: is_full() and the row exists; else it may be called
+                   out of bounds, and loads any values
      store()       finishes and stores them, in bounds
      store_last()  the last column of C, where LAST_APART: it does not lie with the others */
 #pragma once
@@ -41,9 +37,8 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads the neighbours from `column` on of a row with `columns` values, in one load where rows
-   start on 16 bytes. FULL: they do, and the neighbours exist; else, beyond the row they are any
-   values of it. */
+/* Loads neighbours from `column` on. FULL: rows start on 16 bytes and the neighbours exist; else
+   those beyond the row are any values of it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -199,14 +194,13 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns where a value lies in shared memory, (rows, WIDTH). Columns change places, by exclusive
-   or with the row, so that the accumulators of a warp do not meet in a bank. */
+/* Returns where a value lies in shared memory. Columns are swizzled, so that no banks meet. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes the sums v of a quad, and stores them where they exist. Returns that of the last column
-   of C (p.n of them), if the quad has it. FULL: nothing is out of bounds. */
+/* Finishes and stores the sums v of a quad. Returns that of the last column of C, if it is there.
+   */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,

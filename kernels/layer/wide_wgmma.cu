@@ -1,7 +1,5 @@
 /* Products of wide layers on compute capability 9.0: how the kernel of wide_wgmma.cuh is launched.
-
-   The Makefile compiles this file for sm_90a, whose code no other GPU runs. Where it cannot, the
-   launcher refuses. */
+   The Makefile compiles this file for sm_90a; where it cannot, the launcher refuses. */
 #include "layer/wide_products.cuh"
 
 #ifdef HAVE_SM_90A
@@ -29,11 +27,9 @@ struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks are to share the k of a tile. Times are compared in blocks of k. A
-   multiprocessor with several tiles finishes one beneath the next, but for the last; those of a
-   cluster start anew each time, exchange their sums and finish a tile together. For less than a
-   MARGIN-th part it is not worth it: whole tiles may leave multiprocessors to other streams'
-   kernels. */
+/* Returns how many blocks share the k of a tile, by times in blocks of k. A multiprocessor with
+   several tiles finishes one beneath the next; those of a cluster start anew, exchange their sums
+   and finish a tile together. Less than a MARGIN-th part is not worth it. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -49,9 +45,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* Pairs a product's tiles: along the side that they divide; if that may be either, so that the
-   operand of more bytes is shared: not pixels, else the longer one, or A, which takes fewer
-   boxes where B lies ALONG_K. */
+/* Pairs a product's tiles along the side that they divide; if that may be either, so that the
+   operand of more bytes is shared: not pixels, else the longer one, or A. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
@@ -61,8 +56,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the products of the work among blocks, in tiles of the schedule. Pairs are formed unless
-   more than a tenth of the tiles would be none. */
+/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would be none. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {
@@ -97,17 +91,15 @@ struct Tiles {
   int whole, half;
 };
 
-/* Returns when the last of them is done, in times of a whole one, where every multiprocessor takes
-   the next tile when it has done one. */
+/* Returns when the last tile is done, in times of a whole one. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if the tiles of 128 x 256 are done sooner than those of 128 x 128, of which a
-   multiprocessor does two in 1 / LARGE_PACE of the time of a large one, and finishes one beneath
-   the next. Times are those of a block of k of a small tile. */
+/* Returns true if tiles of 128 x 256 are done sooner than those of 128 x 128, by times of a block
+   of k of a small tile. Two small ones take 1 / LARGE_PACE of the time of a large one. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -123,8 +115,7 @@ template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multi
          waves(small, multiprocessors) * blocks + FINISH;
 }
 
-/* Returns the number of clusters: if all units take as long, only as many as the last wave of them
-   needs too, for other streams' kernels may have the multiprocessors that it would leave idle. */
+/* Returns the number of clusters: if all units take as long, as few as the last wave needs too. */
 template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int most) {
   const int busy = all.units < most ? all.units : most;
   for (int i = 1; i < all.count; i++)
@@ -132,8 +123,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the device for its capacity: a cluster runs on the multiprocessors of one group (GPC), which
-   are not alike in number. It is asked once, for the first device. */
+/* Asks the first device, once: a cluster runs on one group of multiprocessors (GPC). */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -170,8 +160,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* It is false where the other kernels were compiled for something else: launch_pdl() treats all
-   alike. */
+/* Is false where the other kernels were compiled for something else: launch_pdl() is for all. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;

@@ -1,34 +1,25 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
-   different parts (warp specialisation).
-
-   C (m, n) = the sum over k of A(m, k) B(n, k), in tiles of 128 x COLUMNS. Numbers are fp16 terms
-   in planes (kernels.h), split by the kernel that wrote them, so here nothing is converted: of each
-   operand all terms of a side of a tile x 32 values are copied once and multiplied with all terms
-   of the other (three products for two terms, but not that of both last ones; one for one).
+   different parts (warp specialisation). Of each operand all terms of a side of a tile x 32 k are
+   copied once and multiplied with all terms of the other, in tiles of 128 x COLUMNS.
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
                         <────────────────── free ────────────────────                consumer 1
 
-   One thread, the producer, asks the copy engine for patches, as far ahead as there are free
-   stages. Two warpgroups of 128 threads, the consumers, multiply. Each has 128 accumulators per
-   thread, and there are two schedules to use them, by the names that CUTLASS gives them:
+   One thread, the producer, asks the copy engine for patches, as far ahead as stages are free. Two
+   warpgroups of 128 threads, the consumers, multiply with 128 accumulators per thread, by one of
+   two schedules, which have CUTLASS's names:
 
-   - PingPong, tiles of 128 columns: they take turns. One multiplies a tile with all the tensor
-   cores of the multiprocessor, while the other one finishes the tile before (epilogue).
+   - PingPong, tiles of 128 columns: one consumer multiplies a tile with all tensor cores of the
+     multiprocessor, while the other one finishes the tile before (epilogue).
    - Cooperative, tiles of 256 columns: they share every tile, 64 rows each. Nothing hides the
-     epilogue but the copies for the next tile; in return the tensor cores read 10 KB of shared
-     memory where the small tiles make them read 12, and the copy engine writes 12 where it would
-     write 16.
+     epilogue, but the tensor cores read 10 KB of shared memory instead of 12, and the copy engine
+     writes 12 instead of 16.
 
-   Blocks, one per multiprocessor, may form clusters:
-
-   - A pair of blocks works on two tiles of the same rows or the same columns. What both need is
-     copied once: each block asks for a half and the copy engine writes it to both. That saves a
-     quarter of the bytes from the L2 cache, which otherwise are what the tensor cores wait for.
-   - Where tiles are too few for all multiprocessors, each block of a cluster sums a part of the k
-     of one tile (split-K). Then each adds a part of the tile from the shared memory of all, in
-     their order, and finishes it. */
+   Blocks, one per multiprocessor, may form clusters. A pair works on two tiles of the same rows or
+   columns: what both need is copied once, half by each, which saves a quarter of the bytes from the
+   L2 cache. Where tiles are too few, each block of a cluster sums a part of the k of one tile
+   (split-K); then each adds and finishes a part of the tile, in a fixed order. */
 #pragma once
 
 #include "layer/hopper.cuh"
@@ -80,10 +71,9 @@ struct Unit {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. Position p of the endless sequence of blocks of k that a multiprocessor
-   works on is stage p % STAGES. A stage has patches of each term of A, then of B; those of 64 rows
-   (or columns, of C) follow each other, but the columns of a B that lies ALONG_K are one operand of
-   the tensor cores, and there those of a term do. */
+/* Stages of shared memory. Position p of a multiprocessor's sequence of blocks of k is stage p %
+   STAGES. A stage has patches of each term of A, then of B, 64 rows (or columns, of C) at a time,
+   but all columns of a term where B lies ALONG_K: they are one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* of 64 rows or columns */
@@ -163,10 +153,8 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes 8 rows and 128 columns of a tile at a time, a part, in pieces of 32 columns:
-   eight quads per lane, whose rows are read and written in 128 bytes that lie together. What the
-   epilogue needs for them is in flight at once, so it is asked for without a branch, and rows and
-   columns out of bounds are moved in bounds. */
+/* A warp finishes a part of a tile at a time, 8 rows and 128 columns, in pieces of 32 columns:
+   eight quads per lane. What the epilogue needs for them is in flight at once, without a branch. */
 constexpr int QUADS = 8, PARTS = 4;
 
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */
@@ -195,8 +183,8 @@ template <class Kind, class Schedule> struct Block {
   Ring &ring;
   int rank; /* in the cluster */
 
-  /* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a cluster with a
-     long one gets a short one, of pixels, next. */
+  /* Returns the unit of a cluster's turn. Every other turn goes backwards: long after short ones.
+     */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -272,11 +260,10 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one
-     stage in work while the next one is handed to them. When the last is filled, it is the other
-     consumer's turn, if they take turns: not before, for a barrier tells only its last phase from
-     the one in progress. Each warp says so: one that spoke for all could be two turns ahead of the
-     slowest, if the ring has room for two units. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one in
+     work while the next is handed to them. When the last is filled, the other consumer may
+     multiply: not before, for a barrier tells only its last phase from the one in progress. Each
+     warp says so, or one could be two turns ahead of the slowest. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -321,10 +308,9 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes what this consumer has of a tile. FULL: nothing of it is out of bounds, so that no
-     branch is in the way of what the compiler can have in flight. Only what names accumulators is
-     there four times: a multiprocessor may run this once in a launch, and would wait for its
-     instructions. */
+  /* Finishes what this consumer has of a tile. FULL: nothing is out of bounds, so that no branch
+     limits what is in flight. Only what names accumulators is unrolled: instructions cost time,
+     too. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {
@@ -353,8 +339,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Finishes every splits-th row of the tile from this block's rank on; they are shared out to the
-     warps of both consumers. The splits are added in their order. */
+  /* Finishes every splits-th row of the tile from this block's rank on, by all its consumers. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -413,13 +398,10 @@ template <class Kind, class Schedule> struct Block {
   }
 };
 
-/* Multiplies the products of a launch, whose Kind wide_products.cuh describes.
-
-   Grid: clusters of blocks that share units, one block per multiprocessor. Block: a producer thread
-   and two consumers of 128 threads, each with 128 sums per thread. Reads per tile k * (TILE +
-   COLUMNS) numbers of every term, half of one operand from the neighbour where blocks are paired;
-   2 k * TILE * COLUMNS operations for each product of terms. Blocks stay until nobody reads or
-   writes their shared memory any more. */
+/* Multiplies the products of a launch. Grid: clusters of blocks that share units. Block: a producer
+   thread and two consumers. Reads per tile k * (TILE + COLUMNS) numbers of every term, half of one
+   operand from the neighbour where blocks are paired; does 2 k * TILE * COLUMNS operations for each
+   product of terms. Blocks stay until nobody uses their shared memory any more. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
