@@ -4,7 +4,7 @@
    A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
 #pragma once
 
-#include "copies.cuh"
+#include "ptx.cuh"
 #include "lab/lab.cuh"
 
 /* In: float or __nv_bfloat16. */

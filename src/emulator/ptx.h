@@ -1,7 +1,6 @@
-/* The functions of kernels/ptx.cuh and kernels/copies.cuh, in place of those files. */
+/* The functions of kernels/ptx.cuh, in place of that file. */
 #ifndef PTX_CUH
 #define PTX_CUH
-#define COPIES_CUH
 
 #include <cuda_bf16.h>
 
