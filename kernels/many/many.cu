@@ -1,21 +1,14 @@
-/* Level epoch by one cluster of blocks: every step of a range of one network of two hidden layers,
-   for batches up to 64, by SGD with momentum. Alone a network is faster by the other kernels of
-   level epoch, which spread it over the GPU. Of several networks each has a launch of this kernel,
-   in a stream of its own.
+/* Level epoch by one cluster of 16 blocks: every step of a range of one network of two hidden
+   layers, for batches up to 64, by SGD with momentum. Alone a network is faster by the other
+   kernels of level epoch; of several, each has a launch of this kernel in a stream of its own, and
+   a GPU runs 7 or 8 clusters at a time. Blocks of a cluster reach each other's shared memory, so a
+   step takes no mail through the L2 cache and no barrier of a grid.
 
-   A launch is one cluster of 16 blocks, one per multiprocessor. A GPU has room for 7 or 8 clusters,
-   and runs other launches when one of them ends. Blocks of a cluster reach each other's shared
-   memory, so that a step takes no mail through the L2 cache and no barrier of a grid, and one
-   network does not wait for another:
-
-   - A block has 18 to 20 units of hidden layer 1: their rows of W1, columns of W2, b1, and what
-     that takes of every row of the batch; four rows of the batch from Z2 to dZ3; seven columns of
-     W3. All have b3, the first one b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and for the gradient of W1, which it updates: nobody
-     else waits for those; 32 columns of W2; one of the block's four rows.
-   - A thread has 30 weights of W1 as float32, in registers from the first step to the last, and 18
-     of their momenta; 12 are in shared memory. Four weights of W2 and their momenta wait in the L2
-     cache for their update.
+   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row of the
+     batch; four rows from Z2 to dZ3; seven columns of W3. All have b3, the first one b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; one of the rows.
+   - A thread has 30 weights of W1 as float32 in registers, with 18 of their momenta; 12 are in shared
+     memory. Four weights of W2 and their momenta wait in the L2 cache.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
      (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
@@ -25,27 +18,19 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Two exchanges are on a step's way. The third one, new columns of W3, has until the next exchange
-   1, and tells that a block has room for it; so nothing is overwritten unread and there is no
-   barrier of the cluster. dZ3 and the signs of H2 travel instead of dZ2, which is eleven times as
-   long.
+   The third exchange, new columns of W3, has until the next exchange 1 and tells that a block has
+   room for it: nothing is overwritten unread, without a barrier of the cluster. dZ3 and the signs
+   of H2 travel instead of dZ2, which is eleven times as long.
 
-   The tensor cores multiply fp16: a number is two terms, a high and a low one, times a power of two
-   that keeps both in range. Three products of terms have float32's accuracy (2 to 7e-7 after some
-   steps, as float32 itself). Pixels need no conversion: a byte under a zero byte is a subnormal
-   number that is exact. What leaves fp16's range is noted, wherever it arises: an infinity comes
-   out of every later product, and is looked for before ReLU, which could hide it, in logits and in
-   the parameters at the end.
+   The tensor cores multiply two fp16 terms of each number, times a power of two; three products of
+   terms have float32's accuracy. A pixel under a zero byte is an exact subnormal number. What
+   leaves fp16's range is noted before ReLU, which could hide it, in logits and in the parameters at
+   the end.
 
-   A step and block takes 3,300 cycles of the tensor cores, 5,000 of shared memory, 2,400
-   instructions a warp, which are 9,600 cycles, and 3,100 of exchanges; of 19,000 in all, since
-   they follow each other: 16 warps do the same at the same time. With seven clusters that is 1.34
-   to 1.35 ms per network and epoch of MNIST on an H200. To 1.1 ms lack: momenta of W1 through
-   shared memory (1,180 cycles), exchange 1 sent by tiles (500), H1's and dZ1's phases (500).
-   docs/fusion.md has the lesson.
-
-   All sums have a fixed order, and a step is the same whatever was stored before it: bits do not
-   depend on where ranges are cut. */
+   A step of a block takes 19,000 cycles: 3,300 of tensor cores, 5,000 of shared memory, 9,600 of
+   instructions and 3,100 of exchanges, one after the other. Seven clusters take 1.35 ms per network
+   and epoch of MNIST on an H200. docs/fusion.md has the lesson. All sums have a fixed order: bits
+   do not depend on where ranges are cut. */
 #include "many/backward.cuh"
 
 namespace many {
@@ -240,16 +225,19 @@ size_t many_work_bytes(uint32_t steps) {
   return W2_BYTES + (size_t)steps * ROWS * sizeof(uint32_t);
 }
 
-cudaError_t launch_many(const ManyJob *of, cudaStream_t stream) {
-  REQUIRE(of && many_takes(of->shape) &&
+cudaError_t launch_many(EpochShape shape, const EpochJob *of, uint32_t *d_overflowed,
+                        cudaStream_t stream) {
+  REQUIRE(of && many_takes(shape) &&
           given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_momentum,
-                of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_work) &&
-          of->stride % 16 == 0 && of->stride <= INPUTS && of->stride >= (size_t)of->shape.inputs &&
-          of->position < of->end && of->position % of->shape.batch == 0);
+                of->results.d_loss, of->results.d_correct, d_overflowed, of->d_mail) &&
+          of->stride % 16 == 0 && of->stride <= INPUTS && of->stride >= (size_t)shape.inputs &&
+          of->position < of->end && of->position % shape.batch == 0);
   if (many_clusters() == 0) return cudaErrorNotSupported;
-  const uint32_t batch = of->shape.batch, rows = of->end - of->position, rest = rows % batch;
-  uint8_t *d_work = static_cast<uint8_t *>(of->d_work);
+  const uint32_t batch = shape.batch, rows = of->end - of->position, rest = rows % batch;
+  uint8_t *d_work = static_cast<uint8_t *>(of->d_mail);
   Job job = {*of,
+             shape,
+             d_overflowed,
              (int)ceil_div(rows, batch),
              rest ? (int)(rows / batch) : -1,
              1.0f / batch,

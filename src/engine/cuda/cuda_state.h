@@ -1,6 +1,5 @@
-/* The CUDA engine inside: engine_cuda.c has the calls of engine.h, cuda_memory.c its memory,
-   engine_cuda_choose.c decides on a level of fusion, engine_cuda_steps.c makes a step of it.
-   levels.c, level_wide.c and level_exercise.c have the levels. */
+/* The CUDA engine inside: engine_cuda.c has the calls of engine.h, cuda_memory.c its memory.
+   engine_cuda_choose.c decides on a level, engine_cuda_steps.c makes a step of it. */
 #pragma once
 
 #include "engine/cuda/cuda_error.h"
@@ -11,9 +10,8 @@ typedef struct CudaEngine CudaEngine;
 
 enum { WIDE_STEPS = 256 }; /* of level wide that have the same scales, at most */
 
-/* A level of fusion: what it launches for each part of a step. engine_cuda_steps.c has the one loop
-   that calls these, layer by layer, and everything that is the same at every level. Every function
-   queues its kernels on e->compute. */
+/* A level of fusion: what it launches for each part of a step, on e->compute. The loop that calls
+   these, layer by layer, is in engine_cuda_steps.c. */
 typedef struct {
   /* The batch's pixels, as the first layer reads them. */
   cudaError_t (*input)(CudaEngine *e, BatchView batch);
@@ -23,8 +21,7 @@ typedef struct {
   cudaError_t (*loss)(CudaEngine *e, BatchView batch, bool trains);
   /* The gradient of layer l's input from that of its output; layer 0 needs none. */
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
-  /* Updates layers first to end - 1 by the rule sgd. Where stores_gradient(e), their gradients are
-     in e->d_gradient after it, and the parameters are as before. */
+  /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
   bool unfused;    /* needs d_x, d_z and d_gradient between its kernels */
   bool each;       /* update follows the backward of each layer, else that of all of them */
@@ -52,8 +49,7 @@ typedef struct {
   uint32_t *d_largest;
 } WideNetwork;
 
-/* The work since the last look at ResultSums.overflowed, and the state before it. If a number was
-   too large for fp16, all of it is done again by level layer: replay.c. */
+/* The work since the last look at ResultSums.overflowed, to be done again: replay.c. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* of 0 steps: its rows were evaluated */
@@ -140,34 +136,29 @@ struct CudaEngine {
   uint32_t positions_before;                  /* of the range before this one */
   const uint8_t *d_captured;                  /* the d_train_on that they read */
   TilesPlan tiles;                            /* level epoch by tiles; no blocks: by rows */
-  void *d_steps;                              /* what tiles or a cluster work with */
+  void *d_steps;                              /* what tiles work with */
   EpochPlan plan;                             /* level epoch by rows */
   float *d_gram;                              /* its products of pixels */
-  void *d_mail;                               /* of either */
+  void *d_mail;                               /* of either, or of a cluster */
   void *d_work;                               /* of the gradient updates */
   uint32_t stamp;
 };
 
-/* As engine_cuda_open, at the caller's `level`, in the graphs of level step; the fusion of the
-   config is ignored, and weight decay must be 0. The engine owns `library` from now on, also where
-   it fails. */
+/* As engine_cuda_open, at the caller's `level`, in graphs of steps; weight decay must be 0. The
+   engine owns `library` from now on, also where it fails. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
-/* Replaces what engine->config asks for, fusion and precision, by what such a GPU runs, and says
-   why in engine->reason. Level epoch is by tiles if *tiles has blocks then, else by rows; *plan
-   is that of rows, for members, of zeros if there is none. Asks no device. False with one sentence
-   where level epoch was asked for and cannot run. */
+/* Replaces the fusion and precision of engine->config by what such a GPU runs, and says why in
+   engine->reason. Level epoch is by tiles if *tiles has blocks then, else by rows; *plan is that of
+   rows, zeros if there is none. Returns false if level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
                         Error *error);
-/* Sets engine->wide: whether such a GPU is faster at what engine_cuda_choose left of the config by
-   the kernels for wide layers; engine->reason then says so. Asks no device. */
+/* Sets engine->wide if the kernels for wide layers are faster then, and says so. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
-/* These allocate what the engine owns until cuda_release_all: cuda_memory.c. cuda_array takes
-   device memory for *pointer, of --device-memory if that is less than the GPU has; cuda_zeros
-   clears it on e->compute; cuda_pinned takes pinned host memory. False with *error set if there is
-   none. */
+/* These allocate what the engine owns until cuda_release_all: device memory within --device-memory,
+   cleared by cuda_zeros, or pinned host memory. They return false if there is none. */
 bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);
@@ -181,8 +172,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Gives all of it back, what came last first. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the number of bf16 terms that a float32 is split into for a gemm of level layer. Planes
-   have one fp16 term less. */
+/* Returns the bf16 terms of a float32 in gemms of level layer. Planes have one fp16 term less. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -222,14 +212,7 @@ static inline UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){rule->momentum, rule->weight_decay};
 }
 
-/* Returns where a network of two hidden layers has its parameters. */
-static inline EpochLayout epoch_layout(const CudaEngine *e) {
-  const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
-  return (EpochLayout){{w[0], w[1], w[2]}, {b[0], b[1], b[2]}};
-}
-
-/* Returns layer l's arrays, l from 0. d_x is NULL where layer 0 reads the batch's pixels as bytes,
-   d_gw and d_gb are NULL where gradients are not stored. */
+/* Returns layer l's arrays, l from 0. d_x is NULL where pixels are read as bytes. */
 static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
   const Network *n = &e->engine.config.network;
   const size_t w = n->weight[l], b = n->bias[l];
@@ -255,15 +238,14 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
-/* Makes the scales of all planes those of the last `rows` rows that level_layer has gone forward
-   with or, if it `trains`, backward too; then the planes of the weights those of the parameters.
-   bound: the largest gradient of a logit that a step may have. */
+/* Sets all scales by the last `rows` rows that level_layer has taken forward and, if it `trains`,
+   backward; then the planes of weights. bound: a step's largest gradient of a logit. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
 /* Notes a range, or with 0 steps its rows to evaluate, that is about to be queued. */
 bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
-/* Waits for all that was noted, does it again if it has to be, and returns the sums. With ranks,
-   all of them call this. */
+/* Waits for what was noted, does it again if it has to be, and returns the sums. Ranks all call
+   this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
 /* As cuda_queue_rows, for logits, after which the right ones are there. */
@@ -278,8 +260,8 @@ bool sums_open(CudaEngine *e, Error *error);
 bool sums_array(CudaEngine *e, Error *error);
 /* Leaves the other ranks; if it `breaks`, without waiting for them. */
 void sums_close(CudaEngine *e, bool breaks);
-/* Queues the sum over all ranks of `count` values of e->d_gradient from `first` on, as e->compute
-   has computed them so far. Work queued on e->sums.updates from now on waits for it. */
+/* Queues the sum over all ranks of `count` values of e->d_gradient from `first` on. Work queued on
+   e->sums.updates from now on waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
 /* Makes work queued on e->sums.updates from now on wait for all that e->compute has queued. */
 cudaError_t sums_follow(CudaEngine *e);
@@ -291,16 +273,7 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
    that is waited for is gone; then nothing more can be summed. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* The calls of engine.h for members: engine_cuda_many.c. */
-int cuda_members(Engine *engine);
-Engine *cuda_member(Engine *engine, Error *error);
-/* Returns true if members have a cluster of kernels/many/ each. */
-bool engine_cuda_by_clusters(const CudaEngine *e);
-/* Opens a member's memory and stream: engine_cuda.c. */
-Engine *engine_cuda_open_member(CudaEngine *first, Error *error);
-
-/* Queues `steps` steps on e->compute, at the engine's level of fusion. They cover positions
-   state.position to state.end of e->d_order; e->d_state says the same. */
+/* Queues `steps` steps on e->compute: positions state.position to state.end, as in *e->d_state. */
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
 /* Finds the scales for these steps of level_wide, by the first rows of the first. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);

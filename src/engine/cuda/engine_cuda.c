@@ -1,4 +1,4 @@
-/* The CUDA engine: memory, streams and events. */
+/* The CUDA engine: memory, streams, events, and members. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
@@ -230,19 +230,6 @@ static void cuda_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static const EngineOperations OPERATIONS = {
-    .staging = cuda_staging,
-    .upload = cuda_upload,
-    .train = cuda_train,
-    .predict = cuda_predict,
-    .collect = cuda_collect,
-    .read = cuda_read,
-    .write = cuda_write,
-    .close = cuda_close,
-    .members = cuda_members,
-    .member = cuda_member,
-};
-
 static bool allocate(CudaEngine *e, Error *error) {
   const EngineConfig *c = &e->engine.config;
   const Training *t = &c->training;
@@ -285,7 +272,7 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_mail, by_rows, e->plan.mail_bytes, true},
       {&e->d_mail, tiles, e->tiles.mail_bytes, true},
       {&e->d_steps, tiles, tiles ? tiles_work_bytes(&e->tiles) : 0, false},
-      {&e->d_steps, cluster, many_work_bytes((uint32_t)steps), false},
+      {&e->d_mail, cluster, many_work_bytes((uint32_t)steps), false},
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
@@ -381,7 +368,6 @@ bool engine_cuda_available(Error *reason) {
 static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) return error_null(error, "out of memory for the engine");
-  e->engine.call = &OPERATIONS;
   e->engine.config = *config;
   e->stride = engine_row_stride(config->network.size[0]);
   e->forward_rows = rows_to_evaluate_at_once(config);
@@ -391,15 +377,51 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   return e;
 }
 
-Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* A member is an engine with parameters, an order, results and a stream of its own. On Hopper a
+   network of two hidden layers that is not too large trains in a cluster of blocks (kernels/many/);
+   other networks that level epoch takes by tiles have the kernel that they have alone. A network's
+   bits are the same whoever trains beside it; only by tiles they are those of its level alone. */
+
+/* The GPU runs as many clusters as it has room for, and the others wait. With many that wait all of
+   16 networks are done at nearly the same time; with twice the clusters the last two would train
+   alone, while most of the GPU is idle. */
+enum { MOST_BY_CLUSTERS = 64 };
+
+static bool by_clusters(const CudaEngine *e) {
+  return e->engine.config.training.fusion == FUSION_EPOCH && e->may_join &&
+         many_takes(e->plan.shape) && e->engine.config.dataset_rows < 1 << 28 &&
+         many_clusters() > 0;
+}
+
+/* Kernels by tiles that wait for blocks of their own must all have room. One of a single cluster
+   never waits, and more of them than there are clusters fill gaps. */
+static int cuda_members(Engine *engine) {
+  const CudaEngine *e = (const CudaEngine *)engine;
+  GpuLimits limits;
+  if (by_clusters(e)) return MOST_BY_CLUSTERS;
+  if (!e->may_join || !has_tiles(e) || e->tiles.clusters == 0 || !gpu_limits_read(&limits, NULL))
+    return 0;
+  return e->tiles.clusters == 1 ? 2 * limits.clusters : limits.clusters / e->tiles.clusters;
+}
+
+static Engine *cuda_member(Engine *engine, Error *error) {
+  CudaEngine *first = (CudaEngine *)engine;
+  const bool clusters = by_clusters(first);
+  if (!cuda_done(cudaStreamSynchronize(first->compute), "uploading rows", error)) return NULL;
+  if (clusters)
+    snprintf(engine->reason, sizeof engine->reason,
+             "a network in each cluster of 16 blocks, %d at a time", many_clusters());
   CudaEngine *e = new_engine(&first->engine.config, error);
   if (!e) return NULL;
-  memcpy(e->engine.device, first->engine.device, sizeof e->engine.device);
-  memcpy(e->engine.reason, first->engine.reason, sizeof e->engine.reason);
+  e->engine.call = engine->call;
+  memcpy(e->engine.device, engine->device, sizeof engine->device);
+  memcpy(e->engine.reason, engine->reason, sizeof engine->reason);
   e->engine.memory = first->engine.memory;
   e->level = first->level;
   e->first = first;
-  if (!engine_cuda_by_clusters(first)) e->tiles = first->tiles;
+  if (!clusters) e->tiles = first->tiles;
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
@@ -414,6 +436,22 @@ Engine *engine_cuda_open_member(CudaEngine *first, Error *error) {
   return NULL;
 }
 
+static const EngineOperations OPERATIONS = {
+    .staging = cuda_staging,
+    .upload = cuda_upload,
+    .train = cuda_train,
+    .predict = cuda_predict,
+    .collect = cuda_collect,
+    .read = cuda_read,
+    .write = cuda_write,
+    .close = cuda_close,
+    .members = cuda_members,
+    .member = cuda_member,
+};
+
+/* ---- a GPU of its own ---------------------------------------------------------------------------
+ */
+
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error) {
   CudaEngine *e = new_engine(config, error);
@@ -421,6 +459,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
     if (library) close_library(library);
     return NULL;
   }
+  e->engine.call = &OPERATIONS;
   e->level = level;
   e->library = library;
   e->close_library = close_library;

@@ -53,8 +53,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, config->training.rule.kind, &p, stream);
 }
 
-/* Updates layers first to end - 1 by their sums, while e->compute goes on: who reads those layers
-   waits by sums_join. */
+/* Updates layers first to end - 1 by their sums, while e->compute goes on: see sums_join. */
 static cudaError_t update_by_sums(CudaEngine *e, BatchView batch, int first, int end) {
   TRY(optimize(e, batch, first, end, e->sums.updates));
   return sums_updated(e, first, end);
@@ -76,10 +75,9 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
   return e->level->loss(e, batch, trains);
 }
 
-/* Returns true if layers l to end - 1 are a bucket; those above are in others. Most networks have
-   three: the last layers, with a quarter of the values at most; the others; the first layer, whose
-   gradient is the last. The second one's sum runs beside the gradient of the first hidden
-   activation and the first layer's, and only the third one's has little to run beside. */
+/* Returns true if layers l to end - 1 are a bucket. Most networks have three: the last layers, with
+   at most a quarter of the values; the others, whose sum runs beside the first layers' gradients;
+   and the first layer, whose sum has little to run beside. */
 static bool is_bucket(const Network *n, int l, int end) {
   const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
   const size_t values = past - layer_start(n, l);
@@ -88,9 +86,9 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* The ranks add the gradients of layers l to end - 1, a bucket, and update by the sums. The update
-   of layer l must not overtake the gradient of its input, which reads its weights: it is *late and
-   follows the next bucket's updates, which the next step's forward wants sooner. */
+/* The ranks add the gradients of layers l to end - 1, and update. Layer l's update must not
+   overtake the gradient of its input, which reads its weights: it is *late and follows the next
+   bucket's. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -102,8 +100,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Forward, then backward from the last layer on, and the update. Ranks begin to add the gradients
-   of a bucket as soon as a level that updates several layers at once has them. */
+/* Forward, then backward from the last layer on, and the update; ranks add bucket by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -123,8 +120,7 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* Queues the steps of `count` batches, the first at d_state's position, and one more in which this
-   process has `rest` rows, 0: none. */
+/* Queues `count` steps from d_state's position on, and one more of `rest` rows, if not 0. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
   const int rows = engine_rows(config);
@@ -143,8 +139,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* Makes a graph of steps as above. Then the state moves on, so that the same graph launched again
-   trains on the next steps. */
+/* Makes a graph of steps as above. It moves the state on, ready to be launched again. */
 static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
@@ -180,10 +175,9 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
   return cudaGraphLaunch(by->graph, e->compute);
 }
 
-/* The steps of a range; the last may be short. That has a graph of its own: kernels for all rows of
-   a step would take as long over a few. Ranks' updates go on beside the next step's forward, but
-   for the last of a graph: so when they get as long a range again, as of every epoch but the first,
-   one graph has all that the long ones leave. */
+/* The steps of a range. A short last one has a graph of its own: kernels for all rows would take as
+   long. Ranks' updates overlap with the next step but at the end of a graph, so a range as long as
+   the last has one graph for all that the long ones leave. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
@@ -245,23 +239,30 @@ static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Launches the steps of a range at once or, of a long one, in several parts, which begin at
-   multiples of EPOCH_STEPS so that the bits are those of one. A part is one kernel for products of
-   pixels and one for everything else. */
+/* Returns where a network of two hidden layers trains, and on what. */
+static EpochJob epoch_job(const CudaEngine *e, StepState state) {
+  const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
+  return (EpochJob){.d_pixels = e->d_train_on,
+                    .d_labels = e->d_labels,
+                    .d_order = e->d_order,
+                    .stride = e->stride,
+                    .position = state.position,
+                    .end = state.end,
+                    .learning_rate = state.learning_rate,
+                    .rule = update_rule(e),
+                    .layout = {{w[0], w[1], w[2]}, {b[0], b[1], b[2]}},
+                    .d_parameters = e->d_parameters,
+                    .d_momentum = e->d_momentum,
+                    .results = e->results,
+                    .d_gram = e->d_gram,
+                    .d_mail = e->d_mail};
+}
+
+/* Launches the steps of a range in parts that begin at multiples of EPOCH_STEPS, so that the bits
+   are those of one. A part is one kernel for products of pixels and one for everything else. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
-  EpochJob job = {.d_pixels = e->d_train_on,
-                  .d_labels = e->d_labels,
-                  .d_order = e->d_order,
-                  .stride = e->stride,
-                  .learning_rate = state.learning_rate,
-                  .rule = update_rule(e),
-                  .layout = epoch_layout(e),
-                  .d_parameters = e->d_parameters,
-                  .d_momentum = e->d_momentum,
-                  .results = e->results,
-                  .d_gram = e->d_gram,
-                  .d_mail = e->d_mail};
+  EpochJob job = epoch_job(e, state);
   for (uint64_t step = first, end; step < first + steps; step = end) {
     end = min_size((step / EPOCH_STEPS + 1) * EPOCH_STEPS, first + steps);
     job.position = (uint32_t)(step * batch);
@@ -276,22 +277,8 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
 
 /* Launches a member's steps at once: they wait until a cluster of the GPU is free. */
 static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
-  return launch_many(&(ManyJob){.shape = e->first->plan.shape,
-                                .layout = epoch_layout(e),
-                                .d_pixels = e->d_train_on,
-                                .d_labels = e->d_labels,
-                                .d_order = e->d_order,
-                                .stride = e->stride,
-                                .position = state.position,
-                                .end = state.end,
-                                .learning_rate = state.learning_rate,
-                                .rule = update_rule(e),
-                                .d_parameters = e->d_parameters,
-                                .d_momentum = e->d_momentum,
-                                .results = e->results,
-                                .d_overflowed = &e->d_sums->overflowed,
-                                .d_work = e->d_steps},
-                     e->compute);
+  const EpochJob job = epoch_job(e, state);
+  return launch_many(e->first->plan.shape, &job, &e->d_sums->overflowed, e->compute);
 }
 
 /* ---- any level ---------------------------------------------------------------------------- */
