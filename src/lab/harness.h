@@ -182,6 +182,7 @@ void lab_ladder_close(LabLadder *ladder);
 /* ---- reports (report.c) -------------------------------------------------------------------------
  */
 
-/* Prints the ladder of one topic and problem with its lessons, then the other sizes. */
+/* Prints the ladder of one topic and problem, then the other sizes. The lesson of a rung stands
+   under the first ladder of the topic that has the rung. */
 void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown);

@@ -86,15 +86,29 @@ static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   }
 }
 
-/* Prints a sentence for each rung of the table, under the rung's number. */
+/* Returns true if an earlier ladder of the topic, of another problem, has the rung. */
+static bool shown_before(const LabLadder *l, const char *rung) {
+  foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
+    if (table == l->table) return false;
+    const json_t *row;
+    size_t i;
+    json_array_foreach (json_object_get(table, "rows"), i, row)
+      if (text_is(row, "rung", rung)) return true;
+  }
+  return false;
+}
+
+/* Prints a sentence for each rung of the table, under the rung's number, but once in a topic. */
 static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;
-  putc('\n', file);
+  bool any = false;
   foreach_line (row, &l->rows) {
     const double number = number_of(*row, "number");
-    if (number == last) continue;
+    if (number == last || shown_before(l, text_of(*row, "rung"))) continue;
     last = number;
+    if (!any) putc('\n', file);
+    any = true;
     const char *kind = text_is(*row, "kind", "rung") ? "" : text_of(*row, "kind");
     const ShortText text = text_format("%s%s%s%s%s: %s.", bold, text_of(*row, "rung"), bold,
                                        *kind ? ", " : "", kind, text_of(*row, "lesson"));
