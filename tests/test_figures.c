@@ -4,9 +4,8 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "plot/dot_chart.h"
+#include "plot/page.h"
 #include "plot/figures.h"
-#include "plot/seen.h"
 #include "support/folder.h"
 
 /* stb's reader of PNG files, whole. What gcc 14 says of it once it is inlined is not ours. */

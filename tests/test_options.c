@@ -1,7 +1,7 @@
 /* Options: every option good and bad, on the command line and in the configuration file. */
 #include "base/augment.h"
 #include "cli/options.h"
-#include "model/lr_schedule.h"
+#include "engine/training.h"
 #include "support/folder.h"
 
 static const char config_path[] = "a.conf";

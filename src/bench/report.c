@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "measure/table.h"
-#include "plot/dot_chart.h"
+#include "plot/page.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
 

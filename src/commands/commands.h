@@ -3,7 +3,7 @@
 
 #include "base/interrupt.h"
 #include "cli/options.h"
-#include "predict/evaluate.h"
+#include "predict/predict.h"
 #include "train/report.h"
 #include "train/train_log.h"
 
@@ -58,10 +58,6 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
 /* --evaluate, --predict or --classify, of the networks in options->load; report: to say what was
    written. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
-
-/* Refuses ranks that were started with other options or saved runs (from) than rank 0: all of them
-   fail, with the same sentence. NULL for `ranks`: true. agreement.c */
-bool ranks_agree(Ranks *ranks, const Options *options, const Checkpoint *from, Error *error);
 
 /* Settles --test auto of a run that trains: MNIST's file, if --train is MNIST's; else none, if
    validation rows judge. Looks for MNIST in data/, then in the user's cache, where mlp-train-fetch

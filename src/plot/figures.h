@@ -5,6 +5,8 @@
 
 #include "model/metrics.h"
 #include "model/network.h"
+#include "data/photograph.h"
+#include "model/class_names.h"
 
 /* Draws loss and accuracy of results (runs, count) over the epochs, in training and on test rows,
    with a line at the best epoch: their mean over the runs and, if there are several, a thin curve
@@ -35,3 +37,21 @@ enum { FIGURES_MAX_NUMBERS = 30 };
 /* Draws the confusion matrix, truth down, predictions across: the colour tells the share of the
    truth's rows. Up to FIGURES_MAX_NUMBERS classes have their counts written. */
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
+
+/* ---- what the network saw ----------------------------------------------------------------- */
+
+/* A picture with a box around every digit that was found in it, and beside it the digits as the
+   network saw them, with its answers. */
+
+typedef struct {
+  const double *probabilities; /* (classes) */
+  int best;                    /* the likeliest class, the first of equals */
+  bool sure;
+} SeenAnswer;
+
+/* Replaces the file `path` by a PNG of the picture called `name`, with the digits of the
+   photograph, (side, side) each, and the answers to them, (count). names: of the classes. Fails
+   without memory, or if the file cannot be written. */
+bool plot_seen(const char *name, const Image *image, const Photograph *photograph,
+               const SeenAnswer *answers, int side, const char *names, const char *path,
+               Error *error);

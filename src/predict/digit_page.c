@@ -1,4 +1,4 @@
-#include "predict/evaluate.h"
+#include "predict/predict.h"
 
 #include <string.h>
 

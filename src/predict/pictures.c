@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "plot/seen.h"
+#include "plot/figures.h"
 #include "predict/predict.h"
 
 /* All that is known while pictures are answered. */
