@@ -1,6 +1,8 @@
-/* Rows that are held out: as many of each class as the share says, the others all trained on, and
-   the same ones however the file is read. */
-#include "support/csv.h"
+/* Rows that are held out: as many of each class as the share says, the others all trained on.
+   tests/scenarios/validation.sh has whole runs. */
+#include "base/random.h"
+#include "data/split.h"
+#include "support/test.h"
 
 enum { ROWS = 5000, MOST_CLASSES = 10 };
 
@@ -8,10 +10,10 @@ static int labels[ROWS];
 
 /* Classes of very different sizes. */
 static void draw_labels(void) {
-  random_state = 7;
   for (int row = 0; row < ROWS; row++) {
-    labels[row] = (int)draw(MOST_CLASSES);
-    if (labels[row] == 1 && draw(50) > 0) labels[row] = 0;
+    const RandomWords drawn = random_words(7, 0, (uint64_t)row);
+    labels[row] = (int)(drawn.word[0] % MOST_CLASSES);
+    if (labels[row] == 1 && drawn.word[1] % 50 > 0) labels[row] = 0;
   }
 }
 
@@ -46,27 +48,5 @@ TEST(every_class_gives_its_share) {
                               {*each, seed, false, MOST_CLASSES, NULL}};
       assert_in_range(split_most(&bounds[0], ROWS), all, all + 2 * MOST_CLASSES + 1);
       assert_in_range(split_most(&bounds[1], ROWS), ROWS - all, ROWS - all + 2 * MOST_CLASSES + 1);
-    }
-}
-
-/* The reader delivers both parts of the file, whatever the threads and the blocks. */
-TEST(the_reader_delivers_both_parts) {
-  enum { FILE_ROWS = 3000, INPUTS = 30 };
-  draw_csv(3, FILE_ROWS, INPUTS);
-  reading = (DatasetConfig){.classes = 256, .hold_out = 0.3, .seed = 5};
-  foreach (threads, thread_counts)
-    for (int held = 0; held < 2; held++) {
-      Split split;
-      OK(split_open(&split, 0.3, 5, held, 256, &error));
-      reading.held_out = held;
-      read_table(*threads, 0, 77);
-      assert_string_equal(got.error.text, "");
-      for (size_t i = 0, row = 0; i < got.rows; i++, row++) {
-        while (!split_takes(&split, wanted.labels[row])) row++;
-        assert_int_equal(got.labels[i], wanted.labels[row]);
-        assert_memory_equal(got.pixels + i * INPUTS, wanted.pixels + row * INPUTS, INPUTS);
-      }
-      assert_in_range(got.rows, FILE_ROWS * (held ? 3 : 7) / 10 - 256, FILE_ROWS * 7 / 10 + 256);
-      split_close(&split);
     }
 }

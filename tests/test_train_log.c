@@ -113,10 +113,3 @@ IN_FOLDER(test_replaces) {
   assert_null(strstr(folder_read(path), "old"));
   assert_true(train_log_close(NULL, &error));
 }
-
-IN_FOLDER(test_refused) {
-  char shorter[] = "l"; /* than an ending: nothing before it is read */
-  foreach (b, TEXTS(shorter, "run", "run.json", "run.txt", "csv", "run.csv.gz", "run.jsonl/"))
-    FAILS(train_log_open(*b, false, &error) != NULL, text_printf("and %s does not", *b));
-  assert_files(0);
-}

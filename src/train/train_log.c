@@ -57,14 +57,11 @@ static bool open_file(TrainLog *log, Error *error) {
 }
 
 TrainLog *train_log_open(const char *path, bool append, Error *error) {
-  const char *ending = strrchr(path, '.');
-  const bool csv = ending && strcmp(ending, ".csv") == 0;
-  if (!csv && !(ending && strcmp(ending, ".jsonl") == 0))
-    return error_null(error, "a log's name must end in .jsonl or .csv, and %s does not", path);
   if (!atomic_file_probe(path, error)) return NULL;
   TrainLog *log = malloc(sizeof *log + strlen(path) + 1);
   if (!log) return error_null(error, "no memory for the log %s", path);
-  *log = (TrainLog){.csv = csv, .append = append};
+  const char *ending = strrchr(path, '.');
+  *log = (TrainLog){.csv = ending && strcmp(ending, ".csv") == 0, .append = append};
   strcpy(log->path, path);
   log->file = open_memstream(&log->headers, &log->size);
   if (log->file) return log;

@@ -1,7 +1,5 @@
 # The files that a run names: no output destroys an input, and none costs an epoch.
 ok $T --epochs 1 --save net
-ln train.csv hard.csv
-ln -s train.csv soft.csv
 cp train.csv train.png
 cp net other
 cp train.csv rows-1
@@ -17,8 +15,6 @@ done <<'END'
 --log train.csv
 --save train.csv
 --mistakes ./train.csv
---confusion hard.csv
---weights soft.csv
 --save new --plot new
 --load net --predict test.csv --output net
 --load net --evaluate --test test.csv --mistakes test.csv
@@ -64,13 +60,10 @@ STDOUT=/dev/full fails 1 'cannot write to standard output: No space left on devi
 
 case_ 'places are tried before training'
 mkfifo fifo
-mkdir folder.csv
 refusals 1 $T --epochs 2 <<'END'
-cannot write folder.csv: Is a directory|--log folder.csv
 none/x.st: its folder does not exist|--save none/x.st --log run.jsonl
 none/x.png: its folder does not exist|--plot none/x.png --save dangling
 none/x.jsonl: its folder does not exist|--log none/x.jsonl
-cannot write .: Is a directory|--save .
 cannot write fifo: it is not a regular file|--save fifo
 END
 absent run.jsonl new.st ./*.tmp.*

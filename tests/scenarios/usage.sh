@@ -5,11 +5,7 @@
 cat >wrong <<'END'
 mlp-train|unknown option '--bogus'|--bogus
 mlp-train|unexpected argument 'stray'|stray
-mlp-train|unknown option '--epohcs': did you mean '--epochs'?|--epohcs
 mlp-digits|--train-rows must be a whole number from 1 to 1000000000, not '0'|--train-rows 0
-mlp-digits|--test-rows must be a whole number from 1 to 1000000000, not '-1'|--test-rows -1
-mlp-digits|--seed must be a whole number from 0 to 18446744073709551615, not ''|--seed=
-mlp-digits|unknown option '--rows'|--rows 5
 mlp-digits|unexpected argument 'more'|more
 mlp-lab|name a topic|
 mlp-lab|unexpected argument 'all'|list reduce all
@@ -19,11 +15,8 @@ mlp-lab|unknown topic 'nonsense'|nonsense --from lab-h100.json
 mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
 mlp-lab|no problem 'nonsense': 'mlp-lab list reduce'|reduce --problem nonsense --from lab-h100.json
 mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
-mlp-bench|unknown option '--nonsense'|--nonsense
 mlp-bench|--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0
 mlp-bench|--batches must be at most 8 whole numbers from 1 to 65536, separated by commas, not '64,'|--batches 64,
-mlp-bench|--hidden must be none, or 1 to 7 sizes|--hidden 300:5,x
-mlp-bench|not '64:5'|--batches 64:5
 mlp-bench|not '1,2,3,4,5,6,7,8,9'|--batches 1,2,3,4,5,6,7,8,9
 mlp-bench|unexpected argument 'extra'|extra
 mlp-bench|are the same file|--json a --plot a
