@@ -100,11 +100,3 @@ ENGINE_TEST(denormals_are_the_callers_own) {
   volatile float small = 1e-30f;
   assert_true(small * 1e-10f != 0);
 }
-
-ENGINE_TEST(opening_fails_cleanly) {
-  EngineConfig rows = usual_config(&tiny), staging = rows;
-  rows.dataset_rows = UINT64_MAX;
-  staging.staging_rows = UINT64_MAX / 2;
-  FAILS(engine_cpu_open(&rows, &error), " GB of memory, but may take");
-  FAILS(engine_cpu_open(&staging, &error), " GB of memory, but may take");
-}

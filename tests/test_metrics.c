@@ -79,18 +79,6 @@ TEST(test_matrix) {
                       "    3      .      .      .      .        0      0.00%        -    0.00%\n");
 }
 
-/* Names end the lines. */
-TEST(test_named_classes) {
-  SCORES scores = open_scores(3);
-  add(&scores, 0, 1, 2);
-  scores.names = "T-shirt\nBag\na \"b\"";
-  assert_in(print(&scores), " 0.00%  T-shirt\n    1    .    .    . ");
-  assert_in(PRINTED(file, metrics_print_json(&scores, file)),
-            "\"a \\\"b\\\"\"], \"counts\": [[0, 2, 0], ");
-  add(&scores, 1, 1, 1);
-  assert_in(PRINTED(file, metrics_print_json(&scores, file)), "\"accuracy\": 0.3333333333333333,");
-}
-
 /* The most classes there can be; more than 16 have no matrix. */
 TEST(test_1024_classes) {
   SCORES scores = open_scores(1024);

@@ -25,34 +25,6 @@ TEST(tensors_are_aligned_and_apart) {
   assert_int_equal(network.parameters, parameters);
 }
 
-TEST(limits) {
-  static const struct {
-    int inputs, hidden, count, classes;
-    const char *message; /* NULL: accepted */
-  } cases[] = {
-      {1, 1, 1, 2, NULL},
-      {4096, 16384, 7, 1024, NULL},
-      {0, 1, 1, 2, "inputs must be 1 to 4096, not 0"},
-      {4097, 1, 1, 2, "inputs must be 1 to 4096, not 4097"},
-      {1, 0, 1, 2, "hidden layer's size must be 1 to 16384, not 0"},
-      {1, 1, 1, 1, "classes must be 2 to 1024, not 1"},
-      {1, 1, 8, 2, "at most 7 hidden layers, not 8"},
-      {1, 1, -1, 2, "-1"},
-  };
-  foreach (row, cases) {
-    const int h = row->hidden, hidden[] = {h, h, h, h, h, h, h, h};
-    Network network;
-    const bool accepted =
-        network_init(&network, row->inputs, hidden, row->count, row->classes, &error);
-    if (row->message) {
-      FAILS(accepted, row->message);
-    } else {
-      OK(accepted);
-      assert_int_equal(network.layers, row->count + 1);
-    }
-  }
-}
-
 static float *initialise(const Network *network, uint64_t seed) {
   float *parameters = allocate(network->floats, sizeof *parameters);
   memset(parameters, 0x7f, network->floats * sizeof *parameters);

@@ -3,10 +3,8 @@
    file. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
-#include <signal.h>
 #include <time.h>
 
-#include "base/interrupt.h"
 #include "base/output.h"
 #include "support/folder.h"
 #include "support/process.h"
@@ -120,26 +118,6 @@ IN_FOLDER(many_at_a_time) {
       assert_int_equal(atomic_file_close(&outputs[i], i % 2, &error), i % 2);
       if (i > 0) assert_has("a", text_printf("number %d", i - !(i % 2)));
     }
-    assert_files(1);
-  }
-}
-
-/* What is done before it is not removed. */
-static int die(void *saves_first, Error *why) {
-  AtomicFile first, second;
-  if (saves_first && !save("a", "new")) return 1;
-  interrupt_catch(true);
-  start(&first, "a", "newer");
-  start(&second, "b", "newer");
-  raise(SIGTERM);
-  return why == NULL;
-}
-
-IN_FOLDER(signals) {
-  folder_write("a", "old");
-  for (int round = 0; round < 2; round++) {
-    assert_int_equal(process_do(die, round ? &error : NULL).status, -SIGTERM);
-    assert_has("a", round ? "new" : "old");
     assert_files(1);
   }
 }
