@@ -267,38 +267,3 @@ TEST(test_archives) {
     expect_bytes(file.length, (CsvCase){file.text, row->rows, 0, 0, row->what});
   }
 }
-
-/* Returns the place of a field, counted from 0, in a text of rows. */
-static char *find_field(char *text, size_t row, size_t column) {
-  for (; row > 0; row--) text = strchr(text, '\n') + 1;
-  for (; column > 0; column--) text = strchr(text, ',') + 1;
-  return text;
-}
-
-/* Files of random numbers, some in quotes, with one bad field anywhere: all rows before it are
-   read, and the error has its line and column, whatever the threads. */
-TEST(test_bad_fields_anywhere) {
-  static const struct {
-    const char *field;
-    bool has_column;
-  } bad[] = {{"x", true}, {"256", true}, {"\"1", true}, {"1\"", true}, {"1,2", false}};
-  random_state = 9;
-  for (int i = 0; i < 600; i++) {
-    const bool is_long = i % 25 == 0; /* several chunks */
-    const size_t rows = is_long ? 6000 : 2 + draw(6), inputs = is_long ? 60 : 1 + draw(4);
-    Text text = draw_file(rows, inputs, &wanted);
-    const size_t row = 1 + draw((unsigned)rows - 1), column = draw((unsigned)inputs + 1);
-    char *at = find_field(text.text, row, column), *end = at + strcspn(at, ",\r\n");
-    const unsigned kind = draw(LENGTH(bad));
-    const char *changed =
-        text_printf("%.*s%s%s", (int)(at - text.text), text.text, bad[kind].field, end);
-    write_file(changed, strlen(changed));
-    read_table(thread_counts[draw(LENGTH(thread_counts))], 0, 1 + draw(2000));
-    const char *place = bad[kind].has_column
-                            ? text_printf(", line %zu, column %zu: ", row + 1, column + 1)
-                            : text_printf(", line %zu: ", row + 1);
-    assert_in(got.error.text, place);
-    wanted.rows = row;
-    assert_read_rows(&wanted);
-  }
-}

@@ -122,7 +122,7 @@ TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *
 /* NULL is allowed. */
 void trainer_close(Trainer *trainer);
 
-/* ---- what trainer_run.c takes from trainer_open.c and trainer_rows.c ------------------------- */
+/* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------- */
 
 /* Starts to read the file, again if it was read before, unless it has become another one. */
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);

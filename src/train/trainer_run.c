@@ -1,5 +1,5 @@
 /* The trainer's run: trainer_run's loop over the epochs, train_epoch's over the rows of one, and
-   where a run ends early. trainer_rows.c and the loader bring the rows; forward, loss, backward and
+   where a run ends early. trainer_open.c and the loader bring the rows; forward, loss, backward and
    update of a step are the engine's. */
 #include "train/trainer.h"
 
