@@ -94,6 +94,8 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
   const ShortText name = text_format("%s", options->resume);
   options_default(options);
   if (!options_read_text(options, from->options, name.text, error)) return OPTIONS_FAILURE;
+  if (from->resident && options->training.resident == RESIDENT_AUTO)
+    options->training.resident = from->resident == RESIDENT_NO ? RESIDENT_NO : RESIDENT_YES;
   const Options saved = *options;
   const OptionsResult result = options_parse(argc, argv, options, error);
   return result != OPTIONS_RUN || check_resumed(&saved, options, from, error) ? result

@@ -36,8 +36,9 @@ static const CheckpointField checkpoint_fields[] = {
     FIELD(loss, FIELD_REAL, false),          FIELD(correct, FIELD_COUNT, false),
     FIELD(rows, FIELD_COUNT, false),         FIELD(test_accuracy, FIELD_REAL, false),
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
-    FIELD(updates, FIELD_COUNT, true),       FIELD(options, FIELD_TEXT, false),
-    FIELD(names, FIELD_TEXT, true),          FIELD(data, FIELD_TEXT, true),
+    FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
+    FIELD(options, FIELD_TEXT, false),       FIELD(names, FIELD_TEXT, true),
+    FIELD(data, FIELD_TEXT, true),
 };
 
 /* The text before the names of an array's tensors. Parameters may have another prefix, that of
@@ -117,7 +118,8 @@ static json_t *describe_metadata(const Checkpoint *checkpoint) {
   json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = 0;
   foreach (f, checkpoint_fields)
-    if (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset))
+    if (f->offset != offsetof(Checkpoint, resident) && /* which is an option now */
+        (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   if (!failed) return metadata;
   json_decref(metadata);

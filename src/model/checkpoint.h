@@ -32,10 +32,11 @@ typedef struct {
                         out as network.h says; owned */
   int count;
   CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): ascending, from CHECKPOINT_PARAMETERS on */
-  uint64_t updates;       /* steps trained since the parameters were initialised, 0 if unknown */
-  int epoch;              /* epochs trained in full, 0 if unknown */
-  uint64_t step;          /* steps trained of the epoch after those */
-  double loss;            /* sum over the rows of those steps, as EngineSums */
+  uint64_t updates; /* steps trained since the parameters were initialised, 0 if unknown */
+  int resident;  /* of a file that older programs saved in the middle of an epoch: its Residency */
+  int epoch;     /* epochs trained in full, 0 if unknown */
+  uint64_t step; /* steps trained of the epoch after those */
+  double loss;   /* sum over the rows of those steps, as EngineSums */
   uint64_t correct, rows; /* likewise */
   double test_accuracy;   /* of the last full epoch, NAN if unknown */
   double best_accuracy;   /* NAN if unknown */

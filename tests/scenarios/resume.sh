@@ -82,6 +82,9 @@ for how in '--evaluate --load' '--predict test.csv --output it.csv --load' '--ep
     --device cpu $how old.st
 done
 
+edit 's/"options"/"resident":"2","options"/' two.st old.st
+prints 1 '^resident = no$' --resume old.st --epochs 3 --dry-run
+
 case_ 'the rest of an epoch has the rows and the order it began with'
 in_epoch() { echo "s/\"step\":\"0\"/\"step\":\"$1\"/; s/\"rows\":\"0\"/\"rows\":\"$2\"/"; }
 edit "$(in_epoch 1 1)" two.st middle.st
