@@ -15,8 +15,7 @@ struct Picture {
   AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* the control points of every y */
 };
 
-/* Reads the picture and draws its map and control points. The sines of the map take longest and get
-   a warp of their own. */
+/* Reads the picture, and draws its control points and, by a warp of its own, its map. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
                               AugmentStrengths strengths, uint64_t key) {
   const int t = threadIdx.x;

@@ -1,5 +1,4 @@
-/* Facts of a GPU with which the host plans before it launches. They are apart from kernels.h
-   because they need no CUDA Toolkit. */
+/* Facts of a GPU with which the host plans. They need no CUDA Toolkit. */
 #pragma once
 
 #include <stddef.h>
@@ -15,6 +14,5 @@ typedef struct {
   size_t shared_bytes; /* of shared memory that one block may ask for */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
   WideBy wide_by;
-  int clusters; /* of 16 blocks that it runs at once, one block per multiprocessor; 0 if it has none
-                 */
+  int clusters; /* of 16 blocks, one per multiprocessor, that it runs at once; 0: none */
 } GpuLimits;

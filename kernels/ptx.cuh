@@ -18,8 +18,7 @@ __device__ inline void store_b128(void *to, float x, float y, float z, uint32_t 
                : "memory");
 }
 
-/* Reads 16 bytes in one access, from global memory, if all four are used: otherwise ptxas may load
-   those that are, each by itself. */
+/* Reads 16 bytes in one access, from global memory, if all four are used. */
 __device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
@@ -35,8 +34,7 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Arrives at a named barrier of the block, ID from 1 to 15, and waits until `threads` threads have
-   arrived. A warp arrives as a whole. */
+/* Waits at named barrier ID of the block, 1 to 15, until `threads` threads have arrived. */
 template <int ID> __device__ inline void bar_sync(int threads) {
   asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
@@ -46,8 +44,7 @@ template <int ID> __device__ inline void bar_arrive(int threads) {
   asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
 }
 
-/* Rounds two floats to bf16, the first into the lower half. Below compute capability 8.0, where
-   nobody multiplies bf16, by integers. */
+/* Rounds two floats to bf16, the first into the lower half. */
 __device__ inline uint32_t pack_bf16(float first, float second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   const auto round = [](float f) {
@@ -85,9 +82,8 @@ __device__ inline float2 unpack_fp16(uint32_t packed) {
 MMA_M16N8K16(mma_m16n8k16, "bf16")
 MMA_M16N8K16(mma_m16n8k16_fp16, "f16")
 
-/* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp. Of d a lane holds what it does in
-   mma_m16n8k16. Of a lane 4 g + t holds bytes 4 t .. and 16 + 4 t .. of rows g, g + 8: a[0] and
-   a[2] are row g; of b those of column g. */
+/* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp; d as in mma_m16n8k16. Lane 4 g + t
+   has bytes 4 t .. and 16 + 4 t .. of rows g (a[0], a[2]) and g + 8 of a, and of column g of b. */
 __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -117,11 +113,10 @@ __device__ inline void ldmatrix_x2_trans(uint32_t &first, uint32_t &second, uint
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 
-/* ---- asynchronous copies from global to shared memory, compute capability 8.0 (cp.async)
- * ---------- */
+/* ---- copies from global to shared memory in the background (cp.async) -------------------------
+ */
 
-/* Copies the first `bytes` of 16, which lie on 16 bytes; the rest are zeros. With none, nothing is
-   read. to: an address in shared memory. */
+/* Copies the first `bytes` of 16, on 16 bytes, to address `to`; the rest become zeros. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");

@@ -1,13 +1,11 @@
-/* Bookkeeping between steps: the epoch's order, the step's position, the sums of the results. These
-   kernels are tiny; they exist so that none of this goes through the host. They fence what they
-   write, because kernels that start early (batch.cuh) read it before they wait. */
+/* Bookkeeping between steps, so that none of it goes through the host. These kernels fence what
+   they write, because kernels that start early (batch.cuh) read it before they wait. */
 #include "batch.cuh"
 #include "base/random.h"
 
 namespace {
 
-/* Writes the order of an epoch. One thread per position writes 4 bytes, after some 60 integer
-   operations if the order is shuffled. */
+/* Writes the order of an epoch, a position per thread. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;

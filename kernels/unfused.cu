@@ -1,9 +1,9 @@
 /* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
 
-   This is the starting point of the course, not a straw man: accesses coalesce where the layout
-   allows it, and every result is exact to float32. It lacks fusion: each value is written by one
-   kernel and read again by the next, and every step costs some thirty launches. Exercise: follow
-   one activation from launch_gemm to launch_update and count its trips. */
+   The starting point of the course, not a straw man: accesses coalesce where the layout allows it.
+   But each value is written by one kernel and read by the next, and a step costs some thirty
+   launches. Exercise: follow one activation from launch_gemm to launch_update and count its trips.
+   */
 #include "batch.cuh"
 
 namespace {
@@ -24,8 +24,8 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
 }
 
 /* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads.
-   Neighbouring threads share a row of X and read neighbouring rows of W, so the loads of W do not
-   coalesce. That is what the shared-memory tiles of `layer` improve. */
+   Neighbours read neighbouring rows of W, which does not coalesce: the tiles of `layer` improve
+   that. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
@@ -47,8 +47,7 @@ __global__ void activation(const float *d_z, float *d_a, size_t count) {
   if (i < count) d_a[i] = activate(d_z[i]);
 }
 
-/* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4, and makes a word of
-   random bits. */
+/* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4. */
 __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, float scale) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * size) return;
@@ -58,9 +57,8 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result;
-   reads 4 bytes per class three times, writes 4. The maximum starts at -infinity, so rows of
-   negative numbers are right; subtracting it keeps exp between 0 and 1. */
+/* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result. The
+   maximum starts at -infinity, so rows of negative numbers are right. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
@@ -72,9 +70,8 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5 per row.
-   The loss is minus the label's log-probability, smoothed the target's mean of them all: there is
-   no logarithm of a number that may have become 0. */
+/* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5. The loss
+   is minus the label's log-probability (smoothed, the target's mean of all), never log(0). */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
                               RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
@@ -93,8 +90,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ta
   results.d_correct[position] = best == label;
 }
 
-/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element: reads 4
-   bytes, writes 4. */
+/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz, int classes,
                                        Target target) {
   const size_t i = thread_of_grid();
@@ -104,8 +100,7 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
   d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - wanted) / rows_of_all_ranks(batch) : 0.0f;
 }
 
-/* dX = dZ W. One thread per element of dX: `out` multiply-adds, each with 8 bytes of loads. Here
-   the loads of W coalesce. */
+/* dX = dZ W. One thread per element of dX: `out` multiply-adds. Here the loads of W coalesce. */
 __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
                               int out) {
   const size_t i = thread_of_grid();
@@ -122,8 +117,7 @@ __global__ void activation_slope_of(float *d_da, const float *d_a, size_t count)
   if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
 }
 
-/* dW = dZ^T X. One thread per element of dW: one multiply-add per row, with 8 bytes of loads. Rows
-   are added in order: deterministic without atomics. */
+/* dW = dZ^T X. One thread per element of dW, rows in order: deterministic without atomics. */
 __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
                                 int out) {
   const size_t i = thread_of_grid();

@@ -1,6 +1,5 @@
-/* What is true of the CPU engine alone: the same bits whatever the threads, its losses of extreme
-   logits, what it refuses and says. What every engine computes is in test_engine_results.c, what
-   every engine promises in test_engine_interface.c. */
+/* What is true of the CPU engine alone. What every engine computes is in test_engine_results.c,
+   what every engine promises in test_engine_interface.c. */
 #include <float.h>
 
 #include "support/engine_tests.h"
@@ -41,9 +40,9 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
 }
 
 /* A network without hidden layers whose logits on a white row are given: its loss, whether the row
-   is correct, and what a step at rate 1 makes of the weights, less the gradient, softmax - one-hot.
-   Logits that are all negative would underflow by a running maximum that starts at 0. Of equal ones
-   the first is predicted. */
+   is correct, and the weights after a step at rate 1, less the gradient, softmax - one-hot.
+   Negative logits would underflow by a maximum that starts at 0. Of equal ones the first is
+   predicted. */
 ENGINE_TEST(losses_of_logits) {
   const double tail = log(1 + exp(-1) + exp(-2)), p = exp(-tail), q = 1 / (2 + exp(-2)),
                two = log(2);

@@ -1,5 +1,4 @@
-/* A network in a cluster (kernels/many/) against the float64 reference: at once and in parts. The
-   emulator has no clusters. */
+/* A network in a cluster (kernels/many/) against the float64 reference: at once and in parts. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);

@@ -32,11 +32,9 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W, masked; the sum runs over the layer's outputs.
-
-   Block: one tile of dX (rows, in), as tile_of_block() divides it among warps and lanes. Reads out
-   * (ROWS + COLUMNS) values and each activation once, writes each value of dX once, and does 2 out
-   operations for each. */
+/* Computes dX = dZ W, masked. Block: one tile of dX (rows, in), as tile_of_block() divides it.
+   Reads out * (ROWS + COLUMNS) values and each activation once, and does 2 out operations per
+   value. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {

@@ -1,9 +1,6 @@
-/* Forward through one layer: Y = activate(X W^T + b); gemm, bias, activation and dropout in one
-   kernel.
-
-   Because they are fused, the pre-activation never leaves registers; `none` writes and reads it
-   twice more, 8 bytes per value each time. The first layer reads its pixels as bytes, a quarter of
-   float32. */
+/* Forward through one layer: Y = activate(X W^T + b), and dropout, in one kernel. The
+   pre-activation never leaves registers; `none` writes and reads it twice more, 8 bytes per value
+   each time. The first layer reads its pixels as bytes, a quarter of float32. */
 #include "layer/gemm.cuh"
 
 namespace {

@@ -113,8 +113,7 @@ struct TensorCores {
     });
   }
 
-  /* Splits into words in the tensor core's order: for A the halves of rows come first, for B the
-     halves of k. */
+  /* Splits into words in the tensor core's order, as load() has them. */
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {

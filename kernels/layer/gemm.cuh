@@ -9,16 +9,12 @@
    what the result will be combined with, operator() (store_segment()) combines and stores it, one
    value (one segment of a row) at a time. So forward, backward and weight gradient are one gemm.
 
-   small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight at
-   once. SLICES warps share a tile, each a part of k (split-K), and add up in a fixed order.
-
-   medium_tile: several such pieces, so that each value is split for two of them. It pays if there
-   are as many such tiles as multiprocessors and every warp has a part of k. As its case of one
-   piece small_tile would have 8 to 16 instructions more.
-
-   large_tile: a block copies slabs of A and B to shared memory, where every value is split into
-   terms once and read by several warps, while the next slab is fetched. It pays from some hundred
-   rows on. */
+   - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
+   at once. SLICES warps share a tile, each a part of k (split-K), and add up in a fixed order.
+   - medium_tile: several such pieces, so that a value is split once for two of them. It pays if a
+   GPU is full of them. As its case of one piece small_tile would have 8 to 16 instructions more.
+   - large_tile: slabs of A and B go to shared memory, where values are split once and read by
+   several warps, while the next slab is fetched. It pays from some hundred rows on. */
 #pragma once
 
 #include "layer/fragment.cuh"
@@ -38,9 +34,8 @@ struct SmallTile {
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Lane: its part of the
-   fragments; in the end threads 0 to 255 finish an element each. Reads depth * (ROWS + COLUMNS)
-   values, each once. */
+/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16; in the end threads 0 to
+   255 finish an element each. Reads depth * (ROWS + COLUMNS) values, each once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */

@@ -60,8 +60,7 @@ __device__ inline float4 load_cluster(uint32_t address) {
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
-/* A barrier's phase ends when `arrivals` threads have arrived and all bytes that were expected have
-   come. Phases count 0, 1, 0, 1, ... */
+/* Its phases 0, 1, 0, ... end when `arrivals` threads and all expected bytes have come. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
@@ -264,9 +263,8 @@ enum Number { BF16, FP16 };
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_64(i) SUMS_16(i), SUMS_16(i + 16), SUMS_16(i + 32), SUMS_16(i + 48)
 
-/* d (64, 128) += A B of 16 k, by the four warps of a warpgroup; d begins at FIRST of its array.
-   Lane 4 g + t of warp w holds of rows 16 w + g and 16 w + g + 8: d[4 c + 2 r + e] is row g + 8 r,
-   column 8 c + 2 t + e. */
+/* d (64, 128) += A B of 16 k, by a warpgroup; d begins at FIRST of its array. Lane 4 g + t of warp
+   w: d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
 #define MULTIPLY_128(TYPE)                                                                         \
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" NAMES_64          \
                "}, %64, %65, 1, 1, 1, %66, %67;"                                                   \
@@ -295,8 +293,7 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
-/* d (64, N) = A B of 16 k, plus d if it `adds`; A (64, 16) is in registers, fp16, as mma.sync has
-   it. d has the same layout. */
+/* d (64, N) = A B of 16 k, plus d if it `adds`; A (64, 16) is in registers, as mma.sync has it. */
 #define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
 #define SUMS_20 SUMS_16(0), SUMS_4(16)
 #define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \

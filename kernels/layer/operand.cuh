@@ -1,19 +1,14 @@
-/* The operands of the fused kernels' gemms: where they read their numbers, and how.
+/* The operands of the fused kernels' gemms. C (M, N) = the sum over k of A(i, k) B(j, k); i is a
+   row of C for A, a column for B. An operand consists of lines in memory; each is one i (ALONG_K)
+   or one k. Out of bounds it is 0, so no size needs to divide anything.
 
-   A gemm is C (M, N) = the sum over k of A(i, k) B(j, k). An operand gives element (i, k), where i
-   is a row of C for A and a column of C for B. It consists of lines in memory; each line is one i
-   (ALONG_K) or one k. Out of bounds an operand is 0, so no size needs to divide anything.
-
-     TERMS     how many bf16 numbers stand for a value: a pixel is exact in one, a float32 in three,
-               and two hold 16 bits of it (bf16_split.cuh); without bf16 there are no terms
+     TERMS     how many bf16 numbers stand for a value: a pixel is one, a float32 two or three
      SCALE     what the finished sum is to be multiplied by
-     CONSTANT  no kernel of a step writes the operand, so it may be read before the kernel before
-               this one has ended
+     CONSTANT  no kernel of a step writes it: it may be read before the kernel before has ended
      VECTOR    the matrix's columns are a multiple of 4, so neighbours can be one load
 
-   A load never waits: an address out of bounds is moved in bounds, and
-   zero_out_of_bounds() replaces the value by 0 when it is used. So all loads of a thread are in
-   flight before it waits for the first. */
+   A load never waits: an address out of bounds is moved in bounds, and zero_out_of_bounds()
+   replaces the value when it is used. So all loads of a thread are in flight before it waits. */
 #pragma once
 
 #include "batch.cuh"

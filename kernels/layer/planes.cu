@@ -1,5 +1,5 @@
-/* Planes of fp16 terms (kernels.h) made of pixels, and of floats that no gemm of wide.cu has
-   written; and their scales. */
+/* Makes planes (kernels.h) of pixels and of floats that no gemm of wide.cu has written; and scales.
+ */
 #include "bf16_split.cuh"
 #include "layer/planes.cuh"
 
@@ -32,8 +32,7 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats (rows, columns) into planes. Thread: two neighbours of a row. It reads 4 bytes and
-   writes 2 TERMS bytes for each. */
+/* Splits floats into planes. Thread: two neighbours; reads 4 bytes and writes 2 TERMS for each. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;

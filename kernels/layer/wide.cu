@@ -1,5 +1,4 @@
-/* Forward, backward and update of wide layers: what they multiply (wide_products.cuh), and which
-   kernel does it. */
+/* Forward, backward and update of wide layers: which kernel multiplies what. */
 #include "layer/wide_products.cuh"
 
 using namespace wide;

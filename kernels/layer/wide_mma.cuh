@@ -105,9 +105,8 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* The address at which a lane finds its part of the fragments of 16 sides and 16 k that begin at
-   `side` of the slab. As tensor cores count: of A the halves of sides come first, of B the halves
-   of k. */
+/* The address of a lane's part of the fragments of 16 sides and 16 k from `side` on. As tensor
+   cores count, the halves of sides come first in A, the halves of k in B. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;
@@ -245,12 +244,9 @@ template <class Kind, class Tile> struct Quarter {
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Multiplies the products of a launch, whose Kind wide_products.cuh describes.
-
-   Block: one tile of one product. Neighbours of a column of tiles follow each other, so that those
-   that run at once share a few columns of B. Warp: a quarter of the tile. A block reads k (SIDE +
-   SIDE) numbers of every term, each once, most of them from the L2 cache, and does 2 k SIDE^2
-   operations for each product of terms. */
+/* Multiplies the products of a launch. Block: one tile of one product; neighbours of a column of
+   tiles follow each other and share columns of B. Warp: a quarter of the tile. A block reads 2 k
+   SIDE numbers of every term, and does 2 k SIDE^2 operations for each product of terms. */
 template <class Kind, class Tile>
 __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

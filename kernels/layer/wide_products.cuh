@@ -11,9 +11,8 @@
 
      once()        what a tile asks for once
      is_full()     whether rows of Quads up to a column start on 16 bytes and exist
-     prefetch()    loads what store() needs. FULL: is_full() and the row exists; else it may be called
-                   out of bounds, and loads any values
-     store()       finishes and stores them, in bounds
+     prefetch()    loads what store() needs. FULL: is_full() and the row exists; else it may be
+   called out of bounds, and loads any values store()       finishes and stores them, in bounds
      store_last()  the last column of C, where LAST_APART: it does not lie with the others */
 #pragma once
 
@@ -199,8 +198,7 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. Returns that of the last column of C, if it is there.
-   */
+/* Finishes and stores the sums v of a quad. Returns that of C's last column, if it is there. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,

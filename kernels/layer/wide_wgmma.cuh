@@ -134,8 +134,7 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile: of each half of 64 rows, or of its 64 rows each half of the columns,
-   what multiply_128() says. */
+/* A thread's part of a tile: of each half of its rows or columns what multiply_128() says. */
 struct Accumulators {
   float sum[128];
 };
@@ -183,8 +182,7 @@ template <class Kind, class Schedule> struct Block {
   Ring &ring;
   int rank; /* in the cluster */
 
-  /* Returns the unit of a cluster's turn. Every other turn goes backwards: long after short ones.
-     */
+  /* Returns the unit of a cluster's turn. Every other turn goes backwards: short after long. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -309,8 +307,7 @@ template <class Kind, class Schedule> struct Block {
   }
 
   /* Finishes what this consumer has of a tile. FULL: nothing is out of bounds, so that no branch
-     limits what is in flight. Only what names accumulators is unrolled: instructions cost time,
-     too. */
+     limits what is in flight. Only what names accumulators is unrolled. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {

@@ -5,8 +5,7 @@
 
 namespace many {
 
-/* The weights of W1 that a thread keeps from the first step to the last: those of inputs
-   2 g and 2 g + 1 of three k-steps and of five units, and the momenta of some. */
+/* A thread's weights of W1: of inputs 2 g and 2 g + 1 of three k-steps and of five units. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
@@ -31,8 +30,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. A warp has 16 rows and twice 16
-   columns, as an operand of wgmma. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0: 16 rows, twice 16 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };

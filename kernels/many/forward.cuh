@@ -98,8 +98,7 @@ __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* The block's part of Z2 (64, 100) = H1 (64, 20) W2^T, for the owners of the rows: a warpgroup has
-   32 columns, the last one 4. */
+/* The block's part of Z2 (64, 100) = H1 (64, 20) W2^T, for the rows' owners, 32 columns a group. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
   const int rank = cluster_rank();
@@ -135,8 +134,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Adds the ten logits of a warpgroup's columns over the lanes of each warp. Each shuffle halves
-   what a lane carries. */
+/* Adds ten logits over the lanes of each warp. Each shuffle halves what a lane carries. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll

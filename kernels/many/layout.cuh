@@ -1,5 +1,4 @@
-/* A network in a cluster: where a block keeps its part of it, what blocks exchange, and terms of
-   numbers. many.cu explains the whole. */
+/* Where a block keeps its part of a network, and what blocks exchange: see many.cu. */
 #pragma once
 
 #include "batch.cuh"
@@ -21,8 +20,7 @@ constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* more of the low terms of gradients */
 constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, this much smaller */
-/* A sum for W1, in its scale, is this much smaller: a power of two, too, so that the bits do not
-   depend on what was stored in between. */
+/* A sum for W1 is this much smaller, a power of two: bits do not depend on what was stored. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
 constexpr float FP16_END = 65520;    /* rounds to infinity */
@@ -34,8 +32,7 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* of rows: 16 are a step */
 
-/* A block tells all others this of its rows: dZ3, 16 high terms and 16 low ones and padding, and
-   which of H2 are above 0. */
+/* What a block tells all others of its rows: dZ3, high and low terms, and where H2 is above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];

@@ -4,11 +4,12 @@
    a GPU runs 7 or 8 clusters at a time. Blocks of a cluster reach each other's shared memory, so a
    step takes no mail through the L2 cache and no barrier of a grid.
 
-   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row of the
-     batch; four rows from Z2 to dZ3; seven columns of W3. All have b3, the first one b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; one of the rows.
-   - A thread has 30 weights of W1 as float32 in registers, with 18 of their momenta; 12 are in shared
-     memory. Four weights of W2 and their momenta wait in the L2 cache.
+   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row of
+   the batch; four rows from Z2 to dZ3; seven columns of W3. All have b3, the first one b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; one of the
+   rows.
+   - A thread has 30 weights of W1 as float32 in registers, with 18 of their momenta; 12 are in
+   shared memory. Four weights of W2 and their momenta wait in the L2 cache.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
      (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
@@ -37,9 +38,7 @@ namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes what the cluster reads of the rows of each step: the row's number and above it its label,
-   or NO_LABEL for one that the step does not have: it is a row again that the step has. Grid: the
-   steps; a thread for each of 64 rows. */
+/* Writes each step's rows: number and label, or NO_LABEL (and a row that exists) beyond the end. */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;

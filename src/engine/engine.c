@@ -1,5 +1,4 @@
-/* Parts that all engines share: checks of what they are asked for; several ranks open theirs
-   together and add their sums. */
+/* Common to all engines: checks of requests; ranks open theirs together and add their sums. */
 #include "engine/engine.h"
 
 #include <inttypes.h>

@@ -1,12 +1,9 @@
 /* The interface of an engine: what the trainer asks of a device. Nothing above it knows of CUDA or
-   OpenMP.
-
-   An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
+   OpenMP. An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
    parameters and the state of their optimizer. Rows get there through two staging buffers on the
-   host. Work is queued: upload, train and engine_evaluate may return before they have run, and run
-   in the order in which they were called; predict, collect and read wait for all of it. Every call
-   returns false with *error set on failure; an error of queued work is reported by a later call, at
-   the latest by collect. */
+   host. Work is queued: upload, train and engine_evaluate may return before they have run, in the
+   order of the calls; predict, collect and read wait for all of it. Every call returns false with
+   *error set on failure; an error of queued work is reported at the latest by collect. */
 #pragma once
 
 #include <string.h>
@@ -52,13 +49,11 @@ typedef struct {
   size_t stride;    /* engine_row_stride */
 } StagingBuffer;
 
-/* A range of training steps over a window of the dataset. Step s trains on positions
-   [s * batch, min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or,
-   shuffled, first_row + random_permute(p, rows, key). The gradient is the mean over the step's
-   rows, so a last short step weighs its rows as much as any. Augmented, a step reads augmented
-   copies instead, which take as much memory again; row r of the window becomes what augment.h
-   makes of (augment, augment_key, r), so an epoch may be trained in parts. Inputs that are not a
-   square are refused. */
+/* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
+   min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or, shuffled,
+   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows.
+   Augmented, a step reads copies, which take as much memory again: row r of the window becomes what
+   augment.h makes of (augment, augment_key, r). Inputs that are not a square are refused. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
@@ -82,31 +77,27 @@ typedef struct {
 typedef struct Engine Engine;
 
 typedef struct {
-  /* Waits until staging buffer `index`, 0 or 1, is free to be filled, and describes it. Its content
-     is that of the last time. */
+  /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. It keeps its content. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
   /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows).
      The buffer is the engine's until the next `staging` call for it returns. Safe when those
      dataset rows are still being trained on: the copy waits for that. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
-  /* Waits for queued work, then the logits (rows, classes) of the forward pass over dataset rows
-     [first_row, first_row + rows). logits NULL: queues that forward pass, and its results go to the
-     sums. */
+  /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
+     logits NULL: queues that forward pass, and its results go to the sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work, and returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* Waits, then copies the first `count` arrays, (count, network.floats): 1, the network's
-     parameters, or with them the training_states. Parameters that are written alone are those that
-     are trained, too. */
+  /* Waits, then copies the first `count` arrays, (count, network.floats): the parameters, then the
+     training_states. Parameters that are written alone are those that are trained, too. */
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have: networks that train at once on its rows, each by
      an engine of its own. Returns 0 if networks train one after the other. NULL means 0. */
   int (*members)(Engine *engine);
-  /* Opens a member. `engine` stays open longer, and gets no other rows. Different threads may train
-     different members at the same time. */
+  /* Opens a member; `engine` stays open longer. Each may be trained by a thread of its own. */
   Engine *(*member)(Engine *engine, Error *error);
 } EngineOperations;
 
@@ -170,12 +161,10 @@ Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
 /* Makes a rank's engine one of a run of ranks, and says so in engine->device. All ranks call this.
-   A rank whose engine could not be opened gives NULL: then all ranks fail, *error says why, and the
-   other engines are closed. */
+   If an engine is NULL, as it could not be opened, all ranks fail and close theirs. */
 Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
 
-/* Makes *sums the sums over all ranks, which all call this. One process alone keeps its own sums.
- */
+/* Makes *sums the sums over all ranks, which all call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
 /* These check a request to an engine of this configuration: rows of the dataset, an upload from one
@@ -205,8 +194,7 @@ typedef struct {
 /* A TrainerOpenEngine, whose context is the Device. Either all ranks take a GPU, or all the CPU. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
-/* Decides whether a run that failed goes on without the GPU. `able` says that it can begin again.
-   Returns true if the GPU failed and --device is auto: engines that are opened from now on are the
-   CPU's, and the failure is the reason. Else returns false; if the GPU failed, *error says how to
-   do without one. */
+/* Decides whether a run that failed goes on without the GPU. `able`: it can begin again. Returns
+   true if the GPU failed and --device is auto: engines opened from now on are the CPU's. Else
+   returns false; if the GPU failed, *error says how to do without one. */
 bool device_fall_back(Device *device, bool able, Error *error);

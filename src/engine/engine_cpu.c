@@ -20,8 +20,7 @@ enum {
 };
 
 /* Returns zeros on a cache line's boundary, freed with the engine. Once there is no memory this and
-   every later call returns NULL, so that one check of the last call is enough, and adds to the
-   bytes that would have been taken. */
+   every later call returns NULL, and counts the bytes all the same: check the last call. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
   cpu->bytes += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;

@@ -74,8 +74,7 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
-/* A thread and its team. It takes panels thread, thread + threads, ... of the rows; for its weights
-   see first_panel. */
+/* A thread and its team. It takes every `threads`-th panel of rows; for weights see first_panel. */
 typedef struct {
   size_t thread, threads;
 } Team;
@@ -85,8 +84,7 @@ typedef struct {
 /* Runs training step `step` of a range and adds to cpu->sums. Returns false in every thread if the
    ranks could not add their gradients; cpu->failure then says why. */
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
-/* Runs the network's forward pass over `count` rows of the range's window from `first` on, at most
-   cpu->capacity. */
+/* Goes forward over `count` rows of the range's window from `first` on, at most cpu->capacity. */
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team);
 /* Adds the loss of the rows of the last forward pass to cpu->sums. */

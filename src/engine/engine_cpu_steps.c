@@ -47,8 +47,7 @@ static void wait_for_all(Barrier *barrier, Team team) {
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
 /* Lists the terms of a panel: `count` pixels of its four rows or, of four neighbouring pixels,
-   their `count` rows. Those that are lit come first: a black one's place is taken by the next,
-   where black is 0. */
+   their `count` rows. Where black is 0, terms that are black in all four are left out. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -117,8 +116,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   }
 }
 
-/* Drops values of layer l's output, whose rows are at positions `first` on. A thread takes the rows
-   that it computed. */
+/* Drops values of layer l's output, of rows at positions `first` on that the thread computed. */
 static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
                  Team team) {
   const Layer *layer = &cpu->layer[l];

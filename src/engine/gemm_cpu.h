@@ -41,13 +41,11 @@ typedef struct {
      the slope. Rows of y and dx are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
-  /* c is the gradient of the weights w: v = momentum v + c + weight_decay w by the rule, then
-     w = w - rate v; rows are `row` floats apart. Unless NULL, copy(n, m) = w(m, n), with
-     rows of copy_row floats. */
+  /* c is the gradient of weights w: v = momentum v + c + weight_decay w, w = w - rate v, rows `row`
+     floats apart. Unless NULL, copy(n, m) = w(m, n), rows copy_row floats apart. */
   void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;
 
-/* Returns the i-th of the kernels that this machine can run, fastest first, from 0; NULL behind the
-   last. */
+/* Returns the i-th of this machine's kernels, fastest first, from 0; NULL behind the last. */
 const GemmKernels *gemm_kernels(int i);

@@ -1,5 +1,4 @@
-/* The double-buffered loader: while the device copies and trains on one staging buffer, the next
-   rows are parsed into the other. */
+/* The double-buffered loader: the next rows are parsed while the device trains on the last ones. */
 #pragma once
 
 #include "data/dataset.h"
@@ -27,7 +26,6 @@ typedef struct {
 } Loader;
 
 /* Reads the next rows and queues their upload; rows 0 means that none are left. Every window but
-   the last is a full staging buffer, so steps of config.training.batch rows never straddle two
-   windows. Fails when the reader or the engine does, when the dataset is too small, or widths
-   differ. */
+   the last is a full staging buffer, so steps never straddle two windows. Fails if reader or engine
+   do, if the dataset is too small, or if widths differ. */
 bool loader_next(Loader *loader, Error *error);

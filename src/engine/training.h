@@ -81,8 +81,7 @@ typedef struct {
   int batch;             /* rows of a step, of all ranks together, from 1 */
   uint64_t seed;         /* of the first parameters, the order of rows and their augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
-  float label_smoothing; /* of a training step's target: the share that all classes have in equal
-                            parts, from 0, below 1 */
+  float label_smoothing; /* share of the target that all classes have in equal parts, from 0 */
   DropoutShares dropout;
   float ema; /* decay of an exponential moving average of the parameters. Above 0, that average is
                 the network; else the trained parameters are */
@@ -122,8 +121,8 @@ static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* A PixelScale as p factor - offset. The defaults give 1 / 255 and 0, which the fast paths have as
-   constants. */
+/* A PixelScale as p factor - offset. The fast paths have the defaults, 1 / 255 and 0, as constants.
+ */
 typedef struct {
   float factor, offset;
   bool is_default;

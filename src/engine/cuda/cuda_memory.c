@@ -1,5 +1,4 @@
-/* An engine's memory, streams and events: it owns them in one list and gives all back at the
-   end. */
+/* An engine's memory, streams and events: a list of what it owns, given back at the end. */
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"

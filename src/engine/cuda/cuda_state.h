@@ -244,8 +244,7 @@ cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
 /* Notes a range, or with 0 steps its rows to evaluate, that is about to be queued. */
 bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
-/* Waits for what was noted, does it again if it has to be, and returns the sums. Ranks all call
-   this. */
+/* Waits for what was noted, does it again if need be, and returns the sums. All ranks call this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
 /* As cuda_queue_rows, for logits, after which the right ones are there. */

@@ -384,9 +384,8 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
    other networks that level epoch takes by tiles have the kernel that they have alone. A network's
    bits are the same whoever trains beside it; only by tiles they are those of its level alone. */
 
-/* The GPU runs as many clusters as it has room for, and the others wait. With many that wait all of
-   16 networks are done at nearly the same time; with twice the clusters the last two would train
-   alone, while most of the GPU is idle. */
+/* Clusters that do not fit wait. With many that wait all of 16 networks are done at nearly the same
+   time; with twice the clusters the last two would train alone. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -449,8 +448,7 @@ static const EngineOperations OPERATIONS = {
     .member = cuda_member,
 };
 
-/* ---- a GPU of its own ---------------------------------------------------------------------------
- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error) {

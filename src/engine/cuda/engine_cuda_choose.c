@@ -4,15 +4,12 @@
 #include <string.h>
 
 /* The rows of a batch, and parameters times rows, from which on the kernels for wide layers are
-   faster, by wgmma and by mma.sync. On an H200, by mma.sync as code for 8.0, ms per epoch at fp32:
-   784-300-100-10 3.58 instead of 3.83 at 1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256,
-   but 27.5 instead of 20.5 at 128; 784-2500-2000-1500-1000-500-10 155 instead of 168 at 128, but
-   301 instead of 221 at 64. */
+   faster. On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at
+   1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
 /* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
-   H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43, and not at 2048,
-   1.45 instead of 1.73. */
+   H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43. */
 static const double RANKS_FROM = 3e8;
 
 /* Kernels that do not take every network. */

@@ -1,5 +1,5 @@
-/* A training step: one loop over the layers for every level of fusion (levels.c), and around it the
-   ranks, optimizers, averages and graphs. */
+/* A training step at every level (levels.c), and around it ranks, optimizers, averages and graphs.
+ */
 #include "engine/cuda/cuda_state.h"
 
 enum {
@@ -87,8 +87,7 @@ static bool is_bucket(const Network *n, int l, int end) {
 }
 
 /* The ranks add the gradients of layers l to end - 1, and update. Layer l's update must not
-   overtake the gradient of its input, which reads its weights: it is *late and follows the next
-   bucket's. */
+   overtake the gradient of its input: it is *late and follows the next bucket's. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;

@@ -34,8 +34,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Does the work again by level layer, kernel by kernel: from the state that was kept or, for
-   logits, from the one at hand. */
+/* Does the work again by level layer: from the state that was kept or, for logits, as it is. */
 static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, float *logits) {
   const Level *level = e->level;
   const Fusion fusion = e->engine.config.training.fusion;
