@@ -1,10 +1,7 @@
-/* The activation of the hidden layers, the same on the host and on the device. Another activation
-   is another set of the functions below: all levels, the CPU engine and the float64 reference take
-   them from here.
-
-     relu   y = max(z, 0); the gradient passes where y is above 0 (Nair and Hinton 2010)
-
-   A NaN passes both ways and shows that training has failed; fmaxf would make it a 0. */
+/* The activation of the hidden layers, for host and device: all levels, the CPU engine and the
+   float64 reference take it from here. relu: y = max(z, 0); the gradient passes where y is above 0
+   (Nair and Hinton 2010). A NaN passes both ways and shows that training has failed; fmaxf would
+   make it a 0. */
 #pragma once
 
 #include <stdbool.h>

@@ -49,17 +49,13 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   return word;
 }
 
-/* d_to = an augmented copy of each picture of d_from, both (rows, stride).
-
-   Grid: one block per picture. The block reads its picture into shared memory, draws its map and
-   its 36 control points, one thread per point, and blends them down to 6 per line. Then each thread
-   makes 4 neighbouring pixels at a time and stores them as one word, the row's padding as zeros.
+/* d_to = an augmented copy of each picture of d_from, both (rows, stride). Grid: one block per
+   picture. It reads its picture into shared memory, draws its map and 36 control points, and blends
+   them down to 6 per line; then each thread makes 4 neighbouring pixels at a time, a word.
 
    It moves 2 x stride bytes per picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
-   instructions per pixel, 13 of them conversions, predict 0.25 ms on an H100. That is 3% of an
-   epoch, so nothing here is cleverer than the host's code. A point's displacement is blended in two
-   directions, one after the other: 4 loads per pixel instead of 16. The fence is for kernels that
-   start early and read pixels before they wait, as in state.cu. */
+   instructions per pixel take 0.25 ms on an H100, 3% of an epoch, so nothing here is cleverer than
+   the host's code. The fence is for kernels that read pixels before they wait, as in state.cu. */
 __global__ void __launch_bounds__(AUGMENT_THREADS)
     augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side,
                    AugmentStrengths strengths, uint64_t key) {

@@ -1,9 +1,7 @@
-/* The update of all parameters at once by any rule of base/optimizer.h, and their average.
-   Parameters lie in one array, and so do their gradients and their moments.
-
-   The momentum rule is part of the kernel that forms the gradient (layer/update.cu). Rules that
-   keep a second moment would need registers there that the gemm needs, so here the gradient goes
-   through memory, 8 bytes per parameter more. */
+/* The update of all parameters at once by any rule of base/optimizer.h, and their average. The
+   momentum rule is part of the kernel that forms the gradient (layer/update.cu). Others would need
+   registers there that the gemm needs: here the gradient goes through memory, 8 bytes per parameter
+   more. */
 #include "layer/planes.cuh"
 
 namespace {
@@ -26,10 +24,8 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* Updates all parameters, and renews the planes of weights.
-
-   Thread: four neighbouring values. For each it reads 12 bytes, or 16 with a second moment, and
-   writes 8 or 12, and 2 for each term of its planes. */
+/* Updates all parameters, and renews the planes of weights. Thread: four neighbouring values. For
+   each it reads 12 bytes (16 with a second moment), writes 8 (12), and 2 for each term. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);

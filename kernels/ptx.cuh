@@ -1,7 +1,5 @@
-/* The instructions that kernels use and CUDA C++ has no function for, one function each.
-
-   Levels layer, step and epoch and the lab use them. They stand apart so that the rest of a kernel
-   is plain C++: the emulator has functions of its own in their place (src/emulator/ptx.h). */
+/* Instructions that CUDA C++ has no function for, one function each. They stand apart because the
+   emulator has functions of its own in their place (src/emulator/ptx.h). */
 #ifndef PTX_CUH
 #define PTX_CUH
 
@@ -113,8 +111,7 @@ __device__ inline void ldmatrix_x2_trans(uint32_t &first, uint32_t &second, uint
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 
-/* ---- copies from global to shared memory in the background (cp.async) -------------------------
- */
+/* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 
 /* Copies the first `bytes` of 16, on 16 bytes, to address `to`; the rest become zeros. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {

@@ -1,5 +1,4 @@
 /* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
-
    The starting point of the course, not a straw man: accesses coalesce where the layout allows it.
    But each value is written by one kernel and read by the next, and a step costs some thirty
    launches. Exercise: follow one activation from launch_gemm to launch_update and count its trips.
@@ -23,9 +22,8 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads.
-   Neighbours read neighbouring rows of W, which does not coalesce: the tiles of `layer` improve
-   that. */
+/* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads. Loads of
+   neighbouring rows of W do not coalesce, which the tiles of `layer` improve. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;

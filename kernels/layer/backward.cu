@@ -1,7 +1,5 @@
-/* Backward through one layer: dX = dZ W times the activation's slope.
-
-   The slope of the activation is applied to the finished sum in its register; `none` writes dX,
-   reads it and the activation, and writes it again. */
+/* Backward through one layer: dX = dZ W times the activation's slope, which is applied to the sum
+   in its register; `none` writes dX, reads it and the activation, and writes it again. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -33,8 +31,7 @@ struct Slopes {
 };
 
 /* Computes dX = dZ W, masked. Block: one tile of dX (rows, in), as tile_of_block() divides it.
-   Reads out * (ROWS + COLUMNS) values and each activation once, and does 2 out operations per
-   value. */
+   Reads out * (ROWS + COLUMNS) values and each activation once; 2 out operations per value. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {

@@ -49,10 +49,8 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b).
-
-   Block: one tile of Y (rows, out), as tile_of_block() divides it among warps and lanes. Reads in *
-   (ROWS + COLUMNS) values, writes each value of Y once, and does 2 in operations for each. */
+/* Computes Y = activate(X W^T + b). Block: one tile of Y (rows, out), as tile_of_block() divides
+   it. Reads in * (ROWS + COLUMNS) values, writes Y once, and does 2 in operations per value. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {

@@ -292,9 +292,9 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
-/* The gemm of one large tile: the sum over k from `from` to `to` (a multiple of DEPTH apart, or the
-   end), in LARGE_TILE_BYTES of shared memory. Warp: DOWN x WIDE pieces of 16 x 16 in registers.
-   Reads (to - from) * (ROWS + COLUMNS) values, each once. */
+/* The gemm of one large tile: the sum over k from `from` to `to`, in LARGE_TILE_BYTES of shared
+   memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS) values, once.
+   */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {

@@ -3,12 +3,9 @@
 
    As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
    of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
-   registers and the weights in shared memory for both directions. Logits are sums of float32
-   products: 10 columns would not fill a tensor cores' tile. With few rows of many inputs, a block
-   has one row, and the weights stay in registers, too.
-
-   A wider last layer is run by forward.cu, softmax.cu and backward.cu. Gradients are written as
-   floats, or as planes for wide.cu. Exercise: count the bytes that no longer move. */
+   registers and the weights in shared memory or, with few rows of many inputs, registers. Logits
+   are sums of float32 products: 10 columns would not fill a tensor cores' tile. Gradients are
+   written as floats, or as planes for wide.cu. Exercise: count the bytes that no longer move. */
 #include "layer/planes.cuh"
 
 namespace {

@@ -1,13 +1,13 @@
 /* Instructions of compute capability 9.0 that CUDA C++ has no word for, a small function each:
    clusters of blocks that reach each other's shared memory, the copy engine (TMA), barriers that
-   count its bytes (mbarrier), and tensor cores that read shared memory (wgmma). Names and rules are
-   those of NVIDIA's PTX ISA 8.0. They need code for sm_90a.
+   count its bytes (mbarrier), and tensor cores that read shared memory (wgmma), as in NVIDIA's PTX
+   ISA 8.0. They need code for sm_90a.
 
-   A patch is a piece of a row-major 16-bit matrix, 64 x 32 or 32 x 64 values. One thread asks the
-   copy engine for boxes of patches, and says which mbarrier is to count their bytes; values outside
-   the matrix become 0. Whoever multiplies waits for that barrier, and tells another one when the
-   patch may be overwritten. In a patch the 16-byte words of a row change places, by exclusive or
-   with bits of the row's number (a "swizzle"), so that neither rows nor columns meet in a bank. */
+   One thread asks the copy engine for boxes of patches of a row-major 16-bit matrix, 64 x 32 or 32
+   x 64 values, zeros beyond its ends, and says which mbarrier is to count their bytes. Whoever
+   multiplies waits for that barrier, and tells another one when the patch may be overwritten. In a
+   patch the 16-byte words of a row are swizzled, so that neither rows nor columns meet in a bank.
+   */
 #pragma once
 
 #include <cuda.h>
@@ -310,19 +310,6 @@ MULTIPLY_REGISTERS(24, "1", SUMS_12, "%10, %11", "%12, %13, %14, %15", "%16", "%
 MULTIPLY_REGISTERS(32, "0", SUMS_16(0), NAMES_6, "%16, %17, %18, %19", "%20", "%21")
 MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, %22, %23", "%24",
                    "%25")
-
-#undef SUMS_12
-#undef SUMS_20
-#undef NAMES_6
-#undef MULTIPLY_REGISTERS
-#undef MULTIPLY_128
-#undef MULTIPLY_256
-#undef NAMES_10
-#undef NAMES_64
-#undef NAMES_128
-#undef SUMS_4
-#undef SUMS_16
-#undef SUMS_64
 
 /* ---- registers ------------------------------------------------------------------------------ */
 

@@ -25,9 +25,8 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
   }
 }
 
-/* A row-major float matrix (rows, columns). A line is a row; `at` counts along it. AS says how it
-   is read: ALONG, element (i, k) is at (line i, k); ACROSS, it is at (line k, i). one: after its
-   end each line has a one, the input whose weight is the bias. */
+/* A row-major float matrix (rows, columns). A line is a row. ALONG: element (i, k) is at (line i,
+   k); ACROSS: at (line k, i). one: after its end each line has a one, the bias's input. */
 enum Reading { ALONG, ACROSS };
 
 template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {

@@ -1,9 +1,7 @@
-/* Planes of fp16 terms (kernels.h) as kernels write them.
-
-   fp16 keeps 11 bits of a significand, so two of them hold 22 of a float32's 24: x s = hi + lo, s a
-   power of two (Ootomo, Yokota, "Recovering single precision accuracy from Tensor Cores", 2022).
-   Three products, hi hi, hi lo and lo hi, added in float32, have about the error of a float32
-   product. lo is not scaled again: the tensor cores read what is below fp16's normal range, too. */
+/* Planes of fp16 terms (kernels.h). fp16 keeps 11 bits of a significand, so two hold 22 of a
+   float32's 24: x s = hi + lo, s a power of two (Ootomo, Yokota, "Recovering single precision
+   accuracy from Tensor Cores", 2022). Three products, hi hi, hi lo and lo hi, added in float32,
+   have about the error of a float32 product. */
 #pragma once
 
 #include "batch.cuh"

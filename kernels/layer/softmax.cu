@@ -21,10 +21,8 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes the results and the gradient of each row.
-
-   Block: WARPS rows. Warp: one row. Lane: classes lane, lane + 32, ... It reads 4 bytes per class
-   twice, the second time from the first-level cache, and writes 4. */
+/* Computes the results and the gradient of each row. Block: WARPS rows. Warp: one row. Lane: every
+   32nd class. It reads 4 bytes per class twice and writes 4. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {

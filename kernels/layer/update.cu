@@ -1,9 +1,7 @@
-/* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b.
-
-   The gradient lives in registers only: 16 bytes move per weight, where `none` moves 24. The bias
-   is the weight of an input that is always 1: column `in` of X, which exists only in the loads. The
-   rows of a long batch are shared by several blocks (split-K), whose sums are added in a fixed
-   order. Where other ranks' gradients are to be added before the update, the gradient is stored. */
+/* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
+   gradient lives in registers: 16 bytes move per weight, where `none` moves 24. The bias is the
+   weight of an input that is always 1: column `in` of X, only in the loads. Several blocks share
+   the rows of a long batch (split-K) and add in a fixed order. For ranks the gradient is stored. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -156,11 +154,9 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
                 shared);
 }
 
-/* Updates every layer of a launch, or stores its gradient.
-
-   Block: one tile of some layer's W (out, in + 1) and, in a long batch, one split of its rows. Each
-   value of dZ (4 bytes) serves COLUMNS multiply-adds, each value of X (4 bytes, a pixel 1) ROWS.
-   Then it reads 8 bytes per weight and writes them back, or writes 4 of a stored gradient. */
+/* Updates every layer of a launch, or stores its gradient. Block: one tile of some layer's W (out,
+   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each of X ROWS;
+   then it reads 8 bytes per weight and writes them back, or writes 4 of a gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {

@@ -29,10 +29,8 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
 }
 
 /* Returns true if updates are done sooner by mma.sync, even where there is wgmma, whose blocks have
-   a multiprocessor each. A weight moves 16 bytes whatever the number of its products. Where these
-   are few, memory is what a block waits for, and several small blocks of a multiprocessor have more
-   of it in flight. Where wgmma's tiles are fewer than multiprocessors, but too many to be split,
-   small ones leave fewer idle. docs/records/fusion-log.md has the times. */
+   a multiprocessor each. With few products per weight a block waits for memory, and small blocks
+   have more in flight; with few tiles of wgmma, small ones leave fewer multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;

@@ -204,9 +204,7 @@ template <class Kind, class Tile> struct Quarter {
   }
 
   /* Finishes a warp's quarter, 16 rows at a time, through shared memory, so that a row is read and
-     written in bytes that lie together. A lane has QUADS of them, all in one column; what the
-     epilogue needs for them is in flight at once. FULL: nothing of the tile is out of bounds. Only
-     what names accumulators is there several times. */
+     written in bytes that lie together. FULL: nothing is out of bounds. */
   template <bool FULL>
   __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
                               float *piece) const {

@@ -1,18 +1,17 @@
 /* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
    capability 9.0, wide_mma.cuh on every other one from 8.0 on.
 
-   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h), split by the
-   kernel that wrote them: three products of two terms, one of one. A kind of product says how many
-   terms values have (TERMS), how A and B lie in their planes (A, B), which is a layer's input
-   (INPUT_IS_A), whether that may be pixels, of one term (HAS_PIXELS), whether a step without rows
-   does nothing (SKIPS), and what is done with the sums (Epilogue). An epilogue splits what it has
-   made into terms once, for every tile that will read it. It gets a Quad at a time, four neighbours
-   of a row of C:
+   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h): three products
+   of two terms, one of one. A kind of product says how many terms values have (TERMS), how A and B
+   lie in their planes, which is a layer's input (INPUT_IS_A), whether that may be pixels, of one
+   term (HAS_PIXELS), whether a step without rows does nothing (SKIPS), and what is done with the
+   sums. An Epilogue splits what it has made into terms once. It gets four neighbours of a row of C
+   at a time:
 
      once()        what a tile asks for once
      is_full()     whether rows of Quads up to a column start on 16 bytes and exist
-     prefetch()    loads what store() needs. FULL: is_full() and the row exists; else it may be
-   called out of bounds, and loads any values store()       finishes and stores them, in bounds
+     prefetch()    loads what store() needs; if not FULL, it may be called out of bounds
+     store()       finishes and stores them, in bounds
      store_last()  the last column of C, where LAST_APART: it does not lie with the others */
 #pragma once
 

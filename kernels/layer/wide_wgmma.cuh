@@ -258,10 +258,9 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. The tensor cores have one in
-     work while the next is handed to them. When the last is filled, the other consumer may
-     multiply: not before, for a barrier tells only its last phase from the one in progress. Each
-     warp says so, or one could be two turns ahead of the slowest. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. When the last is filled, the
+     other consumer may multiply: not before, for a barrier tells only its last phase from the one
+     in progress. Each warp says so, or one could be two turns ahead of the slowest. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -397,8 +396,7 @@ template <class Kind, class Schedule> struct Block {
 
 /* Multiplies the products of a launch. Grid: clusters of blocks that share units. Block: a producer
    thread and two consumers. Reads per tile k * (TILE + COLUMNS) numbers of every term, half of one
-   operand from the neighbour where blocks are paired; does 2 k * TILE * COLUMNS operations for each
-   product of terms. Blocks stay until nobody uses their shared memory any more. */
+   operand from the neighbour of a pair; 2 k * TILE * COLUMNS operations per product of terms. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

@@ -1,15 +1,14 @@
 /* Level epoch by one cluster of 16 blocks: every step of a range of one network of two hidden
    layers, for batches up to 64, by SGD with momentum. Alone a network is faster by the other
-   kernels of level epoch; of several, each has a launch of this kernel in a stream of its own, and
-   a GPU runs 7 or 8 clusters at a time. Blocks of a cluster reach each other's shared memory, so a
-   step takes no mail through the L2 cache and no barrier of a grid.
+   kernels of level epoch; of several, each has a launch in a stream of its own, 7 or 8 at a time.
+   Blocks of a cluster reach each other's shared memory: a step takes no mail and no barrier of a
+   grid.
 
-   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row of
-   the batch; four rows from Z2 to dZ3; seven columns of W3. All have b3, the first one b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; one of the
-   rows.
-   - A thread has 30 weights of W1 as float32 in registers, with 18 of their momenta; 12 are in
-   shared memory. Four weights of W2 and their momenta wait in the L2 cache.
+   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row;
+     four rows of the batch from Z2 to dZ3; seven columns of W3. All have b3, the first one b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; a row.
+   - A thread has 30 weights of W1 in registers, with 18 of their momenta; 12 are in shared memory.
+     Four weights of W2 and their momenta wait in the L2 cache.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
      (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
@@ -20,18 +19,14 @@
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
    The third exchange, new columns of W3, has until the next exchange 1 and tells that a block has
-   room for it: nothing is overwritten unread, without a barrier of the cluster. dZ3 and the signs
-   of H2 travel instead of dZ2, which is eleven times as long.
-
-   The tensor cores multiply two fp16 terms of each number, times a power of two; three products of
-   terms have float32's accuracy. A pixel under a zero byte is an exact subnormal number. What
-   leaves fp16's range is noted before ReLU, which could hide it, in logits and in the parameters at
-   the end.
+   room for it: nothing is overwritten unread. dZ3 and the signs of H2 travel instead of dZ2, which
+   is eleven times as long. The tensor cores multiply two fp16 terms of each number; three products
+   have float32's accuracy. A pixel under a zero byte is an exact subnormal number. What leaves
+   fp16's range is noted before ReLU, in logits and in the parameters at the end.
 
    A step of a block takes 19,000 cycles: 3,300 of tensor cores, 5,000 of shared memory, 9,600 of
-   instructions and 3,100 of exchanges, one after the other. Seven clusters take 1.35 ms per network
-   and epoch of MNIST on an H200. docs/fusion.md has the lesson. All sums have a fixed order: bits
-   do not depend on where ranges are cut. */
+   instructions and 3,100 of exchanges, one after the other. docs/fusion.md has the lesson. All sums
+   have a fixed order: bits do not depend on where ranges are cut. */
 #include "many/backward.cuh"
 
 namespace many {

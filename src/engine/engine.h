@@ -79,9 +79,8 @@ typedef struct Engine Engine;
 typedef struct {
   /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. It keeps its content. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
-  /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows).
-     The buffer is the engine's until the next `staging` call for it returns. Safe when those
-     dataset rows are still being trained on: the copy waits for that. */
+  /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows),
+     after work on those. The buffer is the engine's until the next `staging` for it returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
@@ -134,20 +133,18 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
   return engine->call->predict(engine, first_row, rows, NULL, error);
 }
 
-/* Returns how much of what is left, in steps or rows of `rows` rows each, one call of train or
-   predict should take, so that the caller can look for a signal between two calls. A synchronous
-   engine gets some tenths of a second of work, but at least 1; another gets all. */
+/* Returns how much of what is left, in steps or rows of `rows` rows, one call should take, so that
+   the caller can look for signals: some tenths of a second of a synchronous engine's work, else
+   all. */
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
   const uint64_t most = (uint64_t)(operations / per_row) / rows;
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Opens an engine, with parameters initialised from config->training.seed. Returns NULL on failure.
-
-   With ranks, every rank opens an engine, uploads all rows and makes the same calls of train in the
-   same order. The engine trains on its share of the rows of each step; between gradient and update
-   the ranks add their gradients. Its other calls concern this process alone. */
+/* Opens an engine, with parameters initialised from config->training.seed, or returns NULL. Every
+   rank opens one, uploads all rows and makes the same calls of train. It trains on its share of the
+   rows of each step, and the ranks add their gradients. Other calls concern this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
 /* Returns the bytes that engine_cpu_open would take, or INFINITY if memory runs out here. */
@@ -180,13 +177,12 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
    reason. The first call is slow: it initialises the driver. */
 bool engine_cuda_available(Error *reason);
 
-/* ---- the device that --device asks for (device.c) -------------------------------------------- */
+/* ---- the device that --device asks for ------------------------------------------------------- */
 
 typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
 
 typedef struct {
-  DeviceChoice choice; /* the first engine that is opened turns DEVICE_AUTO into DEVICE_CPU where
-                          there is no GPU */
+  DeviceChoice choice; /* the first engine that is opened decides DEVICE_AUTO */
   bool looked;         /* for a GPU */
   Error reason;        /* why `auto` took the CPU, "" if it did not */
 } Device;

@@ -1,8 +1,6 @@
-/* The CPU engine: its memory and the calls of engine.h.
-
-   Inside, the weights of a layer are stored transposed, (in, out), and every row is padded to
-   GEMM_ALIGN floats: no kernel has an edge to look after. The terms of a gemm are real ones, so
-   nothing that lies in the padding reaches a result. */
+/* The CPU engine: its memory and the calls of engine.h. Inside, weights are stored transposed, (in,
+   out), and every row is padded to GEMM_ALIGN floats, so that no kernel has an edge. Nothing that
+   lies in the padding reaches a result. */
 #include "engine/engine_cpu.h"
 
 #include <omp.h>

@@ -1,8 +1,6 @@
-/* An update of the CPU engine by any rule of optimizer.h.
-
-   The momentum rule of sgd is part of the product that forms the gradient (gemm_cpu_tile.h). Others
-   divide and take roots: there the product leaves a tile of the gradient in the cache, and a loop
-   over it, of vectors as this file is compiled without math errors in errno, applies the rule. */
+/* An update of the CPU engine by any rule of optimizer.h. The momentum rule is part of the product
+   that forms the gradient (gemm_cpu_tile.h). Others divide and take roots: a loop of vectors, as
+   this file is compiled without math errors in errno, applies them to a tile of the gradient. */
 #include "engine/engine_cpu.h"
 
 /* Updates `count` neighbours by a rule of this kind. */

@@ -1,13 +1,9 @@
-/* A step of the CPU engine on OpenMP threads.
-
-   A call of train is one parallel region, and a step in it has two halves. In the first, every
-   thread takes rows through the network and back: pixels, forward, loss, backward. In the second,
-   every thread takes weights: their gradient over all rows, and the update. A barrier ends each
-   half. No sum is ever split between threads and a weight always has the same owner, so the bits do
-   not depend on the number of threads.
-
-   Where several ranks train, the second half is cut in two: the gradients over this rank's rows are
-   stored, and the update goes by the sums that the ranks make of them. */
+/* A step of the CPU engine on OpenMP threads. A call of train is one parallel region, and a step
+   has two halves, which a barrier ends. In the first, every thread takes rows through the network
+   and back. In the second, every thread takes weights: their gradient over all rows, and the
+   update. No sum is split between threads and a weight always has the same owner, so the bits do
+   not depend on the number of threads. With ranks the gradients are stored and added before the
+   update. */
 #include "engine/engine_cpu.h"
 
 #include <string.h>
@@ -184,8 +180,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
 /* ---- the second half of a step: weights ------------------------------------------------------ */
 
 /* Thread t owns a layer's panels from first_panel(t) to first_panel(t + 1), in every step, and
-   finds them in its cache. They are neighbours, whole cache lines of the copy too: no thread
-   writes, or fetches ahead, what another owns. */
+   finds them in its cache: whole cache lines, of the copy too. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }

@@ -1,12 +1,7 @@
-/* The CPU engine's three products, a tile at a time, each fused with what follows it.
-
-   A tile is GEMM_PANEL rows by up to `width` columns of
-
-       c(m, n) = sum over j of a(m, j) b(index[j], n)
-
-   held in registers until it is finished. Terms are added in order of j, so a tile's bits depend
-   neither on its width nor on which thread computes it. `index` lets a panel leave out terms
-   that are 0 in all its rows: four fifths of MNIST's pixels are. */
+/* The CPU engine's three products, a tile at a time, each fused with what follows it. A tile is
+   GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m, j) b(index[j], n), held
+   in registers. Terms are added in order of j, so a tile's bits depend neither on its width nor on
+   its thread. `index` leaves out terms that are 0 in a panel: four fifths of MNIST's pixels are. */
 #pragma once
 
 #include <stdbool.h>

@@ -66,8 +66,7 @@ typedef struct {
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* where the rows take at most half of the host's memory, and the device's has room
-                    for them all; what others use of either does not count */
+  RESIDENT_AUTO, /* where rows take half of the host's memory at most, and fit the device's */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files anew */
 } Residency;
@@ -83,8 +82,7 @@ typedef struct {
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
   float label_smoothing; /* share of the target that all classes have in equal parts, from 0 */
   DropoutShares dropout;
-  float ema; /* decay of an exponential moving average of the parameters. Above 0, that average is
-                the network; else the trained parameters are */
+  float ema; /* above 0, the network is an average of the parameters, which decays by this */
   PixelScale pixels;
   AugmentStrengths augment; /* of training rows; all 0: none */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
@@ -121,8 +119,7 @@ static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* A PixelScale as p factor - offset. The fast paths have the defaults, 1 / 255 and 0, as constants.
- */
+/* A PixelScale as p factor - offset. The defaults, 1 / 255 and 0, are constants of fast paths. */
 typedef struct {
   float factor, offset;
   bool is_default;

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "cuda_try.h"
 
-/* True if `status` is cudaSuccess. Otherwise false with *error set: one sentence that says what
-   failed, `what` being as in "training" or "copying rows", and what can be done; error->of_gpu is
-   true. The runtime forgets the failure, if it can. */
+/* Returns true if `status` is cudaSuccess, else sets *error, of_gpu too, to what failed (`what`:
+   "training") and what can be done, and makes the runtime forget the failure, if it can. */
 bool cuda_done(cudaError_t status, const char *what, Error *error);

@@ -380,9 +380,8 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* A member is an engine with parameters, an order, results and a stream of its own. On Hopper a
-   network of two hidden layers that is not too large trains in a cluster of blocks (kernels/many/);
-   other networks that level epoch takes by tiles have the kernel that they have alone. A network's
-   bits are the same whoever trains beside it; only by tiles they are those of its level alone. */
+   network of two hidden layers that is not too large trains in a cluster (kernels/many/); others by
+   tiles, as alone. A network's bits are the same whoever trains beside it. */
 
 /* Clusters that do not fit wait. With many that wait all of 16 networks are done at nearly the same
    time; with twice the clusters the last two would train alone. */

@@ -55,10 +55,9 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
                           : "tf32");
 }
 
-/* Up to so many rows of a step tiles are faster than rows where both can be had: on an H100, ms per
-   epoch of 784-300-100-10, 8.8 instead of 9.9 at 32 rows, but 6.2 instead of 5.1 at 64; of
-   784-128-64-10 7.6 instead of 9.1, but 5.2 instead of 4.6. Tiles were faster than level step at 36
-   of 37 shapes, by a factor of 1.04 to 5, and not at 784-128-256-10 of 100 rows. */
+/* Up to so many rows of a step tiles are faster than rows: on an H100, ms per epoch of
+   784-300-100-10, 8.8 instead of 9.9 at 32 rows, but 6.2 instead of 5.1 at 64. Tiles were faster
+   than level step at 36 of 37 shapes, by a factor of 1.04 to 5. */
 enum { TILES_TO = 32 };
 
 /* Plans level epoch: by tiles, by rows, or neither. Returns why neither, or "". */

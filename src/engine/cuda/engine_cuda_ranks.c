@@ -1,9 +1,7 @@
-/* The GPUs of a run of ranks: each rank takes one, and NCCL adds their gradients. NCCL
-   is loaded when the first engine of several ranks is opened, so that one process alone needs none.
-
-   The sums have a stream of their own, and so have the updates by them: they run beside the
-   gradients of other layers and the next step's forward. NCCL adds in an order that follows from
-   the ranks and the number of values alone, and gives every rank the same bits. */
+/* The GPUs of a run of ranks: each rank takes one, and NCCL, loaded with the first engine, adds
+   their gradients. The sums and the updates by them have streams of their own, beside the gradients
+   of other layers and the next step's forward. NCCL adds in an order that follows from the ranks
+   and the number of values alone, and gives every rank the same bits. */
 #include "engine/cuda/cuda_state.h"
 
 #include <sched.h>
@@ -119,9 +117,8 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* The blocks of a sum. NCCL would take as many as fill NVLink when nothing runs beside them, 7 on
-   an H200; beside the kernels of products each moves a fifth of that, and a sum that is late holds
-   multiprocessors that the next kernel counts on. */
+/* The blocks of a sum. NCCL would take 7 on an H200, which fill NVLink when nothing runs beside
+   them; beside products each moves a fifth, and a late sum holds multiprocessors. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {
@@ -156,9 +153,8 @@ bool sums_open(CudaEngine *e, Error *error) {
   return good;
 }
 
-/* Gives the ranks of a host a window to each other's gradients. NCCL then adds by kernels that read
-   and write them where they lie, on a few multiprocessors; otherwise it copies through buffers of
-   its own. All ranks are to call it, so not before all have their memory. */
+/* Gives the ranks of a host a window to each other's gradients, which NCCL then adds where they
+   lie. All ranks are to call it, so not before all have their memory. */
 static ncclResult_t share_gradient(CudaEngine *e) {
   enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
   const size_t bytes = e->engine.config.network.floats * sizeof(float);
@@ -234,9 +230,8 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A kernel of NCCL waits for the other ranks for ever, and whoever waits for it in CUDA, too. What
-   the others are waited for in vain for is given up when the engine is closed: that takes NCCL
-   seconds, and a launcher does not leave a rank many to say why it ends. */
+/* A kernel of NCCL waits for other ranks for ever. When the engine is closed, the wait is given up
+   soon: a launcher does not leave a rank many seconds to say why it ends. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
   const double began = seconds_now();
   Ranks *ranks = e->engine.config.ranks;

@@ -76,8 +76,8 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
 }
 
 /* Returns true if layers l to end - 1 are a bucket. Most networks have three: the last layers, with
-   at most a quarter of the values; the others, whose sum runs beside the first layers' gradients;
-   and the first layer, whose sum has little to run beside. */
+   at most a quarter of the values; the others; and the first layer, whose sum runs beside little.
+   */
 static bool is_bucket(const Network *n, int l, int end) {
   const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
   const size_t values = past - layer_start(n, l);
@@ -174,9 +174,8 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
   return cudaGraphLaunch(by->graph, e->compute);
 }
 
-/* The steps of a range. A short last one has a graph of its own: kernels for all rows would take as
-   long. Ranks' updates overlap with the next step but at the end of a graph, so a range as long as
-   the last has one graph for all that the long ones leave. */
+/* The steps of a range. A short last one has a graph of its own. Ranks' updates overlap with the
+   next step but at a graph's end: a range as long as the last has one graph for its rest. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,

@@ -1,6 +1,6 @@
-/* The layers of a wide network, by the kernels of kernels/layer/wide.cu. Layer 0 reads a plane of
-   pixels; between layers there are planes of fp16 terms instead of floats. A last layer that
-   launch_head takes reads the last hidden activation as floats and leaves planes of gradients. */
+/* A wide network by the kernels of kernels/layer/wide.cu, between planes of fp16 terms. A last
+   layer that launch_head takes reads the activation before as floats and leaves planes of
+   gradients. */
 #include "engine/cuda/cuda_state.h"
 
 static bool allocate_planes(CudaEngine *e, int at, int terms, size_t rows, int columns,

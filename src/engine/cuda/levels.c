@@ -1,9 +1,7 @@
-/* Fusion on one screen: what a training step launches at level none and at level layer. Read the
-   two tables at the end side by side, row by row; the functions above them stand in the same order.
-   The loop that walks the layers is the same for every level: step() of engine_cuda_steps.c.
-
-   Level none writes every intermediate to global memory and reads it again: 28 kernels a step for
-   784-300-100-10. Level layer keeps it in registers and shared memory: 5 kernels. */
+/* Fusion on one screen: what a step launches at level none and at level layer. Read the two tables
+   side by side; the functions above them stand in the same order, and step() of engine_cuda_steps.c
+   walks the layers. Level none writes every intermediate to global memory and reads it again: 28
+   kernels a step for 784-300-100-10. Level layer keeps it on the chip: 5 kernels. */
 #include "engine/cuda/cuda_state.h"
 
 /* The dropout of layer l's output, l from 0; none for the logits, or where nothing is trained. */
@@ -70,17 +68,23 @@ static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static cudaError_t backward_none(CudaEngine *e, BatchView batch, int l) {
+/* The gradient of layer l's input. */
+static cudaError_t backward_input(CudaEngine *e, BatchView batch, int l) {
   const LayerUpdate at = layer_at(e, l);
   const Dropout dropout = dropout_after(e, l - 1, true);
   const int rows = batch.rows;
   float *d_dx = e->d_delta[l];
-  TRY(launch_weight_gradient(at.d_dz, at.d_x, at.d_gw, rows, at.in, at.out, e->compute));
-  TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, e->compute));
   if (l == 0) return cudaSuccess;
   TRY(launch_backward_gemm(at.d_dz, at.d_w, d_dx, rows, at.in, at.out, e->compute));
   if (dropout.share > 0) TRY(launch_dropout(batch, d_dx, at.in, dropout, e->compute));
   return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+}
+
+static cudaError_t backward_none(CudaEngine *e, BatchView batch, int l) {
+  const LayerUpdate at = layer_at(e, l);
+  TRY(launch_weight_gradient(at.d_dz, at.d_x, at.d_gw, batch.rows, at.in, at.out, e->compute));
+  TRY(launch_bias_gradient(at.d_dz, at.d_gb, batch.rows, at.out, e->compute));
+  return backward_input(e, batch, l);
 }
 
 static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
@@ -129,3 +133,43 @@ const Level level_layer = {
     .backward = backward_layer, /* backward, but not for the layer that the head has done */
     .update = update_layer,     /* updates: gradients and updates of all layers at once */
 };
+
+/* ---- level exercise: kernels/exercise.cu as its reader has left it, and the rest of level none
+ * --- */
+
+static cudaError_t forward_exercise(CudaEngine *e, BatchView batch, int l, bool trains) {
+  (void)trains; /* this level takes no dropout */
+  const LayerUpdate at = layer_at(e, l);
+  return launch_exercise_forward(at.d_x, at.d_w, at.d_b, e->d_z, e->d_activation[l + 1], batch.rows,
+                                 at.in, at.out, l < last_layer(e), e->compute);
+}
+
+static cudaError_t loss_exercise(CudaEngine *e, BatchView batch, bool trains) {
+  const Network *n = &e->engine.config.network;
+  const int classes = n->size[n->layers];
+  const float *d_logits = e->d_activation[n->layers];
+  if (trains)
+    return launch_exercise_loss(batch, d_logits, e->d_largest, e->d_sum, e->d_z,
+                                e->d_delta[n->layers], classes, e->results, e->compute);
+  TRY(launch_exercise_softmax(d_logits, e->d_largest, e->d_sum, e->d_z, batch.rows, classes,
+                              e->compute));
+  return launch_cross_entropy(batch, e->d_z, classes, e->results, e->compute);
+}
+
+static cudaError_t update_exercise(CudaEngine *e, BatchView batch, int first, int end) {
+  for (int l = first; l < end; l++) {
+    LayerUpdate at = layer_at(e, l);
+    float *d_dw = at.d_gw, *d_db = at.d_gb;
+    at.d_gw = at.d_gb = NULL; /* scratch: the weights are updated */
+    TRY(launch_exercise_update(batch, update_rule(e), at, d_dw, d_db, e->compute));
+  }
+  return cudaSuccess;
+}
+
+const Level level_exercise = {.input = scale_pixels,
+                              .forward = forward_exercise,
+                              .loss = loss_exercise,
+                              .backward = backward_input,
+                              .update = update_exercise,
+                              .unfused = true,
+                              .each = true};

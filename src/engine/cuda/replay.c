@@ -1,8 +1,6 @@
-/* fp16 reaches to 65504. A wide network's scales leave room for a factor of 16, those of a member
-   for any usual network, and where a number is larger still, ResultSums.overflowed tells. Then
-   everything since the last look is done again from the parameters that were there, by level layer,
-   whose bf16 terms reach as far as float32 does. So nobody sees what came of an infinity, and the
-   results are those of one level or the other. */
+/* fp16 reaches to 65504. Scales leave room for usual numbers; if one is larger still, which
+   ResultSums.overflowed tells, everything since the last look is done again from the state before,
+   by level layer. So the results are those of one level or the other. */
 #include "engine/cuda/cuda_state.h"
 
 /* Keeps the parameters, moments and sums, or brings them back. */
