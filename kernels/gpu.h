@@ -3,8 +3,7 @@
 
 #include <stddef.h>
 
-/* The instruction by which the kernels for wide layers multiply on a GPU: wgmma on compute
-   capability 9.0, mma.sync on every other one from 8.0 on. */
+/* How kernels for wide layers multiply: wgmma on 9.0, mma.sync on every other GPU from 8.0 on. */
 typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
 
 /* The facts of a GPU that a plan depends on. */

@@ -89,8 +89,7 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Loads four 8 x 8 bf16 matrices from shared memory, or the same transposed, by one warp; lane l
-   gives the address of row l % 8 of matrix l / 8. */
+/* Loads four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
 #define LDMATRIX_X4(NAME, TRANS)                                                                   \
   __device__ inline void NAME(uint32_t(&out)[4], uint32_t row) {                                   \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0, %1, %2, %3}, [%4];"       \

@@ -1,8 +1,7 @@
 /* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
    The starting point of the course, not a straw man: accesses coalesce where the layout allows it.
    But each value is written by one kernel and read by the next, and a step costs some thirty
-   launches. Exercise: follow one activation from launch_gemm to launch_update and count its trips.
-   */
+   launches. Exercise: follow one activation from launch_gemm to launch_update, count its trips. */
 #include "batch.cuh"
 
 namespace {
@@ -55,8 +54,7 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z. One thread per row, in three passes: maximum, sum, result. The
-   maximum starts at -infinity, so rows of negative numbers are right. */
+/* P = log-softmax of each row of Z, by a thread. The maximum starts at -infinity, not at 0. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;

@@ -1,5 +1,4 @@
-/* What is true of the CPU engine alone. What every engine computes is in test_engine_results.c,
-   what every engine promises in test_engine_interface.c. */
+/* What is true of the CPU engine alone; see test_engine_results.c and test_engine_interface.c. */
 #include <float.h>
 
 #include "support/engine_tests.h"

@@ -79,8 +79,7 @@ TEST(test_levels_on_every_card) {
   assert_true(cards >= 15);
 }
 
-/* Returns true if a case has a plan, as it should; otherwise it is refused, for the right reason.
- */
+/* Returns true if a case has a plan, as it should; else it is refused, for the right reason. */
 static bool planned(ptrdiff_t number, const char *why_not, const char *expected) {
   if (!expected && why_not) fail_msg("case %td: %s", number, why_not);
   if (!expected) return true;

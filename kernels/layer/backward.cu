@@ -4,8 +4,7 @@
 
 namespace {
 
-/* The epilogue: applies the activation's slope to the gradient, stores dX. The slope is 0 where
-   dropout made a 0; what dropout let pass it scaled. */
+/* The epilogue: applies the activation's slope, which is 0 where dropout made a 0; stores dX. */
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;

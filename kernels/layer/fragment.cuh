@@ -175,8 +175,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line lies. Words change places, by exclusive or with the line, so
-     that lanes that read across lines do not meet in a bank. */
+  /* Returns where value `at` of a line lies: swizzled, so that lanes do not meet in a bank. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

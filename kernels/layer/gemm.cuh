@@ -122,8 +122,7 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of the block's medium tile, as small_tile; each thread finishes every THREADS-th
-   element. Reads depth * (ROWS + COLUMNS) values, each once. */
+/* The gemm of the block's medium tile, as small_tile; threads finish every THREADS-th element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -210,8 +209,7 @@ using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH, line by line: fetched into registers (raw), then stored to
-   shared memory as fragment.cuh does it: split, one plane per term. */
+/* A slab of one operand, SIDE x DEPTH: fetched into registers, split, stored to shared memory. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -293,8 +291,7 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
 }
 
 /* The gemm of one large tile: the sum over k from `from` to `to`, in LARGE_TILE_BYTES of shared
-   memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS) values, once.
-   */
+   memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS) values. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {

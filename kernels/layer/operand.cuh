@@ -55,8 +55,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     }
     return raw;
   }
-  /* Returns true if `lines` lines from `first` on, `length` values of each from `at` on, are all in
-     bounds, so that nothing needs to be zeroed. */
+  /* Returns true if `lines` lines from `first` on, each from `at` on, are all in bounds. */
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
@@ -82,8 +81,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), integers 0 to 255 to be scaled by 1/255. Rows start on 16 bytes,
-   so neighbours are one load. The one is a pixel of 255. */
+/* The batch's pixels (rows, in), 0 to 255, to be scaled by 1/255. The one is a pixel of 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;

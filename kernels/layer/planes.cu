@@ -1,5 +1,4 @@
-/* Makes planes (kernels.h) of pixels and of floats that no gemm of wide.cu has written; and scales.
- */
+/* Makes planes (kernels.h) of pixels and of floats that no gemm has written; and scales. */
 #include "bf16_split.cuh"
 #include "layer/planes.cuh"
 
@@ -8,8 +7,7 @@ namespace {
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* of a row, a thread */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, and a one after each row. Thread: 8 neighbours of a row.
-   It reads a byte and writes two bytes for each pixel. */
+/* Writes the batch's pixels as one plane, and a one after each row. Thread: 8 neighbours. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -68,8 +66,7 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as the bits of a float: they are in the same order.
-   Grid: some blocks by an array each. Reads 4 bytes for each value. */
+/* Finds the largest magnitude of each array, as a float's bits. Grid: blocks by an array each. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -88,8 +85,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
   if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
 }
 
-/* Makes scales of them. Thread: an array. Zeros may become 1, or the bound; and no scale is so far
-   from 1 that a product of two has no inverse. */
+/* Makes scales of them, an array a thread; a product of two has an inverse. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
   constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */

@@ -7,8 +7,7 @@
 #include "batch.cuh"
 #include "ptx.cuh"
 
-/* The layout of an operand of C (m, n) = the sum over k of A(m, k) B(n, k): a row is one m or n
-   (ALONG_K), or one k (ACROSS_K). wgmma's instructions number them so. */
+/* How an operand lies: a row is one m or n (ALONG_K), or one k (ACROSS_K), as wgmma counts. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
 /* Planes to be written: (terms, rows, pitch). d NULL: nobody wants them. */

@@ -21,8 +21,7 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes the results and the gradient of each row. Block: WARPS rows. Warp: one row. Lane: every
-   32nd class. It reads 4 bytes per class twice and writes 4. */
+/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {

@@ -203,8 +203,7 @@ template <class Kind, class Tile> struct Quarter {
     __syncthreads(); /* the ring may be used for something else */
   }
 
-  /* Finishes a warp's quarter, 16 rows at a time, through shared memory, so that a row is read and
-     written in bytes that lie together. FULL: nothing is out of bounds. */
+  /* Finishes a warp's quarter, 16 rows at a time, through shared memory. */
   template <bool FULL>
   __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
                               float *piece) const {

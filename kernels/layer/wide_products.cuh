@@ -35,8 +35,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads neighbours from `column` on. FULL: rows start on 16 bytes and the neighbours exist; else
-   those beyond the row are any values of it. */
+/* Loads neighbours from `column` on. If not FULL, those beyond the row are any values of it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {

@@ -139,8 +139,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* Stores the accumulators of 8 rows of the tile, those with r of a half, and COUNT columns from
-   `first` on, as rows from `row` on. */
+/* Stores 8 rows (r of a half) and COUNT columns of the accumulators, as rows from `row` on. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -305,8 +304,7 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes what this consumer has of a tile. FULL: nothing is out of bounds, so that no branch
-     limits what is in flight. Only what names accumulators is unrolled. */
+  /* Finishes this consumer's part of a tile. Only what names accumulators is unrolled. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {

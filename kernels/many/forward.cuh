@@ -185,8 +185,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Sends the parts of Z2 and receives those of the block's rows (4, 100), a warpgroup each; then H2,
-   the logits H2 W3^T + b3 (4, 10) and their gradient dZ3. */
+/* Exchanges the parts of Z2; then H2 of the block's rows, a warpgroup each, logits and dZ3. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;

@@ -68,8 +68,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
   return engine;
 }
 
-/* ---- the device that --device asks for ----------------------------------------------------------
- */
+/* ---- the device that --device asks for ------------------------------------------------------- */
 
 /* Looks for a GPU that can be used; with ranks, each needs one. Sets device->reason to why not. */
 static bool look(Device *device, Ranks *ranks, Error *error) {

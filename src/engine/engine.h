@@ -21,8 +21,7 @@ typedef struct {
   uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
 } EngineConfig;
 
-/* Returns the most rows of a step that a rank has. It takes part `rank` of `ranks` equal parts
-   (part_start) of the step's rows; of a short last step, too. */
+/* Returns the most rows of a step that a rank has, of equal parts (part_start). */
 static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
@@ -173,8 +172,7 @@ bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error
 /* Returns true if augmentation makes the same rows of both ranges. */
 bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 
-/* Returns true if there is a CUDA device that this program has code for, else false with the
-   reason. The first call is slow: it initialises the driver. */
+/* Returns true if there is a GPU that this program has code for. It may initialise the driver. */
 bool engine_cuda_available(Error *reason);
 
 /* ---- the device that --device asks for ------------------------------------------------------- */

@@ -37,8 +37,7 @@ typedef struct {
   size_t gradient;    /* where (in + 1, out), of weights and bias, begin in `gradients` */
 } Layer;
 
-/* The pixels of a block of rows as panels for GemmTerms, scaled, without the terms that are
-   0 in a whole panel: panel p has terms[p] of at most `length`. */
+/* Pixels as panels for GemmTerms, scaled; panel p has terms[p], those not 0 in all of it. */
 typedef struct {
   size_t length;
   float *values;   /* (panels, length, GEMM_PANEL) */
@@ -81,8 +80,7 @@ typedef struct {
 
 /* A team of threads calls these together, each by its own number, in the same order. */
 
-/* Runs training step `step` of a range and adds to cpu->sums. Returns false in every thread if the
-   ranks could not add their gradients; cpu->failure then says why. */
+/* Runs step `step` of a range; false, with cpu->failure, if ranks could not add their gradients. */
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
 /* Goes forward over `count` rows of the range's window from `first` on, at most cpu->capacity. */
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,

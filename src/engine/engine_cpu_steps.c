@@ -128,8 +128,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes the loss and the correctness of each row, and the gradient in its logits of the mean
-   loss of all_rows rows. The target is smoothed by `smoothing`. */
+/* Computes loss, correctness and the gradient of the mean loss of all_rows rows in the logits. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;
@@ -179,8 +178,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
 
 /* ---- the second half of a step: weights ------------------------------------------------------ */
 
-/* Thread t owns a layer's panels from first_panel(t) to first_panel(t + 1), in every step, and
-   finds them in its cache: whole cache lines, of the copy too. */
+/* Thread t owns panels from first_panel(t) to first_panel(t + 1), and finds them in its cache. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
@@ -192,8 +190,7 @@ typedef enum {
   UPDATE_BY_STORED /* what was stored updates them, as if it were the gradient */
 } Use;
 
-/* Returns the terms of the gradient of panel p of layer l's weights, from a column on: over the
-   rows or, where it was stored, the product of the unit matrix with it. */
+/* Returns the terms of the gradient of layer l's weights in panel p, from a column on. */
 static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows,
                                 Use use) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,

@@ -1,5 +1,4 @@
-/* Under -std=c11 a * b + c becomes one fused operation only where that is asked for; and GCC keeps
-   an array in registers only if it unrolls the loops over it early. */
+/* GCC fuses a * b + c only if asked to, and needs unrolled loops to keep arrays in registers. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT ON
 #define UNROLL

@@ -32,8 +32,7 @@ typedef struct {
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 
-  /* Computes the gradient of the input of an activation whose output is y: dx(m, n) = c(m, n) times
-     the slope. Rows of y and dx are `row` floats apart. */
+  /* dx(m, n) = c(m, n) times the slope where the output is y; rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* c is the gradient of weights w: v = momentum v + c + weight_decay w, w = w - rate v, rows `row`

@@ -4,8 +4,7 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer: 6 MB of MNIST's pixels. Small, so that the first rows train early;
-   large, so that copying it takes much longer than a launch. */
+/* Rows of a staging buffer, 6 MB of MNIST: few, to train early, but worth a launch. */
 enum { LOADER_ROWS = 8192 };
 
 /* LOADER_ROWS rounded down to whole steps; one step if that is longer. */
@@ -13,8 +12,8 @@ static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }
 
-/* A pass over the remaining rows of a reader, window after window: one for each staging buffer, in
-   file order. The caller sets the first four fields. */
+/* A pass over a reader's rows, a staging buffer at a time. The caller sets four fields, to `ring`.
+ */
 typedef struct {
   Engine *engine;
   DatasetReader *reader;

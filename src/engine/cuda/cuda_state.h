@@ -10,8 +10,7 @@ typedef struct CudaEngine CudaEngine;
 
 enum { WIDE_STEPS = 256 }; /* of level wide that have the same scales, at most */
 
-/* A level of fusion: what it launches for each part of a step, on e->compute. The loop that calls
-   these, layer by layer, is in engine_cuda_steps.c. */
+/* A level of fusion: what it launches for each part of a step. engine_cuda_steps.c calls these. */
 typedef struct {
   /* The batch's pixels, as the first layer reads them. */
   cudaError_t (*input)(CudaEngine *e, BatchView batch);
@@ -144,8 +143,8 @@ struct CudaEngine {
   uint32_t stamp;
 };
 
-/* As engine_cuda_open, at the caller's `level`, in graphs of steps; weight decay must be 0. The
-   engine owns `library` from now on, also where it fails. */
+/* Opens an engine at the caller's `level`, without weight decay. It owns `library`, if it fails,
+   too. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
@@ -259,8 +258,7 @@ bool sums_open(CudaEngine *e, Error *error);
 bool sums_array(CudaEngine *e, Error *error);
 /* Leaves the other ranks; if it `breaks`, without waiting for them. */
 void sums_close(CudaEngine *e, bool breaks);
-/* Queues the sum over all ranks of `count` values of e->d_gradient from `first` on. Work queued on
-   e->sums.updates from now on waits for it. */
+/* Queues the sum over ranks of `count` gradients. Later work on e->sums.updates waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
 /* Makes work queued on e->sums.updates from now on wait for all that e->compute has queued. */
 cudaError_t sums_follow(CudaEngine *e);
@@ -268,8 +266,7 @@ cudaError_t sums_follow(CudaEngine *e);
 cudaError_t sums_updated(CudaEngine *e, int first, int end);
 /* Makes work queued on e->compute from now on wait for the updates of layers first to end - 1. */
 cudaError_t sums_join(CudaEngine *e, int first, int end);
-/* Waits for the event or, if it is NULL, for all work on e->compute. Returns false also if a rank
-   that is waited for is gone; then nothing more can be summed. */
+/* Waits for the event or, if NULL, for e->compute. Returns false also if another rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
 /* Queues `steps` steps on e->compute: positions state.position to state.end, as in *e->d_state. */

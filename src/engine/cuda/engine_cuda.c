@@ -301,8 +301,7 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* Blocks that wait crowd where others are done first, unless these leave multiprocessors idle;
-     and ranks' sums run beside large kernels. */
+  /* A block that starts early takes room from others, and ranks' sums run beside large kernels. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -383,8 +382,7 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
    network of two hidden layers that is not too large trains in a cluster (kernels/many/); others by
    tiles, as alone. A network's bits are the same whoever trains beside it. */
 
-/* Clusters that do not fit wait. With many that wait all of 16 networks are done at nearly the same
-   time; with twice the clusters the last two would train alone. */
+/* Clusters that do not fit wait. With many that wait, all networks end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -393,8 +391,7 @@ static bool by_clusters(const CudaEngine *e) {
          many_clusters() > 0;
 }
 
-/* Kernels by tiles that wait for blocks of their own must all have room. One of a single cluster
-   never waits, and more of them than there are clusters fill gaps. */
+/* Kernels by tiles that wait for blocks of their own must all have room; a cluster never waits. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;

@@ -153,8 +153,7 @@ bool sums_open(CudaEngine *e, Error *error) {
   return good;
 }
 
-/* Gives the ranks of a host a window to each other's gradients, which NCCL then adds where they
-   lie. All ranks are to call it, so not before all have their memory. */
+/* Lets NCCL add the gradients of a host's ranks where they lie. All ranks call this at once. */
 static ncclResult_t share_gradient(CudaEngine *e) {
   enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
   const size_t bytes = e->engine.config.network.floats * sizeof(float);
@@ -249,8 +248,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  /* A rank that ends takes the memory that it shared along, so that calls here may fail a moment
-     before the launcher has noticed its end and tells who is gone. */
+  /* Calls may fail a moment before the launcher has noticed the end of another rank. */
   const double failed = seconds_now();
   while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
          ranks_go_on(ranks, began, error))

@@ -1,5 +1,4 @@
-/* A training step at every level (levels.c), and around it ranks, optimizers, averages and graphs.
- */
+/* A training step at every level (levels.c), and ranks, optimizers, averages and graphs. */
 #include "engine/cuda/cuda_state.h"
 
 enum {
@@ -76,8 +75,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
 }
 
 /* Returns true if layers l to end - 1 are a bucket. Most networks have three: the last layers, with
-   at most a quarter of the values; the others; and the first layer, whose sum runs beside little.
-   */
+   at most a quarter of the values; the others; and the first layer, whose sum hardly overlaps. */
 static bool is_bucket(const Network *n, int l, int end) {
   const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
   const size_t values = past - layer_start(n, l);
@@ -287,8 +285,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
     if (has_cluster(e)) return steps_by_cluster(e, state);
     return (has_tiles(e) ? steps_by_tiles : steps_by_epoch)(e, state, steps);
   case FUSION_STEP:
-    /* A step outside of any graph, past the end of its range so that it changes nothing: a library,
-       NCCL too, may load its kernels in it, which a capture might refuse. */
+    /* A step past the end, outside of any graph: a library may load its kernels in it. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));

@@ -134,8 +134,7 @@ const Level level_layer = {
     .update = update_layer,     /* updates: gradients and updates of all layers at once */
 };
 
-/* ---- level exercise: kernels/exercise.cu as its reader has left it, and the rest of level none
- * --- */
+/* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */
 
 static cudaError_t forward_exercise(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* this level takes no dropout */
