@@ -1,10 +1,8 @@
 /* What is done with saved networks: --evaluate, --predict, --classify and --html. */
 #include <string.h>
-#include <unistd.h>
 
 #include "commands/commands.h"
 #include "engine/loader.h"
-#include "predict/pictures.h"
 
 enum { BATCH = 64 }; /* as training has it by default */
 

@@ -1,4 +1,5 @@
-#include "predict/pictures.h"
+/* Answers to pictures of digits, as text or JSON. */
+#include "predict/predict.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -6,7 +7,6 @@
 
 #include "base/interrupt.h"
 #include "plot/figures.h"
-#include "predict/predict.h"
 
 /* All that is known while pictures are answered. */
 typedef struct {

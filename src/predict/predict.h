@@ -1,4 +1,4 @@
-/* The predictions of a trained network for a file of rows; for pictures: pictures.h.
+/* The predictions of a trained network, or several, for a file of rows and for pictures.
 
    Rows stream through the engine's two staging buffers: dataset rows from 0 on are written over. */
 #pragma once
@@ -72,3 +72,29 @@ enum { DIGIT_PAGE_MOST = 100000000 };
    probabilities. names: of the classes. */
 bool digit_page_write(const EngineConfig *config, const float *parameters, const char *names,
                       const char *path, Error *error);
+
+/* ---- pictures ----------------------------------------------------------------------------- */
+
+/* Told of a picture that has no answer, while others follow. */
+typedef void PictureFailed(void *context, const Error *error);
+
+typedef struct {
+  char *const *paths; /* (count) */
+  int count;
+  double confidence; /* an answer with a smaller probability is unsure */
+  bool json;         /* a line of JSON for each picture, instead of text */
+  const char *show;  /* a PNG of the first picture with an answer beside what the network saw; "":
+                        none */
+  const char *names; /* of the classes */
+  FILE *file;        /* to write to */
+  PictureFailed *failed;
+  void *context;
+} Pictures;
+
+/* Writes a line for each digit of each picture (see photograph.h): the picture's name, the digit's
+   box if there are several, then the likeliest class with its probability, and "unsure"
+   where the first is less likely than `confidence`; then, if there are several digits, a line for
+   each row of them as text. A picture that cannot be answered stops no other: then this returns
+   false in the end, the last such picture's error in *error and those before it given to `failed`.
+   What is not a picture's fault ends all. */
+bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);
