@@ -47,6 +47,9 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 # On a GPU where there is one.
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
 SCORER = $(SEALED)/mlp-exercise-$(ON)
+ifeq ($(if $(NVCC),,$(filter %/mlp-exercise-gpu,$(MAKECMDGOALS))),$(SCORER))
+$(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
+endif
 HOW_TO_SCORE := $(if $(filter warmup,$(MAKECMDGOALS)),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
                 $(GRADE:%=--grade '%')
 # What is handed in as a folder of files, or of folders with one each.
