@@ -16,7 +16,7 @@ files=(
   src/exercise/{apart,emulated,gpu,judge,problem,report,run}.c
   src/base/{augment.h,clock.h,host_device.h,optimizer.h,random.h,sizes.h} src/base/{error,interrupt,nearest,output,stats,stream,text}.{c,h}
   src/cli/option_{kinds,table}.{c,h}
-  src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/{lr_schedule,network}.h
+  src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h
   src/measure/{record,table}.{c,h} src/measure/cuda/{launch_count.c,rung.{c,h}}
 )
 
