@@ -6,8 +6,7 @@
    One thread asks the copy engine for boxes of patches of a row-major 16-bit matrix, 64 x 32 or 32
    x 64 values, zeros beyond its ends, and says which mbarrier is to count their bytes. Whoever
    multiplies waits for that barrier, and tells another one when the patch may be overwritten. In a
-   patch the 16-byte words of a row are swizzled, so that neither rows nor columns meet in a bank.
-   */
+   patch the 16-byte words of a row are swizzled, so that no banks meet. */
 #pragma once
 
 #include <cuda.h>
@@ -30,16 +29,12 @@ __device__ inline int cluster_rank() {
 
 /* Waits for all threads of the cluster. */
 __device__ inline void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.relaxed;\n"
-               "barrier.cluster.wait;" ::
-                   : "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 /* Waits for all threads of the cluster; what they wrote before can be seen after. */
 __device__ inline void cluster_fence() {
-  asm volatile("barrier.cluster.arrive.release;\n"
-               "barrier.cluster.wait.acquire;" ::
-                   : "memory");
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 /* Returns the address in block `rank` of the cluster of what is at `shared` in this one. */
@@ -95,11 +90,8 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n"
-                 "}"
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
                  : "=r"(done)
                  : "r"(shared_address(barrier)), "r"(parity)
                  : "memory");

@@ -64,15 +64,12 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
 } // namespace
 
 WideBy wide_by(void) {
-  const int answer =
-      ask_once([] { /* 1 more than it */
-                    int capability;
-                    if (has_wgmma()) return 1 + WIDE_BY_WGMMA;
-                    const bool has_mma =
-                        kernels_can_run(&capability) == cudaSuccess && capability >= 80;
-                    return 1 + (has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING);
-      });
-  const WideBy by = answer ? (WideBy)(answer - 1) : WIDE_BY_NOTHING;
+  const int more = ask_once([] {
+    int capability;
+    const bool has_mma = kernels_can_run(&capability) == cudaSuccess && capability >= 80;
+    return 1 + (has_wgmma() ? WIDE_BY_WGMMA : has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING);
+  });
+  const WideBy by = more ? (WideBy)(more - 1) : WIDE_BY_NOTHING;
   return by == WIDE_BY_WGMMA && mma_side ? WIDE_BY_MMA : by;
 }
 

@@ -12,8 +12,7 @@ static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }
 
-/* A pass over a reader's rows, a staging buffer at a time. The caller sets four fields, to `ring`.
- */
+/* A pass over a reader's rows, a staging buffer at a time. The caller sets the first four. */
 typedef struct {
   Engine *engine;
   DatasetReader *reader;

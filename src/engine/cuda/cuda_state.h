@@ -73,8 +73,7 @@ typedef struct {
   cudaStream_t stream, updates; /* of the sums, and of the updates by them */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* of the layers of a bucket that begins there */
-  int bucket[NETWORK_MAX_LAYERS]; /* 1 more than the first layer of the layer's, whose update
-                                     e->compute does not wait for yet; 0: there is none */
+  int bucket[NETWORK_MAX_LAYERS]; /* 1 + the first layer of the one not yet waited for, or 0 */
   bool closes;                    /* the engine does: nobody is waited for long */
 } RankSums;
 
@@ -122,8 +121,7 @@ struct CudaEngine {
   float *d_average;    /* the network, if it is an average of those; NULL: they are */
   float *d_momentum;   /* or the first moment; behind it, where there is one, the second moment */
   float *d_gradient;   /* as d_parameters; NULL: the update's kernel forms it in registers */
-  float *d_x;          /* levels none, exercise; library; pixels scaled otherwise than by 1 / 255:
-                          (forward_rows, inputs) */
+  float *d_x;          /* pixels that are not read as bytes: (forward_rows, inputs) */
   float *d_z;          /* levels none, exercise; library: (forward_rows, widest layer) */
   float *d_largest, *d_sum;                    /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
