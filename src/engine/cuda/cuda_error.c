@@ -2,27 +2,16 @@
 
 /* Returns advice on a failure, "" if there is none. */
 static const char *advice(cudaError_t status) {
-  switch (status) {
-  case cudaErrorDevicesUnavailable:
+  if (status == cudaErrorDevicesUnavailable)
     return ": another process has it to itself, wait for that one";
-  case cudaErrorInvalidConfiguration:
-  case cudaErrorLaunchOutOfResources:
-  case cudaErrorCooperativeLaunchTooLarge:
+  if (status == cudaErrorInvalidConfiguration || status == cudaErrorLaunchOutOfResources ||
+      status == cudaErrorCooperativeLaunchTooLarge)
     return ": the launch was refused, another --fusion or --batch may do";
-  case cudaErrorIllegalAddress:
-  case cudaErrorIllegalInstruction:
-  case cudaErrorMisalignedAddress:
-  case cudaErrorInvalidAddressSpace:
-  case cudaErrorInvalidPc:
-  case cudaErrorHardwareStackError:
-  case cudaErrorLaunchFailure:
-  case cudaErrorLaunchTimeout:
-  case cudaErrorECCUncorrectable:
-  case cudaErrorAssert:
-    return ": it serves this process no more, start again";
-  default:
-    return "";
-  }
+  const bool is_broken =
+      status == cudaErrorIllegalAddress || status == cudaErrorLaunchTimeout ||
+      status == cudaErrorECCUncorrectable || status == cudaErrorAssert ||
+      (status >= cudaErrorHardwareStackError && status <= cudaErrorLaunchFailure);
+  return is_broken ? ": it serves this process no more, start again" : "";
 }
 
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
