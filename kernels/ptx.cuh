@@ -32,14 +32,17 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at named barrier ID of the block, 1 to 15, until `threads` threads have arrived. */
-template <int ID> __device__ inline void bar_sync(int threads) {
-  asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+/* Waits at a named barrier of the block, 1 to 15, until `threads` threads have arrived. A warp
+   counts once, so it must arrive as a whole. */
+template <auto BARRIER> __device__ inline void wait(int threads) {
+  __syncwarp();
+  asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
 }
 
 /* Arrives without waiting. */
-template <int ID> __device__ inline void bar_arrive(int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+template <auto BARRIER> __device__ inline void arrive(int threads) {
+  __syncwarp();
+  asm volatile("bar.arrive %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
 }
 
 /* Rounds two floats to bf16, the first into the lower half. */

@@ -30,16 +30,6 @@ enum Barrier {
   DZ2_SENT   /* head to patch: poll for dZ2 */
 };
 
-template <Barrier B> __device__ inline void wait(int threads) {
-  __syncwarp(); /* a warp counts once, so it must arrive as a whole */
-  bar_sync<(int)B>(threads);
-}
-
-template <Barrier B> __device__ inline void arrive(int threads) {
-  __syncwarp();
-  bar_arrive<(int)B>(threads);
-}
-
 constexpr int ROWS = 64; /* of a batch */
 constexpr int QUAD = 4;  /* rows that share a load, four floats; a row block owns QUADS, 1 or 2 */
 constexpr int TILE = 15; /* neurons: a tensor-core tile has 16, packets carry 3 */

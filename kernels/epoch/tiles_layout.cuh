@@ -39,15 +39,6 @@ enum Barrier {
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
-template <Barrier B> __device__ inline void wait(int threads) {
-  __syncwarp(); /* a warp counts once, so it must arrive as a whole */
-  bar_sync<(int)B>(threads);
-}
-template <Barrier B> __device__ inline void arrive(int threads) {
-  __syncwarp();
-  bar_arrive<(int)B>(threads);
-}
-
 /* A launch, as its blocks see it. Offsets `..._at` are of bytes from the start of shared memory. */
 struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* layers of weights; units, size[0] inputs */

@@ -15,11 +15,13 @@ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w)
   x = packet.x, y = packet.y, z = packet.z, w = __float_as_uint(packet.w);
 }
 
-template <int ID> void bar_sync(int threads) {
-  emulator_arrive(ID, threads, true);
+template <auto BARRIER> void wait(int threads) {
+  __syncwarp();
+  emulator_arrive((int)BARRIER, threads, true);
 }
-template <int ID> void bar_arrive(int threads) {
-  emulator_arrive(ID, threads, false);
+template <auto BARRIER> void arrive(int threads) {
+  __syncwarp();
+  emulator_arrive((int)BARRIER, threads, false);
 }
 
 #define copy_16_bytes(to, from, bytes) emulator_copy(emulator_shared_at(to), from, bytes, 16)
