@@ -24,8 +24,7 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* Updates all parameters, and renews the planes of weights. Thread: four neighbouring values. For
-   each it reads 12 bytes (16 with a second moment), writes 8 (12), and 2 for each term. */
+/* Updates all parameters, four neighbours a thread, and renews the planes of weights. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);

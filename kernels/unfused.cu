@@ -21,8 +21,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z: `in` multiply-adds, each with 8 bytes of loads. Loads of
-   neighbouring rows of W do not coalesce, which the tiles of `layer` improve. */
+/* Z = X W^T. One thread per element of Z. Loads of neighbouring rows of W do not coalesce. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
@@ -66,8 +65,7 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* Loss and correctness of each row. One thread per row: reads 4 bytes per class, writes 5. The loss
-   is minus the label's log-probability (smoothed, the target's mean of all), never log(0). */
+/* Loss (minus the label's log-probability; smoothed, the target's mean of all) and correctness. */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
                               RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;

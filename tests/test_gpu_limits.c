@@ -1,5 +1,4 @@
-/* Plans for GPUs that are not here: the limits of a GPU are values, so every card of the
-   table in docs/gpus.md can be planned for without any. Needs CUDA's headers, but no GPU. */
+/* Plans for every card of the table in docs/gpus.md: needs CUDA's headers, but no GPU. */
 #include "support/cuda_only.h"
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"

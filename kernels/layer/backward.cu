@@ -29,8 +29,7 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W, masked. Block: one tile of dX (rows, in), as tile_of_block() divides it.
-   Reads out * (ROWS + COLUMNS) values and each activation once; 2 out operations per value. */
+/* Computes dX = dZ W, masked. Block: one tile of dX (rows, in). 2 out operations per value. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {

@@ -49,8 +49,7 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b). Block: one tile of Y (rows, out), as tile_of_block() divides
-   it. Reads in * (ROWS + COLUMNS) values, writes Y once, and does 2 in operations per value. */
+/* Computes Y = activate(X W^T + b). Block: one tile of Y. 2 in operations per value. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {

@@ -34,8 +34,7 @@ struct SmallTile {
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16; in the end threads 0 to
-   255 finish an element each. Reads depth * (ROWS + COLUMNS) values, each once. */
+/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Reads each value once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */

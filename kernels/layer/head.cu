@@ -14,8 +14,7 @@ constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
 constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a warp up to, a block up to */
 
-/* Sums partial[c] over the warp for all c at once, by 16 shuffles: each time a lane gives away the
-   half that the opposite lane goes on with. Lanes 2 c and 2 c + 1 return the sum of class c. */
+/* Sums partial[c] over the warp for all c; lanes 2 c and 2 c + 1 return that of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
@@ -29,8 +28,7 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory, which has room for whole groups of four; each thread has
-   AHEAD loads in flight, or they would cost as many latencies of the L2 cache. */
+/* Copies `count` weights to shared memory, in whole groups of four, AHEAD loads in flight. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
   constexpr int AHEAD = 5, THREADS = 32 * WARPS;
   const int fours = count / 4;

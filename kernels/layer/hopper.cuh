@@ -107,8 +107,7 @@ struct MatrixPlanes {
   size_t pitch, plane;      /* numbers from a row, or a plane, to the next */
 };
 
-/* Describes it to the copy engine, which reads zeros beyond its ends. A box is `high` rows of
-   `wide` columns, 32 or 64, of `terms` planes. The driver's function is found at run time. */
+/* Describes it to the copy engine: a box is `high` rows of `wide` (32 or 64) columns of `terms`. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -145,8 +144,7 @@ __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/* Begins to copy the box at (row, column) from this plane on to shared memory, on 1024 bytes. The
-   map tells how large a box is; each plane's part of it follows the one before. */
+/* Begins to copy the box at (row, column), from this plane on, to shared memory, on 1024 bytes. */
 __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane, int row,
                                 int column, uint64_t *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "

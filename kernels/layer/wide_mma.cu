@@ -6,8 +6,7 @@ using namespace mma;
 
 namespace {
 
-/* Returns the number of stages: as many as fit where the multiprocessor has all BLOCKS of a tile's
-   shape, each of which takes 1 KB besides; fewer blocks where that would be below two stages. */
+/* Returns how many stages fit with all BLOCKS of a tile's shape, or fewer if that is below two. */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)

@@ -105,8 +105,7 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* The address of a lane's part of the fragments of 16 sides and 16 k from `side` on. As tensor
-   cores count, the halves of sides come first in A, the halves of k in B. */
+/* A lane's part of fragments of 16 sides and 16 k: A has halves of sides first, B halves of k. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;

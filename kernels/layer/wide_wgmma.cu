@@ -45,8 +45,7 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* Pairs a product's tiles along the side that they divide; if that may be either, so that the
-   operand of more bytes is shared: not pixels, else the longer one, or A. */
+/* Pairs a product's tiles along the side that they divide, or to share the longer operand. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
@@ -98,8 +97,7 @@ double waves(const Tiles &tiles, int multiprocessors) {
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are done sooner than those of 128 x 128, by times of a block
-   of k of a small tile. Two small ones take 1 / LARGE_PACE of the time of a large one. */
+/* Returns true if tiles of 128 x 256 are done sooner than those of 128 x 128, in blocks of k. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};

@@ -104,8 +104,7 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies block `block` of k of an operand's WIDTH rows (or columns, of C) from `first` on, 64 at a
-   time. both: the pair's other block needs the same; this one copies half `rank`. */
+/* Copies a block of k of WIDTH rows (or columns); `both` blocks of a pair need it, half by each. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -151,8 +150,7 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes a part of a tile at a time, 8 rows and 128 columns, in pieces of 32 columns:
-   eight quads per lane. What the epilogue needs for them is in flight at once, without a branch. */
+/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: eight quads a lane. */
 constexpr int QUADS = 8, PARTS = 4;
 
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */

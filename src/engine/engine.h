@@ -151,8 +151,7 @@ double engine_cpu_bytes(const EngineConfig *config);
 /* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
-/* Makes the GPU of this rank's number on its host the current device, if the host has GPUs. Returns
-   false if two ranks would share a GPU. All ranks call this, before any other call of CUDA. */
+/* Makes this rank's GPU of its host the current device, if there are GPUs; no two share one. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
 /* Makes a rank's engine one of a run of ranks, and says so in engine->device. All ranks call this.
@@ -162,8 +161,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
 /* Makes *sums the sums over all ranks, which all call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
-/* These check a request to an engine of this configuration: rows of the dataset, an upload from one
-   staging buffer, training. They return false with one sentence if it has no such rows or steps. */
+/* These return false with one sentence if the engine has no such rows or steps. */
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);

@@ -64,8 +64,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Makes numbers below 1e-38 count as 0 in this thread, or count again. The momentum of a weight
-   that is no longer trained fades to such numbers, which slow some processors a hundredfold. */
+/* Makes numbers below 1e-38 count as 0 in this thread, or not: they slow some processors. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */
@@ -282,8 +281,7 @@ double engine_cpu_bytes(const EngineConfig *config) {
   return bytes;
 }
 
-/* Starts the OpenMP threads of teams of so many, the caller among them; they stay, waiting for the
-   next region. Returns how many there are: fewer where OMP_THREAD_LIMIT says so. */
+/* Starts OpenMP threads, which stay. Returns how many: fewer where OMP_THREAD_LIMIT says so. */
 static int start_threads(int count) {
   int running = 0;
   omp_set_dynamic(false); /* else a team may have fewer threads at any time */

@@ -19,8 +19,7 @@ enum {
   ARRAYS
 };
 
-/* OpenMP's own barrier may spin for milliseconds. That costs a step dear as soon as threads
-   outnumber cores, as they do while the data is still being parsed: this one soon sleeps. */
+/* OpenMP's own barrier may spin for milliseconds, dear where threads outnumber cores. */
 typedef struct {
   pthread_mutex_t mutex;
   pthread_cond_t opened;

@@ -11,8 +11,7 @@ typedef float NAME(Vector) __attribute__((vector_size(LANES * sizeof(float))));
 #define Vector NAME(Vector)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* c = start + sum over j of a(m, j) b(index[j], n); start is one row, or NULL for zeros. `vectors`
-   is a constant wherever this is inlined: the loops over m and v unroll, c stays in registers. */
+/* c = start (or zeros) + sum over j of a(m, j) b(index[j], n); `vectors` is a constant, inlined. */
 INLINE void NAME(accumulate)(const GemmTerms *t, const int vectors, const float *start,
                              Vector c[GEMM_PANEL][VECTORS]) {
   const float *const a = t->a, *const b = t->b;

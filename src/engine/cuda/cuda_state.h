@@ -1,5 +1,4 @@
-/* The CUDA engine inside: engine_cuda.c has the calls of engine.h, cuda_memory.c its memory.
-   engine_cuda_choose.c decides on a level, engine_cuda_steps.c makes a step of it. */
+/* The CUDA engine inside: its state, and what its files ask of each other. */
 #pragma once
 
 #include "engine/cuda/cuda_error.h"
@@ -141,8 +140,7 @@ struct CudaEngine {
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, without weight decay. It owns `library`, if it fails,
-   too. */
+/* Opens an engine at the caller's `level`, without weight decay. It owns `library` in any case. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
@@ -154,8 +152,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
 /* Sets engine->wide if the kernels for wide layers are faster then, and says so. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
-/* These allocate what the engine owns until cuda_release_all: device memory within --device-memory,
-   cleared by cuda_zeros, or pinned host memory. They return false if there is none. */
+/* These allocate what the engine owns until cuda_release_all, within --device-memory, or fail. */
 bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);

@@ -8,8 +8,7 @@
    1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
-/* Parameters times a rank's rows of a step, below which two ranks took longer than one: on two
-   H200s 784-300-100-10 did at 512 rows each, 4.13 ms per epoch instead of 3.43. */
+/* Parameters times a rank's rows, below which two ranks took longer than one, on two H200s. */
 static const double RANKS_FROM = 3e8;
 
 /* Kernels that do not take every network. */

@@ -117,8 +117,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* The blocks of a sum. NCCL would take 7 on an H200, which fill NVLink when nothing runs beside
-   them; beside products each moves a fifth, and a late sum holds multiprocessors. */
+/* The blocks of a sum. NCCL would take 7 on an H200, too few beside kernels of products. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {

@@ -3,8 +3,7 @@
 
 enum {
   GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
-  /* Values that ranks add at once, unless a step has fewer. A sum of 4 MB takes some 30 us, of
-     which what it costs whatever its size is half; one of 32 MB some 100 us. */
+  /* Values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed; 32 MB 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
 };
