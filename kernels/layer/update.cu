@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_all_ranks(batch) == 0) {
-    pdl_wait(); /* or the kernel after next would not wait for the one before */
+    pdl_wait(); /* the next kernel relies on this one having waited */
     return;
   }
   int n = 0;

@@ -101,8 +101,9 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  bool synchronous;    /* train and predict do the work before they return */
-  uint32_t aligned;    /* above 1, the bits ask that calls start at multiples of this in a window */
+  bool synchronous; /* train and predict do the work before they return */
+  uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
+                       not if every call but a window's first starts at a multiple of this */
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
