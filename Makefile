@@ -170,7 +170,7 @@ EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUIL
 # Where there is no nvcc, the lab on the emulator is the lab.
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab$(if $(NVCC),-emulator)))
 LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c src/lab/emulated/*.c) \
-                     $(addprefix src/lab/cuda/,arrays.c run.c topics.c)) \
+                     $(addprefix src/lab/cuda/,arrays.c run.c)) \
                    $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
                      $(wildcard kernels/lab/*.cu))) $(EMULATOR)
 LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab))

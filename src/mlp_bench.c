@@ -15,8 +15,6 @@ typedef struct {
   bool markdown;
 } Arguments;
 
-/* ---- the command line ----------------------------------------------------------------------- */
-
 static void *field_of(const OptionRow *row, void *options) {
   return (char *)options + row->field;
 }
@@ -93,8 +91,6 @@ static const OptionTable table = {
     "fusion and through cuBLAS, else on the CPU. Measures the limits of the GPU, and\n"
     "each part of a whole run of mlp-train. Defaults are in [brackets].\n",
     "", rows, LENGTH(rows)};
-
-/* ---- what is asked for ---------------------------------------------------------------------- */
 
 static bool bench(const Arguments *a, const char *command, Error *error) {
   Record record = {.lines = NULL};

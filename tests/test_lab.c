@@ -1,8 +1,6 @@
-/* The kernel lab: every rung against its reference, and a topic of our own whose rungs are wrong in
-   every way that the harness must catch. Without nvcc all of it is on the emulator.
-
-   TEST_QUICK in the environment is for compute-sanitizer: fewer and smaller sizes, and no guard
-   zones, for memcheck finds the first byte outside an allocation. */
+/* The kernel lab: every rung against its reference, and rungs that are wrong in every way that the
+   harness must catch. Without nvcc all of it is on the emulator. TEST_QUICK in the environment is
+   for compute-sanitizer: fewer and smaller sizes, and no guard zones. */
 #include "support/cuda_only.h"
 
 #include "base/random.h"

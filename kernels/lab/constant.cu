@@ -1,21 +1,15 @@
-/* Constant memory: a small table that every thread reads often, in three kinds of memory.
-
-   Output i is x[i] + the sum of a table of TABLE floats, one addition per read. All lanes of a warp
-   read the whole table, but lane l begins at entry l mod `addresses`: at every moment a warp asks
-   for that many different words. The sweep varies this number from 1 to 32; nothing else changes.
-
-   The constant cache serves one address at a time. The first-level cache (read-only path) returns a
-   line of 128 bytes, and shared memory a word of each of its 32 banks. Where the compiler knows
-   that the address is the same for all lanes, a word of constant memory is fetched once for the
-   warp, on a path of its own. */
+/* Constant memory: a small table that every thread reads often, in three kinds of memory. Output i
+   is x[i] + the sum of the table. Lane l begins at entry l mod `addresses`: a warp asks for that
+   many different words at a time, from 1 to 32. The constant cache serves one address at a time,
+   the first-level cache a line of 128 bytes, shared memory a word of each bank. A word whose
+   address the compiler knows is fetched once for the warp. */
 #include <numeric>
 
 #include "lab/lab.cuh"
 
 namespace {
 
-/* 1 KB, to fit the constant cache next to the SM (2 KB on Volta; Jia et al. 2018): the topic is how
-   many addresses, not how much memory. */
+/* 1 KB, to fit the constant cache next to the SM (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
 constexpr int STORED = TABLE + LANES; /* the first entries again, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
@@ -45,9 +39,8 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
-   Grid: all outputs, BLOCK per block. Lane: the element next to its neighbour's. Table: where the
-   words lie; open() prepares it, called by the whole block. Addresses of a step differ only by
-   constants: each read takes one load and one addition. */
+   Grid: all outputs, BLOCK per block. Table: where the words lie; the whole block calls open().
+   Addresses of a step differ only by constants: each read takes one load and one addition. */
 
 __constant__ float c_table[STORED];
 

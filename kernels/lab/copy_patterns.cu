@@ -1,12 +1,7 @@
-/* Copy patterns: what an address costs. Every rung copies the same array to the same place, element
-   for element; only which thread copies which element changes, and how wide its word is.
-
-   GB/s counts the useful traffic, 8 bytes per element. Memory moves in sectors of 32 bytes, and the
-   column counts those that a warp's request touches; docs/lab/copy_patterns.md derives them. The
-   last sweeps leave the addresses as they are and ask for fewer of them at a time.
-
-   A stride can cost more than the sectors say: before a sector written in part goes back to memory,
-   the rest of it may have to be read. dram__bytes.sum tells what was really moved. */
+/* Copy patterns: what an address costs. Every rung copies the same array; only which thread copies
+   which element changes, and how wide its word is. GB/s counts 8 bytes per element. Memory moves in
+   sectors of 32 bytes, and the column counts those that a warp's request touches
+   (docs/lab/copy_patterns.md). The last sweeps ask for fewer addresses at a time. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -24,9 +19,8 @@ template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int6
 }
 
 /* ---- words side by side, from an offset on ---------------------------------------------------
-   Grid: all words, one thread each. Lane: the word next to its neighbour's. Every warp starts
-   `offset` words later than it otherwise would; the words before that are copied by the last
-   threads. */
+   Grid: all words, one thread each. Every warp starts `offset` words later than it otherwise would;
+   the last threads copy the words before that. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {

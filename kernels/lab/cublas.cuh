@@ -5,8 +5,7 @@
 
 #include "lab/lab.cuh"
 
-/* Calls function(handle) with a handle of cuBLAS on call->stream, which is made at the first call,
-   for the rest of the program. */
+/* Calls function(handle) with cuBLAS's handle on call->stream. The first call makes the handle. */
 template <class Function> cudaError_t lab_cublas(const LabCall *call, Function function) {
   static cublasHandle_t handle = nullptr;
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)

@@ -1,15 +1,9 @@
-/* Divergence: what it costs when lanes of one warp take different branches.
-
-   A warp issues an instruction once for all lanes that want it, while the others wait. Where lanes
-   part ways, the paths run one after the other, each at the price of a whole warp, until all meet
-   again. So the number of distinct paths IN A WARP is the slowdown, whatever other warps do and
-   however many lanes take a path.
-
-   The work of an element is an orbit of the quadratic map: y = y y + c, STEPS times, from y = x /
-   (1 + |x|). For this c the orbit is chaotic, so that no compiler shortens it, and a step more or
-   less shows in the result. It stands in the kernel PATHS times: a path is a loop of its own with a
-   parameter of its own, which the compiler can neither merge nor replace by predicates. Only the
-   launcher knows that all parameters hold the same c. */
+/* Divergence: what it costs when lanes of one warp take different branches. Where lanes part ways,
+   the paths run one after the other, each at the price of a whole warp. So the number of distinct
+   paths IN A WARP is the slowdown, however many lanes take each. An element's work is an orbit of y
+   = y y + c, STEPS times, from y = x / (1 + |x|). It is chaotic, so that no compiler shortens it.
+   It stands in the kernel PATHS times, each with a parameter of its own. Only the launcher knows
+   that all parameters hold the same c. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -44,8 +38,6 @@ float exact(float x) {
   return y;
 }
 
-/* ---- the work ------------------------------------------------------------------------------- */
-
 __device__ float orbit(float y, float c, int rounds) {
 #pragma unroll 1
   for (int round = 0; round < rounds; round++)
@@ -61,12 +53,10 @@ __device__ float orbit_by_path(float y, const Parameters &parameters, int path) 
 }
 
 /* ---- 1 to 5. branches ------------------------------------------------------------------------
-   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so memory sees
-   the same in every rung. */
+   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, in every rung. */
 
-/* EACH neighbouring elements take the same of COUNT paths, the next ones the next. i % 32 is the
-   lane of element i, i / 32 its warp. Of one path only the GPU knows that it is the first: the code
-   is the others'. */
+/* EACH neighbouring elements take the same of COUNT paths, the next ones the next. Of one path only
+   the GPU knows that it is the first: the code is the others'. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
@@ -78,9 +68,8 @@ __global__ void __launch_bounds__(BLOCK)
 }
 
 /* ---- 6, 7. two loops of equal work -----------------------------------------------------------
-   An element's rounds are split between two loops, `first` in one and the rest in the other: the
-   same work for every lane and every split. Even a loop without a branch in it diverges if its
-   lanes leave it at different times: the warp stays until the last one has left. */
+   An element's rounds are split between two loops, the same work for every lane and every split. A
+   loop without a branch diverges, too, if its lanes leave it at different times. */
 
 /* DIVERGENT: from none of the rounds in lane 0 to all in lane 31; otherwise half in every lane. */
 template <bool DIVERGENT>

@@ -1,12 +1,7 @@
 /* The ladder of the histogram: many values, few counters, and every thread wants the same ones.
-
-   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32. A value
-   outside [0, 1), or a NaN, is counted in no bin. n values read 4 n bytes, and that is the floor:
-   2^28 values, 1 GiB, in 0.36 ms at 3000 GB/s. In that time a multiprocessor has ten cycles for
-   each 32 values.
-
-   Three kinds of input: uniform; skewed, 15 of 16 values the same; sorted. The emulator counts
-   wavefronts of shared memory, which docs/lab/histogram.md explains. */
+   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32; any other
+   value in none. n values read 4 n bytes, and that is the floor. Three kinds of input: uniform;
+   skewed, 15 of 16 values the same; sorted. docs/lab/histogram.md explains the wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>
@@ -19,9 +14,7 @@ namespace {
 constexpr int MOST_BINS = 65536;
 constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
 
-/* The bin of x, or `bins`, one bin too many, for a value that is counted in none. For x below 1 the
-   product stays below bins: (1 - 2^-24) bins is exact, or more than half a unit in the last place
-   below it. */
+/* The bin of x, or `bins`, one bin too many, for a value that is counted in none. */
 __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
@@ -72,8 +65,7 @@ int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Bytes of `copies` copies of the bins and of the one bin too many, which costs less than a branch
-   around the atomic. */
+/* Bytes of `copies` copies of the bins and of the one too many, which is cheaper than a branch. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -120,9 +112,8 @@ __device__ void clear(uint32_t *counters, int words) {
 }
 
 /* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
-   at once, so that few bins are added in the end. Lane: copy (lane mod copies); it starts to add at
-   another copy than its neighbours, which would all read the same bank. Loads says which thread
-   takes which values. */
+   at once. Lane: copy (lane mod copies); it starts to add at another copy than its neighbours,
+   which would all read the same bank. Loads says which thread takes which values. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -179,8 +170,7 @@ struct Values {
 };
 
 /* Rung 3 with 16-byte loads, several of them in flight while the values before them are counted.
-   With one load of 4 bytes per thread, 8 KB are in flight to a multiprocessor, less than latency
-   times bandwidth, some 20 KB. The up to three values after the last quad go to block 0. */
+   The up to three values after the last quad go to block 0. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {

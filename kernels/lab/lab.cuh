@@ -44,8 +44,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   return cudaGetLastError();
 }
 
-/* Launches a kernel that takes the first input, the output, the outermost dimension and `more`, and
-   no dynamic shared memory. */
+/* Launches a kernel of the first input, the output, the outermost dimension and `more`. */
 template <class Kernel, class... More>
 cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, More... more) {
   return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, call->size.dim[0],
@@ -129,9 +128,8 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
 /* WIDTH neighbours of 4 bytes that are loaded and stored by one instruction. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
-/* Returns how many of `wanted` blocks a multiprocessor of that compute capability holds at once. It
-   has room for 1024 threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA
-   C++ Programming Guide says. */
+/* Returns how many of `wanted` blocks a multiprocessor holds at once: it has room for 1024 threads
+   (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA C++ Programming Guide says. */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;

@@ -30,14 +30,10 @@ typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-/* An element has 4 bytes, or 2 of LAB_BFLOAT16. Inputs are float32 or bfloat16, outputs float32 or
-   uint32. */
+/* An element has 4 bytes, or 2 of LAB_BFLOAT16. Outputs are float32 or uint32. */
 typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
-/* ---- a problem ----------------------------------------------------------------------------- */
-
-/* Elements [first, first + count) of an output, and by how much each may differ from what is
-   expected. h_in: whole arrays. */
+/* Elements [first, first + count) of an output, and how exact each must be. h_in: whole arrays. */
 typedef struct {
   int problem;
   LabSize size;
@@ -46,8 +42,7 @@ typedef struct {
   double *expected, *allowed;
 } LabRange;
 
-/* One problem of a topic, such as the sum of values, or that of products. Functions of (size) only
-   see sizes that the topic has not refused. */
+/* One problem of a topic. Functions of (size) only see sizes that the topic has not refused. */
 typedef struct {
   const char *name;       /* "float32"; "" where the topic has only one problem */
   LabType in[LAB_INPUTS]; /* LAB_NOTHING: there is neither this array nor one after it */
@@ -57,18 +52,14 @@ typedef struct {
      Single-threaded: the harness calls it from several threads for ranges of one output. Where a
      pass over all the inputs is needed (a sum, a histogram) it is called once, for all of it. */
   void (*reference)(const LabRange *range);
-  /* Input `array` of `count` elements for a test or a measurement, the same for the same seed. The
-     first elements must hold the hard cases (huge, negative, equal values), so that short arrays
-     have them, too. NULL: lab_fill. */
+  /* Input `array` of `count` elements, the same for the same seed. The first elements must hold the
+     hard cases (huge, negative, equal values). NULL: lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
   double (*bytes)(LabSize size); /* that must at least move; NULL means every array once */
 } LabProblem;
 
-/* float32: sums of uniform numbers, mean 0, variance 1, exact to 2^-20; every 61st is 100 times as
-   large. bfloat16: these, rounded. */
+/* Numbers of mean 0 and variance 1, exact to 2^-20; every 61st is 100 times as large. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
-
-/* ---- a rung -------------------------------------------------------------------------------- */
 
 /* The first kernel of a call that is not a helper, as lab_launch (lab.cuh) records it. */
 typedef struct {
@@ -77,8 +68,7 @@ typedef struct {
   size_t shared;      /* dynamic, bytes per block */
 } LabRecord;
 
-/* The arguments of a rung's functions; only its launcher sees what follows gpu. Arrays start on
-   256 bytes. */
+/* The arguments of a rung's functions; only its launcher sees what follows gpu. On 256 bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
@@ -117,8 +107,7 @@ typedef struct {
   unsigned problems; /* the problems that it belongs to, as bits 1 << index; 0 means all */
   /* The least compute capability that has what the lesson is about, 80 for 8.0; 0: any has. */
   int capability;
-  /* Returns why it cannot serve a size on such a GPU (a clause), or NULL. A NULL function means
-     that it serves all. */
+  /* Returns why it cannot serve a size on such a GPU (a clause), or NULL. NULL: it serves all. */
   const char *(*refuse)(const LabCall *call);
   size_t (*work)(const LabCall *call); /* bytes of d_work; NULL means 0 */
   /* A sweep runs, checks and times the rung at each of these values; NULL means once. */
@@ -129,8 +118,6 @@ typedef struct {
   bool pageable;  /* on_host: host arrays are ordinary memory */
   bool uncounted; /* what it predicts is not what the emulator counts for the topic */
 } LabRung;
-
-/* ---- a topic ------------------------------------------------------------------------------- */
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 
@@ -161,8 +148,7 @@ typedef struct {
      timed. A 0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests go from 1 to this in each dimension */
-  /* Returns why no rung can serve a size (one clause), or NULL. A NULL function means that all are
-     served. */
+  /* Returns why no rung can serve a size (one clause), or NULL. NULL: all are served. */
   const char *(*refuse)(int problem, LabSize size);
   /* Returns the elements of input `array`, or of the output (-1). NULL means one for each point of
      the size. */

@@ -1,13 +1,8 @@
-/* Mathematical functions: what an exponential costs, and how wrong it is, in four ways.
-
-   A GPU computes exp, log and quotient in three places: FP64 units, ordinary
-   float instructions, and the special function units (MUFU: ex2, lg2, sin, rsq, rcp). These serve
-   16 lanes of an SM per cycle, so that a warp occupies its scheduler's unit for 8 cycles. An SM of
-   an H100 has 128 lanes for float and 64 for double (a GPU for graphics: 2). A suffix decides which
-   one a line of code gets: `x / (y + 1e-300)` is a division of doubles although x and y are floats,
-   because 1e-300 has no f.
-
-   Read the cycles with the error beside them (docs/lab/math.md). The kernel is in math.cuh. */
+/* Mathematical functions: what an exponential costs, and how wrong it is, in four ways. A GPU
+   computes them with FP64 units, ordinary float instructions or special function units (MUFU),
+   which serve 16 lanes of an SM per cycle. A suffix decides which: `x / (y + 1e-300)` divides
+   doubles although x and y are floats, because 1e-300 has no f. Read the cycles with the error
+   beside them (docs/lab/math.md). */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -53,8 +48,7 @@ void reference(const LabRange *r) {
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
-   Every rung is defined for them: no subnormal number goes in or comes out, divisors are within
-   2^126 (__fdividef). The hard cases come first. */
+   Every rung is defined for them: nothing is subnormal, divisors are within 2^126 (__fdividef). */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {
@@ -78,8 +72,6 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   });
 }
 
-/* ---- the rungs ------------------------------------------------------------------------------- */
-
 /* Float functions with one double literal each. */
 struct Accident {
   static __device__ float apply(int function, float x, float y) {
@@ -96,8 +88,7 @@ struct Intrinsic {
 };
 
 /* Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
-   13.0): the busiest of instructions issued, FP64 (2 each) and special function units with
-   conversions from and to double (8 each). */
+   13.0): the busiest of instructions, FP64 (2 each) and special function units (8 each). */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];

@@ -1,6 +1,5 @@
-/* The kernel of the topic math (math.cu), in a header because it is compiled twice: by math.cu as
-   it stands, and by math_fast.cu with -use_fast_math. Everything here is local to the file that
-   includes it, so that the two compilations never meet. */
+/* The kernel of the topic math, in a header because it is compiled twice: by math.cu as it stands,
+   and by math_fast.cu with -use_fast_math. All of it is local to the file that includes it. */
 #pragma once
 
 #include "lab/lab.cuh"
@@ -32,10 +31,8 @@ struct Float {
   }
 };
 
-/* out = f(x), or x / y. Grid: one thread per element. The function is applied REPEATS times to the
-   same arguments. `zero` is 0, which only the caller knows: for the compiler the arguments of each
-   application depend on the result before it, so none can be left out or moved. 64 warps per SM
-   hide that the applications wait for each other. */
+/* out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, which only the
+   caller knows: each application depends on the one before, so that none can be left out. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

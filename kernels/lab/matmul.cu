@@ -1,19 +1,11 @@
-/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k.
-
-   2 m n k operations on 4 (m k + k n + m n) bytes: at 4096 that is 137 GFLOP on 201 MB. Memory
-   could deliver in 0.07 ms what the arithmetic units need 2 ms for (an H100: 67 TFLOP/s). So the
-   ladder is about feeding them: every multiply-add takes three operands, and each rung takes more
-   of them from nearer by.
-
-   From rung 3 on shared memory feeds it. The column shows its wavefronts per multiply-add, which
-   docs/lab/matmul.md explains.
-
-   Rungs up to async-copies and cuBLAS are fused multiply-add in float32; matmul_mma.cu and
+/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Arithmetic
+   decides, if it is fed: every multiply-add takes three operands, and each rung takes more of them
+   from nearer by. The column shows wavefronts of shared memory per multiply-add
+   (docs/lab/matmul.md). Rungs up to async-copies and cuBLAS multiply float32. matmul_mma.cu and
    matmul_hopper.cu have those on tensor cores, which multiply bf16 numbers. So there are two
-   problems: in `float32` A and B are float32, in `bf16` they are bf16 to begin with. */
+   problems, `float32` and `bf16`. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
-#include "lab/matmul_tensor.cuh"
 
 #include <math.h>
 
@@ -53,8 +45,7 @@ const char *refuse(int problem, LabSize size) {
    products that are exact take at most 2 K + 2 u.
 
    A library may flush each of the K numbers below 2^-126 to zero. */
-/* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. In: float or
-   __nv_bfloat16. */
+/* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
   const int64_t n = r->size.dim[1], depth = r->size.dim[2];
@@ -87,11 +78,9 @@ cudaError_t launch_tiles(const LabCall *call) {
 
 /* ---- one thread per element ------------------------------------------------------------------ */
 
-/* C = A B. Block: 256 elements. Lane: a row of C. Every multiply-add has two loads from global
-   memory, and a warp's load of A touches 32 lines of the cache to use 4 bytes of each.
-
-   What changed with ACROSS: neighbouring lanes are neighbours in a row of C. Now they want the same
-   element of A (one word for the whole warp) and 32 neighbours of B (four sectors of 32 bytes). */
+/* C = A B. Block: 256 elements. Lane: a row of C. A warp's load of A touches 32 lines of the cache
+   to use 4 bytes of each. ACROSS: neighbouring lanes are neighbours in a row of C. Now they want
+   the same element of A and 32 neighbours of B, four sectors. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -105,8 +94,7 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
 
 /* ---- shared tiles ---------------------------------------------------------------------------- */
 
-/* Copies elements of x (rows x columns) from (row, column) on; zeros, which add nothing, beyond its
-   end. A thread copies every THREADS-th. */
+/* Copies x (rows x columns) from (row, column) on, each THREADS-th; zeros beyond its end. */
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
@@ -118,14 +106,8 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
 }
 
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
-   One element, tile and slabs 32 x 32. 1-D: 8 rows of a column. 2-D: 8 x 8.
-
-   What changed with one element: what 32 threads need is fetched once. Each multiply-add still
-   takes a word of B from shared memory, one wavefront, and half a wavefront for A, whose word is
-   the same in all lanes of a warp and which the compiler loads four k at a time.
-
-   What changed with more: a step in k takes TM + TN words for TM TN multiply-adds: 9 for 8, then 16
-   for 64. The compiler sees neighbours and makes 16-byte loads of shared memory. */
+   One element: what 32 threads need is fetched once, but each multiply-add takes a word of B. More:
+   a step in k takes TM + TN words for TM TN multiply-adds, 9 for 8 (1-D) or 16 for 64 (2-D). */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -166,13 +148,9 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
 }
 
 /* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
-   Place::column() and ROW_GAP and COLUMN_GAP from there.
-
-   What changed: global memory is read 16 bytes at a time, one quad of each slab per thread. A is
-   transposed on its way, so that a thread's 8 rows at one k lie side by side: a fragment is two
-   16-byte loads. The next slab is asked for before the barrier that waits for the slowest warp.
-
-   The next rung is this kernel with another Place, and `spilled` with more BLOCKS. */
+   Place::column() and ROW_GAP and COLUMN_GAP from there. Global memory is read 16 bytes at a time.
+   A is transposed on its way, so that a fragment is two 16-byte loads. The next slab is asked for
+   before the barrier. The next rung has another Place, and `spilled` more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -208,9 +186,8 @@ template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *ca
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours per thread, sixteen threads across the tile. Lanes read B 32 bytes apart, so
-   that of the eight lanes of a quarter two each meet in a bank; the two lanes that store a row of A
-   also meet in one. */
+/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
+   two each meet in a bank, as do the two lanes that store a row of A. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -221,12 +198,9 @@ struct Neighbours {
   }
 };
 
-/* Change: a thread's 8 columns (and rows) are four and four, apart, so that neighbouring lanes read
-   neighbouring 16 bytes, and no two of a quarter meet in a bank. Four more floats in a row of A's
-   slab put the two halves of a warp's stores into different banks. A warp's 32 fragments form 64 x
-   32 of C, not 16 x 128, so that it reads 96 different words per step, not 144. Its lanes are
-   numbered so that quarters can be served together: n and n ^ 1 share columns, n and n ^ 2 rows.
-   Every load is down to 2 wavefronts. */
+/* Change: a thread's 8 columns (and rows) are four and four, apart. No two lanes of a quarter meet
+   in a bank. A warp's 32 fragments form 64 x 32 of C: it reads 96 different words per step, not
+   144. Lanes n and n ^ 1 share columns, n and n ^ 2 rows: every load is down to 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {

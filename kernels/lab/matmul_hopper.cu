@@ -1,10 +1,7 @@
-/* The rungs of matmul that take Hopper's own instructions: copies by the copy engine (TMA), tensor
-   cores that read shared memory by themselves (wgmma), warps with different parts, and clusters of
-   two blocks. layer/hopper.cuh has the instructions and says how they work together.
-
-   The Makefile compiles this file for sm_90a, whose code no other GPU runs. Elsewhere the rungs are
-   refused. */
-#include "lab/matmul_tensor.cuh"
+/* The rungs of matmul with Hopper's own instructions: the copy engine (TMA), tensor cores that read
+   shared memory (wgmma), warps with different parts, clusters of two blocks. layer/hopper.cuh has
+   them. The Makefile compiles this file for sm_90a; elsewhere the rungs are refused. */
+#include "lab/matmul_tile.cuh"
 
 #ifdef HAVE_SM_90A
 
@@ -118,14 +115,9 @@ struct Stages {
 };
 
 /* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
-   waits or stores. docs/lab/matmul.md draws how slabs move here and in the next rungs.
-
-   What changed, since stages: one thread writes four requests for a slab and the copy engine does
-   the rest, the swizzle that keeps shared memory free of bank conflicts among it. Tensor cores read
-   64 x 16 of A and 16 x 128 of B from the patches by themselves: 48 wavefronts for 4096
-   multiply-adds of a warp, where ldmatrix takes 96. A warpgroup has 64 rows of C, one patch of A,
-   and all 128 columns. Only wgmma reaches the full rate of tensor cores; mma.sync has about two
-   thirds of it. */
+   waits or stores. One thread writes four requests for a slab, and the copy engine does the rest.
+   Tensor cores read 64 x 16 of A and 16 x 128 of B from the patches: 48 wavefronts for 4096
+   multiply-adds of a warp, where ldmatrix takes 96. docs/lab/matmul.md draws how slabs move. */
 __global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant__ Job p) {
   Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
   const Corner corner = lab_corner<BM, BN>(p.n);
@@ -154,8 +146,7 @@ __global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant
 
 constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
-/* The ring. Slab number `position` of the endless sequence that a block works on is in stage
-   position % STAGES. */
+/* The ring: slab number `position` of all that a block works on is in stage position % STAGES. */
 template <class S> struct Ring {
   unsigned char a[S::STAGES][S::A_PATCHES][SQUARE_BYTES], b[S::STAGES][S::B_PATCHES][SQUARE_BYTES];
   uint64_t filled[S::STAGES], free[S::STAGES];
@@ -228,8 +219,7 @@ template <class S> struct Block {
     });
   }
 
-  /* The sums of a tile, whose slabs start at `position`. The tensor cores have one slab in work
-     while the next is handed to them. */
+  /* The sums of a tile, whose slabs start at `position`. The next slab is handed over meanwhile. */
   __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
@@ -256,15 +246,11 @@ template <class S> struct Block {
   }
 };
 
-/* C = A B, persistent: one block per multiprocessor, which works on one tile of 128 x 256 after the
-   other.
-
-   Specialised (BLOCKS 1). What changed: one thread copies, two warpgroups multiply and store. No
-   __syncthreads() is left: a consumer waits for one mbarrier, that the slab is there, and tells
-   another one when it may be overwritten. Consumers take over the producer's registers
-   (setmaxnreg): room for 64 x 256 sums in each, 80 wavefronts for 8192 multiply-adds of a warp.
-
-   Clusters (BLOCKS 2). What changed: blocks with the same columns copy half of B each, to both. */
+/* C = A B, persistent: one block per multiprocessor, tile of 128 x 256 after tile. Specialised
+   (BLOCKS 1): one thread copies, two warpgroups multiply and store. One mbarrier says that a slab
+   is there, another that it may be overwritten. Consumers take over the producer's registers
+   (setmaxnreg): 80 wavefronts for 8192 multiply-adds of a warp. Clusters (BLOCKS 2): blocks with
+   the same columns copy half of B each, to both. */
 template <class S>
 __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {

@@ -1,6 +1,6 @@
 /* The first rung of matmul on tensor cores, for compute capability 8.0 and later: mma.sync, by
    which a warp multiplies 16 x 16 by 16 x 8 from its registers. */
-#include "lab/matmul_tensor.cuh"
+#include "lab/matmul_tile.cuh"
 
 /* Writes two neighbours of C, the first of an even column, where they exist. */
 __device__ inline void store_pair(float *c, int m, int n, int row, int column, float first,
@@ -25,9 +25,7 @@ struct WarpTile {
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in shared memory, of the
-     block's slabs. A warp reads 64 + 32 times 16 numbers, 24 wavefronts, and multiplies 1024 times
-     32. */
+  /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in the block's slabs. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
@@ -54,10 +52,7 @@ struct WarpTile {
 
 namespace {
 
-/* ---- slabs ----------------------------------------------------------------------------------- */
-
-/* Rows 16 bytes longer than they need be: the eight rows that ldmatrix reads at a time start in
-   eight different groups of four banks. */
+/* Rows 16 bytes longer: the eight that ldmatrix reads at a time start in different banks. */
 constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
 struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
@@ -92,15 +87,9 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }
 
-/* ---- a ring of stages ------------------------------------------------------------------------ */
-
-/* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32.
-
-   What changed, since warp-tiles: one mma.sync does 64 multiply-adds for each lane, and what it
-   takes comes from shared memory by ldmatrix, which hands 8 x 8 numbers out to a warp as the tensor
-   core wants them, transposed for B. 16 mma.sync on six ldmatrix: 24 wavefronts for 1024
-   multiply-adds of a warp. As in async-copies, cp.async brings slabs without registers, into a ring
-   of four. Three are on their way while one is multiplied, with one barrier per slab. */
+/* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32. One mma.sync does 64 multiply-adds
+   for each lane, on what ldmatrix hands out to a warp: 24 wavefronts for 1024 multiply-adds.
+   cp.async brings slabs into a ring of four: three are on their way while one is multiplied. */
 constexpr int STAGES = 4;
 
 __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {

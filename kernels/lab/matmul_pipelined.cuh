@@ -65,18 +65,14 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   }
 };
 
-/* C = A B.
+/* C = A B. Block: a tile BM x BN of C. Warp: WM x WN of it. Lane: TM x TN of that, in registers.
+   Lanes n and n ^ 1 share columns, n and n ^ 2 rows: a 16-byte load takes 2 wavefronts. A step in k
+   takes 6 such loads, 12 cycles of shared memory, and 128 cycles of one of its four schedulers.
 
-   Block: a tile BM x BN of C. Warp: WM x WN of it. Lane: TM x TN of that, in registers. Lanes are
-   numbered so that n and n ^ 1 share columns, n and n ^ 2 rows: a 16-byte load takes 2 wavefronts.
-   A step in k takes 6 such loads, 12 cycles of shared memory, and 128 multiply-adds, 128 cycles of
-   one of the four schedulers that share it: shared memory is busy for 12 of every 32 cycles.
-
-   What changed: copies are asynchronous, into the last of STAGES slabs while the block multiplies
-   the first, and need no registers. One barrier per slab is left, at which the new slab has long
-   arrived. Fragments, too, are loaded a step ahead, the first of a slab during the last step of the
-   slab before. The registers that are free now hold a tile of 8 x 16. What limits it then is the
-   instructions that a scheduler starts, one per cycle. */
+   Copies are asynchronous, into the last of STAGES slabs while the block multiplies the first, and
+   one barrier per slab is left. Fragments, too, are loaded a step ahead. The registers that are
+   free now hold a tile of 8 x 16. What limits it then is the instructions that a scheduler starts.
+ */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */

@@ -4,8 +4,9 @@
    A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
 #pragma once
 
-#include "ptx.cuh"
+#include "bf16_split.cuh"
 #include "lab/lab.cuh"
+#include "ptx.cuh"
 
 /* In: float or __nv_bfloat16. */
 template <class In> struct MatricesOf {
@@ -15,6 +16,7 @@ template <class In> struct MatricesOf {
 };
 
 using Matrices = MatricesOf<float>;
+using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k, n multiples of 8 */
 
 template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
   const LabSize &size = call->size;
@@ -22,9 +24,8 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C. Blocks that run at the same time share a few slabs of A
-   and go along B side by side, step by step: nearly all they read is in the L2 cache, so no
-   cleverer order is needed. */
+/* Tiles are numbered along the rows of C. Blocks that run at the same time go along B side by side,
+   step by step: nearly all they read is in the L2 cache. */
 using Corner = LabCorner<int>;
 
 /* Loads COUNT floats from shared memory, a multiple of 4: quads, `gap` floats one after another. */
@@ -35,14 +36,9 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
   }
 }
 
-/* acc (TM, TN) += a (TM) b (TN), in an order that should spare the registers.
-
-   An FFMA reads three registers, and the register file has two banks, even and odd numbers, that
-   deliver one each per cycle (measured on Ampere by Huerta et al., Analyzing Modern NVIDIA GPU
-   Cores, 2025). By that rule a scheduler can start one per cycle only where one operand is taken
-   again from the FFMA before (.reuse in SASS) and the other two lie in different banks. The
-   compiler chooses registers and marks reuse, but follows the order given: columns, down and up in
-   turn, even rows and odd rows apart, has the fewest conflicts in SASS of those tried. */
+/* acc (TM, TN) += a (TM) b (TN). The register file has two banks, even and odd numbers (Huerta et
+   al., Analyzing Modern NVIDIA GPU Cores, 2025). This order, down and up in turn, even rows and odd
+   rows apart, has the fewest conflicts in SASS of those tried. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -56,8 +52,7 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
 }
 
 /* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap
-   away. One float at a time: one way for every n (docs/lab/matmul.md has what 16-byte stores
-   gained). */
+   away. One float at a time: one way for every n (docs/lab/matmul.md). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {
@@ -68,8 +63,6 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* ---- asynchronous copies --------------------------------------------------------------------- */
-
 /* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Where they
    are not in bounds, zeros are written and nothing is read. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
@@ -79,3 +72,11 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
   else
     copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
+
+/* The rungs on tensor cores: of any GPU since Ampere (matmul_mma.cu), of compute capability 9.0
+   (matmul_hopper.cu). Returns why a GPU cannot run the latter (one clause), or NULL. */
+cudaError_t launch_matmul_stages(const LabCall *call);
+enum HopperRung { WGMMA, SPECIALISED, CLUSTERS };
+using HopperLaunch = cudaError_t(const LabCall *call);
+extern HopperLaunch *const matmul_hopper[];
+const char *matmul_hopper_refuses(const LabCall *call);

@@ -1,19 +1,119 @@
-/* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once.
-
-   The output is the upper triangle row by row, the order of PyTorch's pdist: (0, 1), (0, 2), ...,
-   (0, n - 1), (1, 2), ... Each element k of a pair gives one term, (a[k] - b[k])^2: three
-   operations, in two instructions. So a kernel that issues nothing else shows 75% of the FMA
-   ceiling, which counts two operations per instruction. The product of the last rung needs one
-   instruction per term and is counted by the work it replaces: 150%.
-
-   Arithmetic decides, if only operands reach it. The column counts loads per term. */
+/* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once, in the
+   order of PyTorch's pdist: the upper triangle row by row. An element of a pair gives (a[k] -
+   b[k])^2, three operations in two instructions: at best 75% of the FMA ceiling. The product of the
+   last rung takes one instruction: 150%. The column counts loads per term. */
 #include <cuda_pipeline.h>
+
+#include <cmath>
 
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
-#include "lab/pairwise_reference.cuh"
 
 namespace {
+
+constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
+
+/* The pair index is proved for these; beyond them an error of d roundings would not be small. */
+constexpr int64_t MOST = 65536;
+
+__host__ __device__ int64_t pairs_of(int64_t n) {
+  return n * (n - 1) / 2;
+}
+
+/* Pair (i, j) of n vectors lies at row_start(i, n) + j. */
+__host__ __device__ int64_t row_start(int64_t i, int64_t n) {
+  return i * (2 * n - i - 1) / 2 - i - 1;
+}
+
+/* ---- reference ----------------------------------------------------------------------------------
+
+   Rounding, to first order in u = 2^-24: the difference has an error of u, its square 2 u, and the
+   sum of d positive terms rounds each at most d times: (d + 2) u of the result, exactly gamma(d +
+   2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order. There is no
+   cancellation; equal vectors are 0 apart. */
+
+double gamma_of(double roundings) {
+  return roundings * UNIT / (1.0 - roundings * UNIT);
+}
+
+double squared_difference(double a, double b) {
+  return (a - b) * (a - b);
+}
+
+/* Returns the sum of term(a[k], b[k]) over d elements. */
+template <class Term> double sum_terms(const float *a, const float *b, int64_t d, Term term) {
+  double sum = 0.0;
+  for (int64_t k = 0; k < d; k++) sum += term((double)a[k], (double)b[k]);
+  return sum;
+}
+
+/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of each pair of a range. */
+template <class Term> void sum_pairs(const LabRange *r, double *sums, Term term) {
+  const int64_t n = r->size.dim[0], d = r->size.dim[1];
+  const float *x = (const float *)r->h_in[0];
+  int64_t i = 0, skipped = r->first;
+  for (; i < n - 1 && skipped >= n - 1 - i; i++) skipped -= n - 1 - i;
+  for (int64_t pair = 0, j = i + 1 + skipped; pair < r->count; pair++) {
+    sums[pair] = sum_terms(x + i * d, x + j * d, d, term);
+    if (++j == n) i++, j = i + 1;
+  }
+}
+
+/* allowed = gamma(d + more) of the sums. */
+void allow(const LabRange *r, int more, const double *sums) {
+  for (int64_t pair = 0; pair < r->count; pair++)
+    r->allowed[pair] = gamma_of((double)(r->size.dim[1] + more)) * sums[pair];
+}
+
+void reference(const LabRange *r) {
+  sum_pairs(r, r->expected, squared_difference);
+  allow(r, 2, r->expected);
+}
+
+/* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
+   the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
+   times the sum of (|a[k]| + |b[k]|)^2, the distance with magnitudes added where it subtracts: far
+   more than the distance itself for near vectors far from the origin. */
+void allowed_product(const LabRange *r) {
+  sum_pairs(r, r->allowed, [](double a, double b) {
+    const double both = fabs(a) + fabs(b);
+    return both * both;
+  });
+  allow(r, 2, r->allowed);
+}
+
+/* With three vectors or more the last equals the first: 0 apart. */
+void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
+  const int64_t n = size.dim[0], d = size.dim[1];
+  float *x = (float *)h_values;
+  lab_fill(LAB_FLOAT32, x, count, seed);
+  for (int64_t k = 0; n > 2 && k < d; k++) x[(n - 1) * d + k] = x[k];
+}
+
+/* ---- the triangle's index ----------------------------------------------------------------------
+
+   Which pair is number k? Counted from the end, row r (0 is the last, of one pair) has r + 1 pairs
+   and r (r + 1) / 2 behind it. With `left` pairs behind ours, sqrt(2 left) lies from r to below
+   r + 2, about half a row away from both ends (r = 0 is exact). float32 cannot leave that range
+   while r is below 2^22: its integer part is r or r + 1. One comparison in integers decides. */
+
+struct Pair {
+  int i, j;
+};
+
+__host__ __device__ Pair pair_of(int64_t k, int n) {
+  const int64_t left = pairs_of(n) - 1 - k;
+  int64_t r = (int64_t)sqrtf(2.0f * (float)left);
+  if (r * (r + 1) / 2 > left) r--;
+  return {(int)(n - 2 - r), (int)(n - 1 - (left - r * (r + 1) / 2))};
+}
+
+/* The same for tiles, of which those of the diagonal count: tile (i, j), i <= j, of a triangle of
+   `tiles` rows is pair (i, j + 1) of tiles + 1. */
+__device__ Pair tile_of(int64_t k, int tiles) {
+  const Pair pair = pair_of(k, tiles + 1);
+  return {pair.i, pair.j - 1};
+}
 
 /* ---- 1. one thread per pair ---------------------------------------------------------------------
    Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
@@ -47,16 +147,11 @@ unsigned triangle(int64_t tiles) {
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
-   Block: TILE x TILE pairs. Warp: 32 x 64 of them, four warps down, two across. Thread: 8 x 8, sums
-   in registers; for each k it loads 8 elements of its rows and 8 of its columns with four 16-byte
-   loads and does 64 terms with them: a 16th of a load per term.
-
-   Vectors are permuted: within each 32, position 4 q + e holds vector q + 8 e. The four that a
-   16-byte load brings are therefore 8 apart, and when eight threads of a warp store their e-th,
-   they store eight neighbours, a whole sector; without it each would fill a quarter of one.
-
-   Lanes are laid out in twos (lane % 2, lane / 16 go down; lane / 2 % 8 across) because a 16-byte
-   request is served by half warps if neighbouring lanes share addresses, else by quarters. */
+   Block: TILE x TILE pairs. Warp: 32 x 64 of them. Thread: 8 x 8, sums in registers: for each k
+   four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q +
+   e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos
+   (lane % 2, lane / 16 go down; lane / 2 % 8 across), because half a warp is served at once where
+   neighbouring lanes share addresses. */
 constexpr int TILE = 128, TILE_BLOCK = 256, SIDE = 8;
 
 __host__ __device__ int vector_at(int position) {
@@ -122,10 +217,9 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
 
 /* ---- 2. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
-   slabs: 40 MB, about 20 us. After that 16-byte asynchronous copies bring a slab to shared memory
-   with no test, no register and no transposition. Two buffers: while one is worked on, the other is
-   filled, and a slab has one barrier. COPIED elements per slab, since 300 = 25 x 12; of the last
-   one, only those that exist (by fours) are worked on. */
+   slabs. Then 16-byte asynchronous copies bring slabs to two buffers in turn, with one barrier
+   each. COPIED elements per slab, since 300 = 25 x 12; of the last one, only those that exist are
+   worked on. */
 constexpr int COPIED = 12, UNROLLED = 4;
 constexpr int QUADS = 2 * TILE / 4,
               LINES = TILE_BLOCK / QUADS; /* of a line; at a time by a block */
@@ -246,8 +340,7 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
 
 /* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
    SGEMM knows no triangle: panels of PANEL rows, each against all vectors from its first on, waste
-   half a panel of arithmetic each and need little memory. A kernel of ours then adds the norms and
-   packs the rows: one thread per pair, one row of blocks per row. */
+   half a panel of arithmetic each. A kernel of ours then adds the norms and packs the rows. */
 constexpr int PANEL = 2048;
 
 __global__ void __launch_bounds__(256)
@@ -298,8 +391,7 @@ const LabProblem problems[] = {
      [](LabSize size) { return 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1]; },
      reference, fill}};
 
-/* Predicted of the tiled rungs: four loads of the thread for its 64 terms; copying the slabs to
-   shared memory is not counted. */
+/* Predicted of the tiled rungs: four loads of a thread for 64 terms, without copies of slabs. */
 const LabRung rungs[] = {
     {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
      lab_value<2>},

@@ -1,12 +1,7 @@
-/* The ladder of the sum: many values, one number.
-
-   A sum of n values reads 4 n bytes and adds n - 1 times: memory decides, and the floor is 4 n
-   bytes at the bandwidth (2^28 values, 1 GiB: 0.36 ms at 3000 GB/s). The first five rungs (after
-   Mark Harris, "Optimizing parallel reduction in CUDA", 2007) are one kernel with five ways to add
-   up a block, run level after level until one value is left; the last one reads everything in one
-   launch.
-
-   The column counts wavefronts of shared memory, which docs/lab/reduce.md explains. */
+/* The ladder of the sum: many values, one number. Memory decides: the floor is 4 n bytes at the
+   bandwidth. The first five rungs (after Mark Harris, "Optimizing parallel reduction in CUDA",
+   2007) are one kernel with five ways to add up a block, run level after level. The last one reads
+   everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -24,9 +19,8 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t) { return all; });
 }
 
-/* Integers from 1 to 16 of either sign: a sum of any m of them has a standard deviation of
-   9.7 sqrt(m), 0.3 million for 2^30. The first ones are huge: they take 2^23 of the 2^24 at most.
- */
+/* Integers from 1 to 16 of either sign: a sum of m of them has a standard deviation of 9.7 sqrt(m).
+   The first ones are huge: they take 2^23 of the 2^24 at most. */
 void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
@@ -60,8 +54,7 @@ template <class Add> struct Tree {
 };
 
 /* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
-   threads that work are spread over all warps: a warp of 32 runs for 16, then 8, 4, 2 and 1 lane,
-   in 8 warps out of 8 until the distance is 32. */
+   threads that work are spread over all warps. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
@@ -103,8 +96,7 @@ struct AddOnLoad : Sequential {
   }
 };
 
-/* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. Works
-   for any block of whole warps. */
+/* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. */
 struct WarpShuffle : AddOnLoad {
   static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -173,10 +165,8 @@ __device__ float sum_of(LabWord<4> quad) {
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
-   of a tile, all in flight at once; what follows the last tile, and the up to three values after
-   the last quad, goes to the first threads of the grid. Blocks write their sums. The block that is
-   last finds all of them in the L2 cache and adds them in a fixed order: the same result every
-   time, whichever block was last. Reads 4 bytes per value, once. */
+   of a tile, all in flight; the first threads of the grid take the rest. The last block adds the
+   blocks' sums in a fixed order: the same result every time. Reads 4 bytes per value, once. */
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const float *x, float *d_sums, float *d_out, int64_t count) {

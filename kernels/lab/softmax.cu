@@ -1,8 +1,5 @@
 /* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), m the row's largest value. A
-   row of nothing but -INFINITY has no softmax.
-
-   The ladder is about bytes and about waiting. Its last step is online softmax (Milakov and
-   Gimelshein 2018). */
+   row of nothing but -INFINITY has none. Online softmax: Milakov and Gimelshein 2018. */
 #include "lab/lab.cuh"
 
 #include <float.h>
@@ -70,8 +67,7 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4: three passes -------------------------------------------------------------------- */
 
-/* A walk says which thread takes which values of a row, and calls of(in) for each value of this
-   thread. STORE: out = of(in). */
+/* Which thread takes which values of a row: calls of(in) for each. STORE: out = of(in). */
 enum Taken {
   WHOLE,     /* a row per thread: the lanes of a warp are a row apart */
   SEGMENT,   /* a piece of the row per thread: the lanes of a warp are a piece apart */
@@ -158,9 +154,8 @@ template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(cons
 
 /* ---- 5 and 6: the row in registers ----------------------------------------------------------- */
 
-/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values
-   before and after belong to threads 0 to `edges` - 1. Input and output are cut alike, because both
-   arrays start on 256 bytes. */
+/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values before
+   and after belong to threads 0 to `edges` - 1. Input and output are cut alike. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {

@@ -1,12 +1,7 @@
-/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. There is no
-   arithmetic: it is a copy to other places, so a copy's speed is the floor.
-
-   8 bytes per element, read and written once: 8192 x 8192 moves 537 MB, 0.181 ms at the 2958 GB/s
-   of an H100's own copy. The difficulty: what lies side by side in the input lies a whole row apart
-   in the output. The way out is to turn a tile round in shared memory, where it does not matter
-   which lane reads what, unless two lanes want the same bank: there are 32 banks of 4 bytes, and
-   lanes that want different words of one bank are served one after the other. After that, what
-   counts is how many bytes are in flight. */
+/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. It is a copy to
+   other places, so a copy's speed is the floor. What lies side by side in the input lies a row
+   apart in the output. The way out is to turn a tile round in shared memory. There, lanes that want
+   different words of one of the 32 banks are served one after the other. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -34,10 +29,8 @@ cudaError_t launch(const LabCall *call) {
 }
 
 /* ---- 1. one thread per row ----------------------------------------------------------------------
-   Thread: a row of the input. Lanes write neighbours (a column of the output's row), but read a
-   whole row apart: 32 sectors per load for 4 bytes of each. 8192 rows are only 8192 threads where
-   an H100 has room for 270,000: small blocks spread them over all multiprocessors. Bytes: the
-   floor's as long as the first-level cache keeps each thread's line for its next loads. */
+   Thread: a row of the input. Lanes write neighbours, but read a whole row apart: 32 sectors per
+   load for 4 bytes of each. Small blocks spread the few threads over all multiprocessors. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -49,10 +42,8 @@ __global__ void __launch_bounds__(ROW_BLOCK)
 }
 
 /* ---- 2. one thread per element ------------------------------------------------------------------
-   Block: 8 x 32 elements. Warp: 32 neighbours of a row, lane: one of them. Loads are whole sectors
-   now, but stores go to 32 places, and those cost more than the loads of rung 1 did: the
-   first-level cache keeps the rest of a loaded sector, while every store goes through to the second
-   level with its 4 bytes. The block's 8 rows fill a sector of the output by 8 requests. */
+   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads are whole sectors now, but stores go
+   to 32 places and cost more: they go through the first-level cache with 4 bytes each. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
 __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
@@ -64,16 +55,11 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 }
 
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
-   Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row into a row of the tile,
-   then, when the tile is complete, stores a column of the tile as neighbours in a row of the
-   output. Global memory sees whole sectors both ways; the column is read where it costs least.
-   Thread: SIDE / DOWN elements, DOWN rows apart; all its loads are in flight before it waits for
-   the first.
-
-   Turns of the banks for a request down a column: <32, 0, 32> 32, all in one bank. <16, 0, 16> 8:
-   two columns of 16, each in two banks; but a row of 16 is only half a line of memory. <32, 1, 32>
-   1, as rows are 33 words long; but a block of 1024 threads waits for 32 warps at its barrier while
-   there is room for only one other. <32, 1, 8> has four elements per thread, and blocks of 256. */
+   Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column of
+   the tile as neighbours in a row of the output: whole sectors both ways. Thread: SIDE / DOWN
+   elements, whose loads are all in flight. Turns of the banks down a column: <32, 0, 32> 32, all in
+   one bank. <16, 0, 16> 8, but a row is only half a line of memory. <32, 1, 32> 1, as rows are 33
+   words long, but 1024 threads wait at one barrier. <32, 1, 8> has blocks of 256. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -97,17 +83,11 @@ template <int SIDE, int PADDING, int DOWN>
 constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE, DOWN>;
 
 /* ---- 7. words of 16 bytes -----------------------------------------------------------------------
-   Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4 of the input, four words of 16
-   bytes; it transposes the patch in its registers, which makes it four words of the output's rows.
-   These go through shared memory only so that half a warp can store 256 bytes in a row.
-
-   Instead of padding, the tile is swizzled: word w of row r lies at w ^ (r / 4 % 16). Eight lanes
-   at a time are served with 16 bytes each from all 32 banks. When storing a patch, they have the
-   same w and rows 4 apart, which the swizzle sets apart; when loading, the same row and eight
-   different w.
-
-   Where a side does not divide by 4, rows start off a word's boundary: such a shape takes the rung
-   before. */
+   Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4, which it transposes in its
+   registers. Patches go through shared memory so that half a warp stores 256 bytes in a row. The
+   tile is swizzled instead of padded: word w of row r lies at w ^ (r / 4 % 16), so that eight lanes
+   find their 16 bytes in all 32 banks. Where a side does not divide by 4, rows start off a word's
+   boundary: such a shape takes the rung before. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)

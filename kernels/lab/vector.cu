@@ -1,9 +1,5 @@
-/* Vectors: fill, scale, saxpy, exponentiate. There is next to no arithmetic; memory
-   decides everything.
-
-   An element costs 4 bytes per array. All that a kernel can do wrong is to ask for them badly:
-   memory moves in sectors of 32 bytes, and a sector of which one lane wants 4 bytes is moved as a
-   whole. What counts is therefore which bytes the 32 lanes of a warp ask for in ONE instruction. */
+/* Vectors: fill, scale, saxpy, exponentiate. Memory decides everything: it moves sectors of 32
+   bytes. What counts is which bytes the 32 lanes of a warp ask for in ONE instruction. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -40,8 +36,6 @@ template <int PROBLEM> void reference(const LabRange *r) {
   }
 }
 
-/* ---- what all rungs share ------------------------------------------------------------------- */
-
 constexpr int BLOCK = 256;
 
 /* Word i of the result: WIDTH neighbouring elements in one load per input and one store. */
@@ -58,9 +52,7 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
-   request is 128 bytes in a row, 4 whole sectors. Bytes: the floor's. What this rung pays for is
-   starting 2^20 blocks: fill, which needs them for 1 KB each, gets through 1.7 of them per
-   nanosecond (an H100), a little over half the bandwidth. */
+   request is 128 bytes in a row, 4 whole sectors. It pays for starting 2^20 blocks of 1 KB. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -77,11 +69,9 @@ cudaError_t launch_element(const LabCall *call) {
 
 /* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
-   now 128 bytes apart, so each request touches 32 sectors for 4 bytes of each; the rest is wanted
-   in the thread's next seven steps. The first-level cache keeps some of what was read, but stores
-   go through to the second level 4 bytes at a time. Rung 3 is the same kernel with TOGETHER
-   elements loaded before the first is stored. Bytes: the floor's if the caches keep every sector
-   until its thread is done with it, up to eight times that if they do not. */
+   128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The first-level cache
+   keeps some of what was read, but stores go through it. Rung 3 loads TOGETHER elements before the
+   first is stored. */
 constexpr int SEGMENT = 32; /* per thread, a line of the cache */
 constexpr int TOGETHER = 8; /* a sector */
 
@@ -102,15 +92,10 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements, as far apart as the grid has threads, so that at every step lanes are
-   neighbours, and blocks too. The grid fits the GPU, not the data: one launch configuration for
-   every length. Bytes of all: the floor's.
-
-   Rung 5 has words of 16 bytes: a quarter of the instructions keep as many bytes in flight. Arrays
-   start on 256 bytes (lab.h), so only the last elements, fewer than a word, are left to single
-   threads.
-
-   Rung 6 has a grid of the data's size again: the loop runs once (docs/lab/vector.md). */
+   Thread: several elements, as far apart as the grid has threads: at every step lanes are
+   neighbours. The grid fits the GPU, not the data. Rung 5 has words of 16 bytes. Arrays start on
+   256 bytes (lab.h), so only the last elements are left to single threads. Rung 6 has a grid of the
+   data's size again: the loop runs once (docs/lab/vector.md). */
 
 /* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
    the slowest at the end; with four times as many, others take the place of those that are done. */

@@ -22,9 +22,8 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Sends messages from block to block. Two blocks of one thread: the first sends, the second
-   replies. Both write the same line in turn, so a round trip is two packets through the L2 cache
-   and nothing else. */
+/* Sends messages between two blocks of one thread: the first sends, the second replies in the same
+   line, so a round trip is two packets through the L2 cache and nothing else. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;
@@ -39,11 +38,8 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
-/* Keeps the arithmetic units full: chains of fused multiply-adds, each of which waits only for
-   its own last result. Any grid, FMA_THREADS threads per block: 16 warps per scheduler with 8
-   chains each are far more than the 4 cycles that one multiply-add takes. Reads no memory. The
-   store, of a sum that never occurs, keeps the compiler from removing everything; the factors keep
-   the digits changing, so that the power is realistic. */
+/* Keeps the arithmetic units full: chains of fused multiply-adds, any grid, FMA_THREADS threads per
+   block. A store that never happens keeps the compiler from removing them. */
 constexpr int FMA_THREADS = 256, FMA_CHAINS = 8, FMA_STEPS = 32;
 static_assert(FMA_OPERATIONS == 2.0 * FMA_THREADS * FMA_CHAINS * FMA_STEPS, "as kernels.h has it");
 

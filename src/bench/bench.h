@@ -19,8 +19,6 @@ void bench_print(const Record *record, FILE *file, bool markdown);
 /* Draws the epochs of the first network at the smallest batch as a PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
-/* ---- what is measured -------------------------------------------------------------------- */
-
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
 
 /* A list of whole numbers. */
@@ -43,20 +41,6 @@ typedef struct {
 /* Measures all that mlp-bench does and adds its lines. levels.c */
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error);
-
-/* The training file's rows, then the test file's, in memory. */
-typedef struct {
-  uint8_t *pixels; /* (rows, inputs) */
-  uint16_t *labels;
-  int inputs;
-  uint64_t train_rows, test_rows;
-} BenchRows;
-
-/* rows.c */
-bool bench_rows_read(BenchRows *rows, const char *train, const char *test, Error *error);
-void bench_rows_free(BenchRows *rows);
-/* Copies the rows into the engine's dataset. */
-bool bench_fill(Engine *engine, const BenchRows *rows, Error *error);
 
 /* ---- a GPU (cuda/cublas.c) ------------------------------------------------------------------- */
 

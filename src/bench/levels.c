@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "bench/bench.h"
 #include "cli/options.h"
+#include "data/dataset.h"
 #include "engine/loader.h"
 
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_WORDS = 32 };
@@ -36,13 +37,77 @@ static const Level levels[] = {
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", CUBLAS},      {"cublas", "tf32", CUBLAS},      {"cpu", "fp32", CPU}};
 
+/* The training file's rows, then the test file's, in memory. */
+typedef struct {
+  uint8_t *pixels; /* (rows, inputs) */
+  uint16_t *labels;
+  int inputs;
+  uint64_t train_rows, test_rows;
+} Rows;
+
 /* The data that all measurements of a run share. */
 typedef struct {
   Record *record;
   const BenchPlan *plan;
-  BenchRows rows;
+  Rows rows;
   bool on_gpu;
 } Bench;
+
+/* ---- the rows of the files, in memory -------------------------------------------------------- */
+
+/* Appends the rows of a file; *added is how many. */
+static bool append_file(Rows *rows, const char *path, uint64_t *added, Error *error) {
+  const DatasetConfig config = {.path = path, .classes = CLASSES, .threads = omp_get_num_procs()};
+  DatasetReader *reader = dataset_open(&config, error);
+  if (!reader) return false;
+  const uint64_t before = rows->train_rows, room = dataset_max_rows(reader, UINT32_MAX);
+  const size_t inputs = (size_t)dataset_inputs(reader);
+  uint8_t *pixels = realloc(rows->pixels, (before + room) * inputs);
+  if (pixels) rows->pixels = pixels;
+  uint16_t *labels = realloc(rows->labels, (before + room) * sizeof *labels);
+  if (labels) rows->labels = labels;
+  const bool good =
+      (before == 0 || (int)inputs == rows->inputs ||
+       error_set(error, "%s has %zu pixels per row, but the training file has %d", path, inputs,
+                 rows->inputs)) &&
+      ((pixels && labels) || error_set(error, "no memory for the rows of %s", path)) &&
+      dataset_read(reader, pixels + before * inputs, inputs, labels + before, room, added, error);
+  rows->inputs = (int)inputs;
+  dataset_close(reader);
+  return good;
+}
+
+static bool read_rows(Rows *rows, const char *train, const char *test, Error *error) {
+  return append_file(rows, train, &rows->train_rows, error) &&
+         append_file(rows, test, &rows->test_rows, error);
+}
+
+static void free_rows(Rows *rows) {
+  free(rows->pixels);
+  free(rows->labels);
+}
+
+/* Copies row r of the dataset to row `at` of a staging buffer. */
+static void place_row(const Rows *rows, uint64_t r, StagingBuffer to, uint64_t at) {
+  const size_t inputs = (size_t)rows->inputs;
+  uint8_t *pixels = to.pixels + at * to.stride;
+  memcpy(pixels, rows->pixels + r * inputs, inputs);
+  memset(pixels + inputs, 0, to.stride - inputs);
+  to.labels[at] = rows->labels[r];
+}
+
+static bool fill(Engine *engine, const Rows *rows, Error *error) {
+  const uint64_t all = engine->config.dataset_rows, most = engine->config.staging_rows;
+  int index = 0;
+  for (uint64_t first = 0; first < all; first += most, index = 1 - index) {
+    const uint64_t count = min_size(all - first, most);
+    StagingBuffer to;
+    if (!engine->call->staging(engine, index, &to, error)) return false;
+    for (uint64_t r = 0; r < count; r++) place_row(rows, first + r, to, r);
+    if (!engine->call->upload(engine, index, first, count, error)) return false;
+  }
+  return true;
+}
 
 static ShortText hidden_text(const HiddenSizes *hidden) {
   ShortText text = {""};
@@ -75,7 +140,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   if (!engine) return NULL;
   if ((engine->config.training.precision == precision ||
        error_set(error, "this GPU has no %s", level->precision)) &&
-      bench_fill(engine, &b->rows, error))
+      fill(engine, &b->rows, error))
     return engine;
   engine->call->close(engine);
   return NULL;
@@ -305,8 +370,8 @@ static bool measure(const Bench *b, const char *command, const char *sources, Er
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
-  const bool good = bench_rows_read(&b.rows, plan->train, plan->test, error) &&
-                    measure(&b, command, sources, error);
-  bench_rows_free(&b.rows);
+  const bool good =
+      read_rows(&b.rows, plan->train, plan->test, error) && measure(&b, command, sources, error);
+  free_rows(&b.rows);
   return good;
 }

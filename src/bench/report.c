@@ -8,15 +8,11 @@
 #include "measure/table.h"
 #include "plot/page.h"
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
 bool bench_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-bench", NULL, error) &&
          (record_first(record, "epoch") ||
           error_set(error, "%s is no record of mlp-bench: it has no epochs", path));
 }
-
-/* ---- comparing lines ------------------------------------------------------------------------ */
 
 /* Two epochs can be compared if these fields are the same. */
 static const char *const same_case[] = {"hidden", "networks", "batch", NULL};
@@ -61,8 +57,6 @@ static Lines sorted_epochs(const Record *record) {
   if (timed.of) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
   return timed;
 }
-
-/* ---- columns -------------------------------------------------------------------------------- */
 
 static ShortText name_of(const json_t *line) {
   if (*text_of(line, "peer")) return text_format("%s", text_of(line, "peer"));
@@ -109,8 +103,6 @@ static const TableColumn columns[] = {
     {"unit", 0, true, .key = "unit", .in = PART | CEILING},
     {"share", 0, .key = "share", .format = "%.1f%%", .per = 0.01, .in = PART},
     {"bound", 0, .cell = bound, .in = PART}};
-
-/* ---- sections ------------------------------------------------------------------------------- */
 
 static const struct {
   const char *kind, *heading, *note;
@@ -162,8 +154,6 @@ void bench_print(const Record *record, FILE *file, bool markdown) {
     if (i == 0) put_reasons(record, file, markdown);
   }
 }
-
-/* ---- pictures ------------------------------------------------------------------------------- */
 
 bool bench_plot(const Record *record, const char *path, Error *error) {
   const json_t *first = record_first(record, "epoch"), *machine = record_first(record, "machine");

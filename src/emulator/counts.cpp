@@ -43,8 +43,6 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* ---- a request ------------------------------------------------------------------------------ */
-
 /* How many different numbers there are. Mostly they ascend. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
@@ -73,9 +71,8 @@ static bool is_shared(const uintptr_t *addresses) {
   return near || far;
 }
 
-/* Passes of the 32 banks of 4 bytes. Of words of 8 or 16 bytes, half or a quarter of a warp at a
-   time is served, but half a warp whose lanes share what they load. Atomics to one word are served
-   one after the other. */
+/* Passes of the 32 banks of 4 bytes. Of words of 8 or 16 bytes, half or a quarter of a warp is
+   served at a time, but half a warp whose lanes share. Atomics to one word are served in turn. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
   for (int first = 0, at_once; first < count; first += at_once, least++) {
@@ -107,10 +104,9 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* Where lanes are at several places, those at the lowest address go first, as hardware and
-   compilers arrange it that parted lanes meet again (Collange, "Stack-less SIMT reconvergence at
-   low cost", 2011): who is still in a loop or a branch goes before who waits behind it. Where a
-   lane is full, the others wait for what it does next. */
+/* Where lanes are at several places, those at the lowest address go first, so that parted lanes
+   meet again (Collange, "Stack-less SIMT reconvergence at low cost", 2011). Where a lane is full,
+   the others wait for what it does next. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {

@@ -1,7 +1,6 @@
-/* CUDA C++ for the emulator: qualifiers, indices, vectors, and the functions of warps and blocks.
-   The compiler includes it before a kernel file. clang's CUDA front end (__CUDA__) reads it, too:
-   it checks a student's file without any toolkit, and what is declared here is what the emulator
-   knows. scripts/seal_exercise.sh refuses every other name that begins with two underscores. */
+/* CUDA C++ for the emulator, which the compiler includes before a kernel file. clang's CUDA front
+   end (__CUDA__) reads it, too, to check a student's file without any toolkit.
+   scripts/seal_exercise.sh refuses every other name that begins with two underscores. */
 #pragma once
 
 #ifdef __CUDA__
@@ -17,9 +16,8 @@
 #define __host__
 #define __device__
 #define __global__
-/* Blocks run one after another, so one copy of a variable serves all of them. Thread-local storage
-   has nothing else in it, so an address says whether it is shared; the gap tells one array's end
-   from another's start. */
+/* Blocks run one after another, so one copy of a variable serves all. Thread-local storage has
+   nothing else in it, so an address says whether it is shared; gaps tell arrays apart. */
 #define EMULATOR_JOIN_(a, b) a##b
 #define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
 #define EMULATOR_SHARED static thread_local __attribute__((used))

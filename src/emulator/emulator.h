@@ -1,10 +1,6 @@
-/* Runs CUDA sources on a CPU: every thread is a fiber.
-
-   A kernel runs one block after another, and is watched where it is compiled so: accesses
-   out of bounds, races, barriers and shuffles that not all reach are found, each with the line of
-   the source, and what a GPU would be asked for is counted. Everything is deterministic.
-
-   Not for several threads at once. */
+/* Runs CUDA sources on a CPU, block after block, every thread a fiber; not for several threads at
+   once. Where a kernel is compiled so, it is watched: errors are found, each with the line of the
+   source, and what a GPU would be asked for is counted. Everything is deterministic. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +11,6 @@
 extern "C" {
 #endif
 
-/* ---- memory --------------------------------------------------------------------------------- */
-
 /* The name of a cudaMalloc()ed array in findings, from an address in it on, and its shape; 1 row
    for a vector. What lies before and behind it is out of bounds. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
@@ -24,15 +18,12 @@ void emulator_name(const void *memory, const char *name, int rows, int columns, 
 /* Reads what it has to know of the program and prepares for crashes, before a process is confined.
  */
 void emulator_start(void);
-/* Calls function(context), a student's: its host code may touch its own stack and constants, and
-   nothing else, and there are no atomic operations on floats. It ends at the first that it does
-   beside, or where it crashes, and that is found. */
+/* Calls function(context), a student's: its host code may touch its own stack and constants alone,
+   and no float is added atomically. It ends at the first that it does beside, which is found. */
 void emulator_call(void (*function)(void *context), void *context);
 
 /* From now on printf() prints, the heading first if anything follows; NULL: it does not. */
 void emulator_print(const char *heading);
-
-/* ---- what was counted and found, since emulator_forget() ------------------------------------- */
 
 typedef struct {
   uint64_t launches, barriers;

@@ -44,8 +44,6 @@ void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_
   add(findings, kind, text, a, b);
 }
 
-/* ---- lines of the source -------------------------------------------------------------------- */
-
 static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", innermost first */
 
 /* All at once: a process of addr2line reads the program's debug information. */
@@ -95,8 +93,6 @@ static std::string line_of(uintptr_t return_address) {
   return line.empty() ? UNKNOWN : line;
 }
 
-/* ---- records and what is told of them -------------------------------------------------------- */
-
 static std::string cost_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   const double requests = (double)c.requests;
@@ -142,10 +138,8 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
       if (*place) *place -= program_base; /* which only this process knows */
 }
 
-/* Findings that say something: threads may well wait at two copies of one line, of which the
-   compiler does not always keep the number; a value that is read before another thread writes it is
-   a race, and not also one that nobody has written. Each line, or pair of lines, is told once.
-   Barriers come first, for other errors follow from them. */
+/* Tells each line, or pair of lines, once, barriers first, for other errors follow from them. Two
+   copies of one barrier may have one line; a value that races is not also told as unwritten. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

@@ -47,8 +47,6 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   _exit(0);
 }
 
-/* ---- what it may ask the system for ---------------------------------------------------------- */
-
 static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
                                SCMP_SYS(munmap),      SCMP_SYS(mremap),
                                SCMP_SYS(madvise),     SCMP_SYS(futex),

@@ -1,7 +1,6 @@
 /* Checks, measures and scores the four functions of kernels/exercise.cu, on a GPU or on the
-   emulator (src/emulator). A problem is one of the four tasks on one shape. Each function runs in a
-   process of its own, which sees what it is given and nothing else; what is expected of it is
-   worked out afterwards, elsewhere. */
+   emulator. A problem is one of the tasks on one shape. Each function runs in a process of its own;
+   what is expected of it is worked out afterwards, elsewhere. */
 #pragma once
 
 #include <stdio.h>
@@ -104,9 +103,8 @@ const char *exercise_array_name(int name); /* "x" of ARRAY_X */
 /* The function may read the array, and nothing else. */
 bool exercise_is_constant(ExerciseTask task, int name);
 
-/* Bytes [from, from + count) of poison, counted from an array's start. As floats it is a signaling
-   NaN: whatever is computed from it is a NaN, too, but another one, so that even a value made of
-   poison is not taken for poison. */
+/* Bytes [from, from + count) of poison, counted from an array's start: as floats signaling NaNs,
+   and whatever is computed from one is a NaN of another kind. */
 void exercise_poison(uint8_t *block, size_t from, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
@@ -146,9 +144,8 @@ typedef struct {
   ExerciseCall call; /* of the measured shape; launches: the most of all */
 } ExerciseScore;
 
-/* Judges what a call has left, and says in score->wrong what is wrong with it, "" if nothing is:
-   the first wrong element, what was expected and how exactly, how many are wrong and where they
-   lie; or that too few bytes were moved. judge.c */
+/* Says in score->wrong what is wrong with what a call has left, "" if nothing is: the first wrong
+   element, how many are wrong and where they lie; or that too few bytes were moved. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
@@ -163,16 +160,13 @@ typedef struct {
   double limit;
 } Apart;
 
-/* Calls work(context) in a new process. `limit`: the seconds that it may compute; asleep it has ten
-   times as many. What it shall leave must lie in memory from apart_memory. Returns false only if
-   there can be no such process. */
+/* Calls work(context) in a new process, which may compute for `limit` seconds, and sleep ten times
+   as long. Its results must lie in apart_memory. Returns false if there can be no such process. */
 bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
                  Error *error);
 /* Waits until it has ended, and ends whatever it has started itself. end: "" once it has returned,
-   else how it ended: "it was ended by a signal (Floating point exception)", "it called exit(3)",
-   "it had not returned after 20 s". What it printed, up to 4 KB, is printed now, each line after a
-   bar.
- */
+   else how it ended: "it called exit(3)". Prints what it printed, up to 4 KB, each line after a
+   bar. */
 void apart_end(Apart *apart, char end[APART_TEXT]);
 
 /* From now on this process may compute, write to its output and end; may_ask: it has a device to

@@ -19,8 +19,6 @@ enum {
 static cudaStream_t
     the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
 
-/* ---- our fused version ---------------------------------------------------------------------- */
-
 #ifdef STUDENT_KIT
 static const bool has_ours = false;
 static cudaError_t call_ours(const ExercisePlaced *d) {
@@ -55,8 +53,6 @@ static cudaError_t call_ours(const ExercisePlaced *d) {
   }
 }
 #endif
-
-/* ---- the student's -------------------------------------------------------------------------- */
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
   TRY(cudaDeviceSynchronize()); /* the copies of its arrays are of another stream */
@@ -132,8 +128,6 @@ static cudaError_t time_both(const ExercisePlaced *d, ExerciseCall *call) {
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {
   return cuda_done(time_both(d, call), "timing a function of the exercise", error);
 }
-
-/* ---- finding a GPU -------------------------------------------------------------------------- */
 
 bool exercise_start(Error *error) {
   int count = 0;

@@ -8,8 +8,6 @@
 
 #include "engine/engine.h"
 
-/* ---- shapes ---------------------------------------------------------------------------- */
-
 /* How many values (rows, columns) has. */
 static inline size_t area(int rows, int columns) {
   return (size_t)rows * (size_t)columns;
@@ -22,8 +20,6 @@ static inline size_t cell(int row, int columns, int column) {
 
 /* To be freed. */
 void *reference_zeros(size_t count, size_t size);
-
-/* ---- one layer ------------------------------------------------------------------------- */
 
 /* x (in) = the pixels of a row, scaled; of a scale of zeros, pixel / 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
@@ -49,8 +45,6 @@ void reference_bias_gradient(const double *dy, int rows, int out, double *dbias)
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
                               double *dx);
 
-/* ---- the loss -------------------------------------------------------------------------- */
-
 /* p (rows, classes) = softmax of each row of logits; may be done in place. */
 void reference_softmax(const double *logits, int rows, int classes, double *p);
 
@@ -66,8 +60,6 @@ void reference_cross_entropy_gradient(const double *logits, const uint16_t *labe
 /* How many rows have their largest logit at the label; of equal logits the first counts. */
 uint64_t reference_correct(const double *logits, const uint16_t *labels, int rows, int classes);
 
-/* ---- the update ------------------------------------------------------------------------ */
-
 /* v = momentum v + g + weight_decay w, then w = w - learning_rate v. A bias's decay is 0. */
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate);
@@ -77,16 +69,13 @@ void reference_update(double *w, double *v, const double *g, size_t count, doubl
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update);
 
-/* ---- a training step ------------------------------------------------------------------- */
-
 /* The loss and, unless NULL, its gradient: x (rows, size[0]) is scaled already; parameters and
    gradient are flat arrays of network->floats in the layout of network.h. The gradient is of
    the MEAN loss over the rows, overwritten, its padding 0. Adds loss, correct and rows to *sums. */
 void reference_gradient(const Network *network, const double *parameters, const double *x,
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
 
-/* Trains in place on a range of steps, as engine.h defines it, over a dataset of rows at pixels +
-   row * stride. Of config only network, batch and what makes a step's loss and update are read.
+/* Trains in place on a range of steps (engine.h) over a dataset of rows at pixels + row * stride.
    parameters has network.floats values, state (training_states, network.floats). Adds to *sums. */
 void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
@@ -97,8 +86,6 @@ void reference_train(const EngineConfig *config, double *parameters, double *sta
 void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);
-
-/* ---- values ---------------------------------------------------------------------------- */
 
 /* 32 random bits, a function of (seed, index) alone. */
 uint32_t reference_word(size_t index, uint64_t seed);

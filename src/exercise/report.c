@@ -13,8 +13,6 @@ static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
 
-/* ---- the table ------------------------------------------------------------------------------ */
-
 /* A function's speed as a share of our fused version's: by time on a GPU, by sectors and turns of
    the banks on the emulator. NAN: not known. */
 static double share_of(const ExerciseScore *s) {
@@ -107,8 +105,6 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
   fprintf(file, "\n%d of %d right, %d of %d fused\n", sum.right, count, sum.fused, count);
   return sum;
 }
-
-/* ---- points --------------------------------------------------------------------------------- */
 
 ExercisePoints exercise_points(const ExerciseScore *s) {
   ExercisePoints p = {0};

@@ -102,9 +102,8 @@ typedef struct {
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
-/* Makes room that is large enough for every rung, and fills the inputs. For times there are so many
-   copies, if memory allows, that they do not fit the cache. Returns false with error->too_large if
-   the GPU has not enough memory. */
+/* Makes room for every rung, and fills the inputs. For times the copies do not fit the cache, if
+   memory allows. Returns false with error->too_large if the GPU has not enough memory. */
 bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
                      const LabHow *how, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */

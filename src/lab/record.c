@@ -7,8 +7,6 @@
 
 const char *const lab_kinds[] = {"rung", "library", "part", "mistake"};
 
-/* ---- choosing lines ------------------------------------------------------------------------- */
-
 const json_t *lab_topic_line(const Record *record, const char *topic) {
   return record_find(record, "topic", "topic", topic);
 }
@@ -56,9 +54,6 @@ void lab_ladder_close(LabLadder *ladder) {
   free(ladder->rows.of);
   free(ladder->others.of);
 }
-
-/* ---- what follows from the rows of a table ----------------------------------------------------
- */
 
 /* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
@@ -111,8 +106,6 @@ static bool complete(const Record *record, json_t *table, Error *error) {
   }
   return true;
 }
-
-/* ---- lines ---------------------------------------------------------------------------------- */
 
 static json_t *flag(bool value) {
   return value ? json_true() : NULL;
@@ -169,8 +162,6 @@ void lab_add_all(Record *record) {
       lab_add_table(record, lab_table(*t, p, (*t)->sizes[0]));
   }
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
 
 /* A topic is described before its tables. */
 static bool check_line(const Record *record, json_t *line, Error *error) {

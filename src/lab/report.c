@@ -7,8 +7,6 @@
 
 #include "base/sizes.h"
 
-/* ---- columns -------------------------------------------------------------------------------- */
-
 /* The tables, as bits: a ladder that a GPU has timed, one that the emulator has counted, and the
    other sizes. */
 enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
@@ -68,8 +66,6 @@ static void print_table(const LabLadder *l, bool others, FILE *file, bool markdo
   }
   table_print(&table, shown, count, others ? &l->others : &l->rows);
 }
-
-/* ---- around the tables ---------------------------------------------------------------------- */
 
 enum { WIDTH = 100 };
 

@@ -52,8 +52,6 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call) {
   return text_format("%s", refused ? refused : "");
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
-
 int lab_dims(const LabTopic *topic) {
   int dims = 1;
   for (const char *at = topic->dims; (at = strstr(at, " x ")); at++) dims++;

@@ -9,8 +9,6 @@
 
 #include "base/text.h"
 
-/* ---- lines ---------------------------------------------------------------------------------- */
-
 json_t *record_line(const char *kind) {
   json_t *line = json_object();
   record_text(line, "case", kind);
@@ -52,8 +50,6 @@ bool line_same(const json_t *a, const json_t *b, const char *key) {
 bool line_is(const json_t *line, const char *kind) {
   return text_is(line, "case", kind);
 }
-
-/* ---- writing -------------------------------------------------------------------------------- */
 
 static bool failed(const char *what, const char *path, Error *error) {
   return error_set(error, "cannot %s %s: %s", what, path, strerror(errno));
@@ -116,8 +112,6 @@ bool record_close(Record *record, bool good, Error *error) {
   return good;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
 static bool read_line(Record *record, const char *text, RecordCheck *check, Error *error) {
   json_t *line = json_loads(text, 0, NULL);
   if (json_is_object(line) ? !check || check(record, line, error)
@@ -145,8 +139,6 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
   fclose(file);
   return good;
 }
-
-/* ---- choosing lines ------------------------------------------------------------------------- */
 
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs) {
@@ -176,8 +168,6 @@ Lines lines_of(const Record *record, const char *kind) {
   foreach_of (line, record, kind, "reason", "") lines_add(&lines, line);
   return lines;
 }
-
-/* ---- the machine ---------------------------------------------------------------------------- */
 
 void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown) {
   const json_t *m = record_first(record, "machine");

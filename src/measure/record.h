@@ -26,8 +26,6 @@ typedef struct {
   Error failure;    /* why the first one is */
 } Record;
 
-/* ---- lines ---------------------------------------------------------------------------------- */
-
 json_t *record_line(const char *kind);
 /* Set a key of a line, which they leave out if the text is NULL or the number is not finite. */
 void record_text(json_t *line, const char *key, const char *text);
@@ -41,8 +39,6 @@ bool text_is(const json_t *line, const char *key, const char *text);
 /* Returns true if both lines have the same text or number, or neither has one. */
 bool line_same(const json_t *a, const json_t *b, const char *key);
 bool line_is(const json_t *line, const char *kind);
-
-/* ---- records -------------------------------------------------------------------------------- */
 
 /* Makes a file for the lines that will be added. */
 bool record_create(Record *record, const char *path, Error *error);
@@ -65,11 +61,8 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 /* Closes the file, frees the lines. Returns good, or false if anything was not written. */
 bool record_close(Record *record, bool good, Error *error);
 
-/* ---- choosing lines ------------------------------------------------------------------------- */
-
-/* Returns the next line of that kind from *at on, or NULL if there is none, and moves *at behind
-   it. pairs: keys, each followed by the text that the line must have there, or by NULL for any
-   text. The last one is NULL. */
+/* Returns the next line of that kind from *at on, or NULL, and moves *at behind it. pairs: keys,
+   each followed by the text that the line must have there (NULL: any); the last one is NULL. */
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs);
 

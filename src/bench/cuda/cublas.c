@@ -2,7 +2,7 @@
    level none between them. And what the GPU can do at most. */
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
-#include "measure/cuda/ceilings.h"
+#include "measure/cuda/rung.h"
 
 #include <cublas_v2.h>
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <nvtx3/nvToolsExt.h>
 
-#include "measure/cuda/ceilings.h"
+#include "measure/cuda/rung.h"
 
 bool lab_start(Error *error) {
   return gpu_start(error);
@@ -36,8 +36,6 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
   if (kernel.localSizeBytes) record_number(row->line, "local_bytes", (double)kernel.localSizeBytes);
   return cudaSuccess;
 }
-
-/* ---- times ---------------------------------------------------------------------------------- */
 
 static const double SAMPLE_SECONDS = 5e-3; /* long beside the events' resolution of 0.5 us */
 /* Slower calls are repeated less: nine of them would take long, and little disturbs a long call. */

@@ -1,4 +1,4 @@
-#include "measure/cuda/ceilings.h"
+#include "measure/cuda/rung.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,8 +50,6 @@ static const Rung ceilings[CEILINGS] = {
     [CEILING_BARRIER] = {"grid barrier", run, NULL, 1, false, BARRIERS, "us"},
     [CEILING_PACKET] = {"packet from block to block", run, NULL, 1, false, 2 * ROUND_TRIPS, "us"},
 };
-
-/* ---- measuring ------------------------------------------------------------------------------ */
 
 static cudaError_t open_stand(Stand *s) {
   const size_t most = (size_t)1 << 30, least = LEAST_BYTES;

@@ -5,8 +5,6 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-/* ---- timing --------------------------------------------------------------------------------- */
-
 static cudaError_t queue_calls(const Rung *rung, cudaStream_t stream) {
   for (int i = 0; i < rung->calls; i++) TRY(rung->run(rung->context, stream));
   return cudaSuccess;
@@ -55,8 +53,6 @@ bool rung_value(const Rung *rung, double *value, Error *error) {
                               : rung->amount / seconds.median / 1e9;
   return true;
 }
-
-/* ---- the machine ---------------------------------------------------------------------------- */
 
 /* Finds the driver's number: the first word of its banner that begins with a digit and has a point.
  */

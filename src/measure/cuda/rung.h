@@ -25,12 +25,8 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 /* Sets the median of RUNG_SAMPLES, in the rung's unit. */
 bool rung_value(const Rung *rung, double *value, Error *error);
 
-/* ---- what the host launches: how it is counted, launch_count.c tells ------------------------- */
-
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void);
-
-/* ---- the machine ---------------------------------------------------------------------------- */
 
 typedef struct {
   char name[128];  /* "NVIDIA H100 80GB HBM3" */
@@ -41,3 +37,18 @@ typedef struct {
 bool gpu_start(Error *error);
 /* Starts the GPU and describes it. */
 bool gpu_machine(GpuMachine *machine, Error *error);
+
+/* The ceilings of a GPU: the rates that others are compared with. */
+typedef enum {
+  CEILING_COPY,   /* inside the GPU's memory, far more than a cache holds */
+  CEILING_PINNED, /* from pinned memory of the host to the GPU */
+  CEILING_FMA,    /* fused multiply-adds with nothing else to do */
+  CEILING_LAUNCH,
+  CEILING_BARRIER,
+  CEILING_PACKET,
+  CEILINGS
+} Ceiling;
+
+/* Measures ceilings first to end - 1 in their order, up to one that fails, and adds a line of each
+   to the record. */
+bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);
