@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 """Times training epochs in PyTorch or JAX, as mlp-bench does of mlp-train.
 
-Same networks (ReLU, He's uniform start), same rows, same batches, same optimiser (SGD with momentum, mean
-cross-entropy), a new permutation of the rows on the device every epoch, every row used, a short last batch
-where it comes out so. Several networks at once are JAX's vmap, each on rows in an order of its own; their time
-is that of one. The rows lie on the GPU as float32 before the clock starts, and nothing but the parameters is
-computed: no sums of losses, which mlp-train has. Times are wall clock from the drawing of the permutation
-until the GPU has finished.
+Same networks (ReLU, He's uniform start), rows, batches and optimiser (SGD with momentum, mean cross-entropy), a new
+permutation of the rows on the device every epoch, a short last batch where it comes out so. Several networks at once are
+JAX's vmap, each in an order of its own; their time is that of one. The rows lie on the GPU as float32 before the clock
+starts, and no losses are summed. Times are wall clock from the drawing of the permutation until the GPU has finished.
 
-Prints one JSON object a line, with the keys of mlp-bench's, `peer` in place of `fusion`. A case that fails
-or finds no time left is a line with its reason. Data: data/mnist_train.csv and data/mnist_test.csv.
+Prints JSON lines with the keys of mlp-bench's, `peer` in place of `fusion`, or with the reason why a case failed.
 """
 import argparse
 import collections
@@ -33,9 +30,6 @@ SCAN = "JAX, epoch in one lax.scan"
 def learning_rate(case):
     """The rule of src/bench/levels.c."""
     return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
-
-
-# ---- rows -----------------------------------------------------------------------------------
 
 
 def read_sets(*names):
@@ -117,9 +111,6 @@ def run_cases(deadline, peer, arguments, networks, rows, measure):
         write_case(case, **results_of(run_case, case, rows, measure))
 
 
-# ---- PyTorch --------------------------------------------------------------------------------
-
-
 def run_torch(deadline, arguments):
     import torch
 
@@ -176,9 +167,6 @@ def run_torch(deadline, arguments):
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
     run_cases(deadline, COMPILED, arguments, (1,), len(x), measure)
-
-
-# ---- JAX ------------------------------------------------------------------------------------
 
 
 def jax_logits(parameters, x):

@@ -1,17 +1,9 @@
 #!/usr/bin/env bash
-# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions, compiles them and leaves
-# them, and nothing else of the object, visible to the grader that it is linked with.
-#
-# The text without comments and continued lines is what is checked and what is compiled, in a folder of its own (SEALED
-# without .o), against two headers, batch.cuh and kernels.h, and what these include. For the emulator the compiler is
-# clang++, whose CUDA front end checks the text first. Exit status 1, with a sentence, if the source
-# - is no CUDA: the compiler says why;
-# - includes anything else but some headers of the language;
-# - has what can leave the watch: assembly, attributes, pragmas (but unroll), names of the compiler and of the emulator;
-# - calls what the exercise does not allow: nothing that allocates, waits, starts something, reads a
-#   clock or a file. So what the function does is what the grader sees it do;
-# - runs code before or after the grader's (constructors): answers worked out beforehand;
-# - takes more than MOST_KB of memory or MOST_SECONDS to compile.
+# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions, compiles them, and leaves them
+# alone visible to the grader. What is checked, and compiled in a folder of its own (SEALED without .o), is the text without
+# comments and continued lines. Exit status 1, with a sentence, if it is no CUDA (clang++ says so), includes more than some
+# headers of the language, has what can leave the watch (assembly, attributes, names of the compiler), calls what allocates,
+# waits, starts something or reads a clock or a file, has constructors, or takes more than MOST_KB or MOST_SECONDS to compile.
 set -euo pipefail
 export LC_ALL=C
 
@@ -39,8 +31,6 @@ compile() {
 command -v "${compiler[0]}" >/dev/null ||
   { echo "The exercise wants ${compiler[0]}: make setup installs it, or apt-get install clang." >&2; exit 1; }
 
-# ---- a folder of its own -------------------------------------------------------------------
-
 folder=${sealed%.o}
 rm -rf "$folder"
 mkdir -p "$folder/kernels/class" "$folder/headers/base"
@@ -54,8 +44,6 @@ tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$
 cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
-
-# ---- the source ----------------------------------------------------------------------------
 
 # Nothing is expanded: what is refused cannot be made of parts, for parts are not joined either.
 HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
@@ -81,8 +69,6 @@ known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|cla
 [ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
 found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__restrict__\n__FILE__\n__LINE__\n__func__\n__cplusplus' | paste -sd' ' || true)
 [ -z "$found" ] || refuse "it uses $found, which the emulator does not know"
-
-# ---- the object ----------------------------------------------------------------------------
 
 if [ "$kind" = emulator ]; then
   resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like

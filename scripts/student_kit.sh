@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# student_kit.sh BUILD: makes BUILD/student-kit/ and BUILD/student-kit.tar.gz, what students of the
-# exercise get: the functions to be fused, what scores them, and the handout. What is not named
-# here is not in it: no answers, no fused kernel, no unfused kernel that goes further than the
-# hand-out.
+# student_kit.sh BUILD: makes BUILD/student-kit/ and .tar.gz, what students of the exercise get. What is not named here is not
+# in it: no answers, no fused kernel, no unfused kernel that goes further than the hand-out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

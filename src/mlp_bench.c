@@ -30,8 +30,7 @@ static bool set_numbers(const OptionRow *row, const char *value, void *options, 
         numbers->count == BENCH_NUMBERS || (*end && *end != ','))
       return error_set(
           error,
-          "--%s must be at most %d whole numbers from %g to %.0f, separated by commas, "
-          "not '%s'",
+          "--%s must be at most %d whole numbers from %g to %.0f, separated by commas, not '%s'",
           row->name, BENCH_NUMBERS, row->low, row->high, value);
     numbers->of[numbers->count++] = (int)number;
     if (!*end) return true;

@@ -104,8 +104,8 @@ static bool parse_rest(Lab *lab, Error *error) {
                      lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
                      lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || lab->check))
-    return error_set(error, "--from shows what was recorded: it goes with --problem and "
-                            "--markdown alone");
+    return error_set(error,
+                     "--from shows what was recorded: it goes with --problem and --markdown alone");
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
@@ -133,8 +133,6 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
              : OPTIONS_USAGE;
 }
 
-/* ---- list ----------------------------------------------------------------------------------- */
-
 /* A word first on every line: scripts/profile.py reads this. */
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
@@ -154,10 +152,9 @@ static void list_topic(const Lab *lab) {
 
 static bool list(const Lab *lab, Error *error) {
   if (!*lab_topics && !lab->from)
-    return error_set(error,
-                     "this program was built without kernels: list --from %s lists those "
-                     "of a record",
-                     SHOWN);
+    return error_set(
+        error, "this program was built without kernels: list --from %s lists those of a record",
+        SHOWN);
   if (lab->topic)
     list_topic(lab);
   else
@@ -212,10 +209,10 @@ static bool run(Lab *lab, Error *error) {
   Error reason;
   if (!lab->from &&
       !(fits ? lab_start(&reason) : error_set(&reason, "this program was built without CUDA")))
-    return error_set(error,
-                     "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and "
-                     "counts here",
-                     reason.text, topic, SHOWN);
+    return error_set(
+        error,
+        "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",
+        reason.text, topic, SHOWN);
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
                      !lab_machine(&lab->measured, lab->command, lab->sources, !lab->check, error)))
     return false;
@@ -224,8 +221,6 @@ static bool run(Lab *lab, Error *error) {
     if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
   return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
 }
-
-/* ---- main ----------------------------------------------------------------------------------- */
 
 int main(int count, char **given) {
   standard_output_open();

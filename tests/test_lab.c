@@ -7,8 +7,6 @@
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* ---- tables and inputs ----------------------------------------------------------------------- */
-
 /* What must be true of the topic t, and of what is called `part` in it. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
@@ -53,9 +51,6 @@ TEST(test_fill) {
   assert_close(squares / COUNT, 1, 0.02);
 }
 
-/* ---- a topic whose problem is to copy a plane of floats ----------------------------------------
- */
-
 static double plane(LabSize size) {
   return (double)(size.dim[0] * size.dim[1]);
 }
@@ -89,8 +84,6 @@ TEST(test_sizes) {
     FAILS(lab_parse_size(&copy_topic, *text, &size, &error), "--size");
   assert_true(lab_parse_size(&copy_topic, "1048576x1048576", &size, &error));
 }
-
-/* ---- GPUs that are not here ------------------------------------------------------------------ */
 
 static const GpuLimits h100 = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
 

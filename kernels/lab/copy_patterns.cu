@@ -117,8 +117,8 @@ const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
     {"offset-4",
-     "Off a sector's edge a request touches five sectors instead of four, and the "
-     "caches give the fifth back",
+     "Off a sector's edge a request touches five sectors instead of four, and the caches give the "
+     "fifth back",
      launch_shifted<1>, shifted_sectors<1>, LAB_ROWS(point, OFFSETS_4)},
     {"offset-16",
      "Words of 16 bytes: seventeen sectors instead of sixteen, not worth a thought as long as "

@@ -49,8 +49,6 @@ template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint
   });
 }
 
-/* ---- shared memory --------------------------------------------------------------------------- */
-
 constexpr int THREADS = 1024; /* two blocks make the 2048 threads of a large multiprocessor */
 constexpr int RESIDENT = lab_resident(LAB_CAPABILITY, THREADS, 2);
 constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
@@ -93,8 +91,6 @@ cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks,
                     size.dim[1], more...);
 }
 
-/* ---- rung 1 ---------------------------------------------------------------------------------- */
-
 /* Counts into the result. Grid: one thread per value. Every atomic goes to the L2 cache: 256 bins
    are 8 of its lines, and the parts of the cache that own those do all the work. */
 __global__ void __launch_bounds__(THREADS)
@@ -104,8 +100,6 @@ __global__ void __launch_bounds__(THREADS)
   const int bin = bin_of(d_values[i], bins);
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
-
-/* ---- rungs 2 and 3 --------------------------------------------------------------------------- */
 
 __device__ void clear(uint32_t *counters, int words) {
   for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
@@ -211,8 +205,8 @@ const LabRung rungs[] = {
     {"shared-bins", "A block counts in shared memory, and adds to the result once",
      launch_shared_bins<OneByOne, 1>, .refuse = refuse_shared},
     {"lane-copies",
-     "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no "
-     "gain yet, as one 4-byte load per thread keeps all of them waiting for memory",
+     "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no gain "
+     "yet, as one 4-byte load per thread keeps all of them waiting for memory",
      launch_shared_bins<OneByOne, LANES>, .refuse = refuse_shared},
     {"wide-loads", "16-byte loads, several in flight, keep memory busy while lanes count",
      launch_shared_bins<WideLoads, LANES>, .refuse = refuse_shared},

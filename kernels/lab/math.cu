@@ -100,12 +100,12 @@ const LabRung rungs[] = {
     {"float", "With it, the function is one for float, right to 2 ulp", launch_math<Float>,
      cycles<FLOAT>},
     {"intrinsic",
-     "The special function units alone: fastest, a few ulp off at best, and all wrong where "
-     "log is near 0",
+     "The special function units alone: fastest, a few ulp off at best, and all wrong where log is "
+     "near 0",
      launch_math<Intrinsic>, cycles<INTRINSIC>, .allowed = allowed_of<INTRINSIC>},
     {"fast-math",
-     "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers "
-     "lost, and nobody sees it in the source",
+     "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers lost, "
+     "and nobody sees it in the source",
      lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>}};
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {

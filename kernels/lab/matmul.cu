@@ -76,8 +76,6 @@ cudaError_t launch_tiles(const LabCall *call) {
   return lab_launch(call, KERNEL, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* ---- one thread per element ------------------------------------------------------------------ */
-
 /* C = A B. Block: 256 elements. Lane: a row of C. A warp's load of A touches 32 lines of the cache
    to use 4 bytes of each. ACROSS: neighbouring lanes are neighbours in a row of C. Now they want
    the same element of A and 32 neighbours of B, four sectors. */
@@ -91,8 +89,6 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
   for (int k = 0; k < p.k; k++) sum = fmaf(a[k], b[(int64_t)k * p.n], sum);
   p.c[(int64_t)i * p.n + j] = sum;
 }
-
-/* ---- shared tiles ---------------------------------------------------------------------------- */
 
 /* Copies x (rows x columns) from (row, column) on, each THREADS-th; zeros beyond its end. */
 template <int THREADS, int HIGH, int WIDE>
@@ -244,8 +240,8 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
    in a slab of 8, or in a step of 16 of tensor cores. wgmma could take 1/64 at its full rate. */
 const LabRung rungs[] = {
     {"element-down",
-     "One thread per element of C, neighbouring threads in a column: each load of A touches "
-     "32 lines of the cache",
+     "One thread per element of C, neighbouring threads in a column: each load of A touches 32 "
+     "lines of the cache",
      launch_tiles<element_kernel<false>, 32, 8, 256>, .problems = FLOAT32},
     {"element-across",
      "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
@@ -257,38 +253,33 @@ const LabRung rungs[] = {
     {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
      launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = FLOAT32},
     {"wide-loads",
-     "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave "
-     "more to multiply",
+     "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave more to "
+     "multiply",
      launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = FLOAT32},
     {"warp-tiles",
      "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes, and no "
-     "two "
-     "that are served together meet in a bank",
+     "two that are served together meet in a bank",
      launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"spilled",
      "Four blocks per multiprocessor leave a thread 64 registers for its 64 sums and all else: "
-     "some "
-     "sums live in local memory, and each use is a load and a store",
+     "some sums live in local memory, and each use is a load and a store",
      launch_wide<Warps, 4>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"async-copies",
-     "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the "
-     "registers that are freed",
+     "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the registers "
+     "that are freed",
      pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
     {"stages",
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
-     "cp.async "
-     "brings in four stages",
+     "cp.async brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    hopper<WGMMA>(
-        "wgmma",
-        "The copy engine brings slabs for four requests of one thread, and tensor cores read "
-        "both operands from shared memory by themselves",
-        lab_value<48, 4096>),
-    hopper<SPECIALISED>(
-        "specialised",
-        "One thread only copies, two warpgroups only multiply, tile after tile, and "
-        "nobody waits for all",
-        lab_value<80, 8192>),
+    hopper<WGMMA>("wgmma",
+                  "The copy engine brings slabs for four requests of one thread, and tensor cores "
+                  "read both operands from shared memory by themselves",
+                  lab_value<48, 4096>),
+    hopper<SPECIALISED>("specialised",
+                        "One thread only copies, two warpgroups only multiply, tile after tile, "
+                        "and nobody waits for all",
+                        lab_value<80, 8192>),
     hopper<CLUSTERS>(
         "clusters",
         "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third less",

@@ -67,8 +67,6 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
     }
 }
 
-/* ---- shapes, and the arithmetic of wgmma ----------------------------------------------------- */
-
 /* The tuned sizes. A cluster has BLOCKS blocks, 1 or 2. Two blocks, one below the other, copy half
    of B's patches each, to both. There are as many stages as shared memory has room. */
 template <int BLOCKS_> struct Shape {
@@ -95,8 +93,6 @@ __device__ void multiply_slab(float (&sum)[COUNT], const Ring &ring, int s, int 
   }
   close_group();
 }
-
-/* ---- TMA, then wgmma ------------------------------------------------------------------------- */
 
 /* Slabs of 64: of A two patches, one below the other, and two of B side by side. */
 constexpr int TMA_STAGES = 3, BN = 2 * PATCH, THREADS = 2 * GROUP;

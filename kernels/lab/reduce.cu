@@ -239,19 +239,17 @@ const LabRung rungs[] = {
     level_rung<InterleavedDivergent>("interleaved-divergent",
                                      "Every warp runs on for fewer and fewer of its lanes"),
     level_rung<InterleavedConflicts>(
-        "interleaved-conflicts",
-        "The first threads work and whole warps rest, but lanes meet in the same "
-        "bank, one warp after itself: worse than divergence"),
-    level_rung<Sequential>("sequential",
-                           "Neighbouring lanes take neighbouring words: no conflicts, and "
-                           "what is left are barriers and blocks"),
+        "interleaved-conflicts", "The first threads work and whole warps rest, but lanes meet in "
+                                 "the same bank, one warp after itself: worse than divergence"),
+    level_rung<Sequential>("sequential", "Neighbouring lanes take neighbouring words: no "
+                                         "conflicts, and what is left are barriers and blocks"),
     level_rung<AddOnLoad>("add-on-load",
                           "The first addition happens in registers: half as many blocks"),
     level_rung<WarpShuffle>("warp-shuffle",
                             "Lanes hand each other registers: of eight barriers one is left"),
     {"one-pass",
-     "As many blocks as fit stride through all of the input with 16-byte loads, and the "
-     "last one adds their sums",
+     "As many blocks as fit stride through all of the input with 16-byte loads, and the last one "
+     "adds their sums",
      launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};

@@ -298,16 +298,16 @@ const LabRung rungs[] = {
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
      launch_passes<Values<WHOLE>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow_one_thread},
     {"tree",
-     "One block per row: more threads, but each reads a piece, so lanes are strided; the "
-     "pieces meet in a tree in shared memory",
+     "One block per row: more threads, but each reads a piece, so lanes are strided; the pieces "
+     "meet in a tree in shared memory",
      launch_passes<Values<SEGMENT>, Tree>, apart_sectors<THREADS>},
     {"coalesced", "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
      launch_passes<Values<NEIGHBOURS>, Tree>, lab_value<2>},
     {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
      launch_passes<Values<NEIGHBOURS>, Shuffle<THREADS>>, lab_value<2>},
     {"unrolled",
-     "Unrolled to the width the row stays in registers: it is read once, and a warp is "
-     "enough for a narrow one",
+     "Unrolled to the width the row stays in registers: it is read once, and a warp is enough for "
+     "a narrow one",
      launch_registers<Twice>, lab_value<1>},
     {"online",
      "Largest value and sum travel as a pair that can be rescaled: one reduction, one barrier",

@@ -124,8 +124,6 @@ struct Queue {
   }
 };
 
-/* ---- one after the other, and the parts alone ------------------------------------------------ */
-
 /* The whole array on one stream. Pageable and pinned are the same calls on other memory. */
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
@@ -140,8 +138,6 @@ cudaError_t launch_both_ways(const LabCall *call) {
   queue.add(COPY_OUT, 0, call->streams[1]);
   return queue.finish();
 }
-
-/* ---- chunks over streams ------------------------------------------------------------------- */
 
 /* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a
    chunk of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */

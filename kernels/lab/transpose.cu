@@ -14,8 +14,6 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
-/* ---- what all rungs share ------------------------------------------------------------------- */
-
 /* Every kernel below takes input, output and the input's shape, reads 4 bytes per element and
    writes 4; where it moves more, its comment says so. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
@@ -143,8 +141,8 @@ const LabRung rungs[] = {
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
     {"thread-an-element",
-     "One thread per element: loads are whole sectors, but stores in 32 places cost "
-     "more than such loads did",
+     "One thread per element: loads are whole sectors, but stores in 32 places cost more than such "
+     "loads did",
      launch<element_a_thread, ELEMENT_ROWS, ELEMENT_COLUMNS, ELEMENT_COLUMNS, ELEMENT_ROWS>},
     {"tile-32",
      "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want one bank",
@@ -152,15 +150,15 @@ const LabRung rungs[] = {
     {"tile-16", "A smaller tile: fewer lanes per bank, but half a line of memory per row",
      launch_tile<16, 0, 16>, lab_value<8>},
     {"padded",
-     "An unused column puts a column's words into 32 different banks; what is left is a "
-     "block of 1024 threads that waits for itself",
+     "An unused column puts a column's words into 32 different banks; what is left is a block of "
+     "1024 threads that waits for itself",
      launch_tile<32, 1, 32>, lab_value<1>},
     {"four-a-thread",
      "Four elements per thread: smaller blocks, four loads in flight before one is waited for",
      launch_tile<32, 1, 8>, lab_value<1>},
     {"words",
-     "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, "
-     "a swizzle replaces the padding",
+     "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, a swizzle "
+     "replaces the padding",
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
      .kind = LAB_LIBRARY, .refuse = lab_refuse_32_bits}};

@@ -140,25 +140,25 @@ const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 
    places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
 const LabRung rungs[] = {
     {"element",
-     "One thread per element: neighbouring lanes take neighbouring elements, a request is "
-     "four whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
+     "One thread per element: neighbouring lanes take neighbouring elements, a request is four "
+     "whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
      launch_element, lab_value<4>},
     {"segment",
-     "One contiguous segment per thread, the habit of the CPU, spreads each request over "
-     "32 sectors",
+     "One contiguous segment per thread, the habit of the CPU, spreads each request over 32 "
+     "sectors",
      launch_segment<1>, lab_value<32>},
     {"segment-unrolled",
      "Unrolling puts more loads in flight, but the pattern stays and so does most of the loss",
      launch_segment<TOGETHER>, lab_value<32>},
     {"grid-stride",
-     "Several elements per thread, but a whole grid apart: one grid for every length, "
-     "lanes side by side again",
+     "Several elements per thread, but a whole grid apart: one grid for every length, lanes side "
+     "by side again",
      launch_grid_stride<1, BLOCKS_AN_SM>, lab_value<4>},
     {"grid-stride-16", "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
      launch_grid_stride<4, BLOCKS_AN_SM>, lab_value<16>},
     {"word",
-     "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, "
-     "which walk through memory in order",
+     "One word of 16 bytes per thread and no loop: a quarter of the first rung's blocks, which "
+     "walk through memory in order",
      launch_grid_stride<4, AS_MANY_AS_NEEDED>, lab_value<16>},
     {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
      .kind = LAB_LIBRARY, .problems = 1 << FILL}};

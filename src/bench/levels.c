@@ -330,8 +330,6 @@ static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   record_close(&log, true, &reason);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
-
 static bool add_machine(const Bench *b, const char *command, const char *sources, Error *error) {
   const char *slash = strrchr(b->plan->train, '/');
   const ShortText what =

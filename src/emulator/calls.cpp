@@ -85,8 +85,7 @@ int __tsan_printf(const char *format, ...) {
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
     if (*at && strchr("diouxXeEfFgGaAcsp%", *at)) continue;
-    find_wrong("print", "%A: " + me() + " calls printf() with what the emulator does not know", PC);
-    stop();
+    stop_at("print", " calls printf() with what the emulator does not know", PC);
   }
   if (!prints_on) return 0;
   if (*prints_on) puts(prints_on);
@@ -103,8 +102,7 @@ void __sanitizer_cov_trace_pc(void) {
 }
 
 [[noreturn]] void __tsan_assert_fail(const char *what, const char *, unsigned, const char *) {
-  find_wrong("assert", "%A: " + me() + printed(": assert(%.200s) fails", what), PC);
-  stop();
+  stop_at("assert", printed(": assert(%.200s) fails", what), PC);
 }
 
 /* -fsanitize=bounds checks arrays whose size the compiler knows, also those in registers. */
@@ -120,23 +118,18 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
   };
   std::string type = static_cast<const Data *>(data)->array->name;
   if (const size_t space = type.find(" ["); space < type.size()) type.erase(space, 1); /* g++'s */
-  find_wrong(
-      "bounds",
-      "%A: " + me() +
+  stop_at("bounds",
           printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
-      PC);
-  stop();
+          PC);
 }
 
 void __ubsan_handle_divrem_overflow(void *, void *, void *) {
-  find_wrong("division", "%A: " + me() + " divides an integer by 0", PC);
-  stop();
+  stop_at("division", " divides an integer by 0", PC);
 }
 
 /* A call by a pointer to what is no function of the source. */
 void __ubsan_handle_function_type_mismatch(void *, void *) {
-  find_wrong("pointer", "%A: " + me() + " calls what is no function of this type", PC);
-  stop();
+  stop_at("pointer", " calls what is no function of this type", PC);
 }
 void __ubsan_handle_function_type_mismatch_v1(void *data, void *function, void *, void *) {
   __ubsan_handle_function_type_mismatch(data, function);

@@ -151,6 +151,8 @@ std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0);
 std::string who(unsigned block, unsigned thread);
 std::string me();
+/* The same of the lane or the host, which goes no further. text: what it does. */
+[[noreturn]] void stop_at(const char *kind, const std::string &text, uintptr_t pc);
 
 } // namespace emulated
 

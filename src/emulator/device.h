@@ -77,8 +77,6 @@ __device__ void __assert_fail(const char *, const char *, unsigned, const char *
 }
 #endif
 
-/* ---- vectors: copied by one access, as on a GPU, whatever parts are used --------------------- */
-
 namespace emulated {
 template <class T> struct Two { T x, y; };
 template <class T> struct Four { T x, y, z, w; };
@@ -118,8 +116,6 @@ __host__ __device__ inline float3 make_float3(float x, float y, float z) {
 }
 
 namespace emulated {
-
-/* ---- launches -------------------------------------------------------------------------------- */
 
 template <class... Given> struct Pending {
   dim3 blocks, threads;
@@ -247,8 +243,6 @@ EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
 }
 #define __activemask() emulator_active()
 
-/* ---- a block --------------------------------------------------------------------------------- */
-
 #define __syncthreads() ((void)emulator_barrier(0))
 #define __syncthreads_count(predicate) emulator_barrier((predicate) != 0)
 #define __syncthreads_or(predicate) (emulator_barrier((predicate) != 0) != 0)
@@ -331,8 +325,6 @@ template <class A, class B> __host__ __device__ constexpr std::common_type_t<A, 
 template <class A, class B> __host__ __device__ constexpr std::common_type_t<A, B> max(A a, B b) {
   return a < b ? b : a;
 }
-
-/* ---- the runtime ----------------------------------------------------------------------------- */
 
 enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum { cudaLaunchAttributeClusterDimension, cudaLaunchAttributeProgrammaticStreamSerialization };

@@ -107,8 +107,6 @@ static void enter(Lane *l) {
   lane = nullptr;
 }
 
-/* ---- a warp --------------------------------------------------------------------------------- */
-
 static bool meets_with(const Lane &a, const Lane &b) {
   return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
 }
@@ -280,13 +278,9 @@ static void in_kernel(const char *what, uintptr_t pc) {
 void emulator_meet(unsigned mask, void *mine, void (*combine)(void **, unsigned), bool orders) {
   in_kernel("lanes of a warp meet", PC);
   Lane *me = lane;
-  if (!(mask >> me->thread % WARP & 1)) {
-    find_wrong("mask",
-               "%A: " + emulated::me() +
-                   printed(" is lane %d, which is not in its mask 0x%08x", me->thread % WARP, mask),
-               PC);
-    stop();
-  }
+  if (!(mask >> me->thread % WARP & 1))
+    stop_at("mask",
+            printed(" is lane %d, which is not in its mask 0x%08x", me->thread % WARP, mask), PC);
   me->mask = mask, me->mine = mine, me->combine = combine, me->orders = orders;
   leave(State::MEETS, PC);
 }
@@ -370,8 +364,7 @@ uint64_t emulator_clock() {
 }
 
 [[noreturn]] void emulator_trap() {
-  find_wrong("trap", "%A: " + me() + " calls __trap()", PC);
-  stop();
+  stop_at("trap", " calls __trap()", PC);
 }
 
 cudaError_t emulator_allow(const void *kernel, size_t bytes) {
@@ -410,11 +403,7 @@ cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(
                          const void *arguments, size_t bytes, const void *kernel) {
   const Call of = {grid, block, shared, function, arguments, bytes, PC};
   start_memory();
-  if (lane) {
-    find_wrong("launch", "%A: " + me() + " launches a kernel, which the emulator does not know",
-               PC);
-    stop();
-  }
+  if (lane) stop_at("launch", " launches a kernel, which the emulator does not know", PC);
   if (const std::string why = refusal(of, kernel); !why.empty()) {
     find_wrong("launch", "%A: " + why, PC);
     return last_error = cudaErrorInvalidConfiguration;
@@ -449,14 +438,11 @@ static void crashed(int number, siginfo_t *info, void *context) {
   const uintptr_t pc = m.pc + 1;
 #endif
   const bool is_full = lane && (uintptr_t)info->si_addr - (uintptr_t)lane->stack < PAGE;
-  find_wrong("crash",
-             "%A: " + me() +
-                 (is_full
-                      ? printed(" has more local variables than the %zu KB that a thread may have",
-                                STACK >> 10)
-                      : std::string(" is ended by ") + (number == SIGFPE ? "SIGFPE" : "SIGSEGV")),
-             pc);
-  stop();
+  stop_at("crash",
+          is_full ? printed(" has more local variables than the %zu KB that a thread may have",
+                            STACK >> 10)
+                  : printed(" is ended by %s", number == SIGFPE ? "SIGFPE" : "SIGSEGV"),
+          pc);
 }
 
 bool emulated::host_is_fenced;

@@ -44,6 +44,11 @@ void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_
   add(findings, kind, text, a, b);
 }
 
+void stop_at(const char *kind, const std::string &text, uintptr_t pc) {
+  find_wrong(kind, "%A: " + me() + text, pc);
+  stop();
+}
+
 static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", innermost first */
 
 /* All at once: a process of addr2line reads the program's debug information. */

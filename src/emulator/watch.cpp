@@ -75,7 +75,7 @@ static std::string element(const Region *r, uintptr_t address) {
 [[noreturn]] static void outside(Region *r, uintptr_t address, unsigned size, bool write,
                                  uintptr_t pc) {
   if (!r) r = guarded_by(address);
-  std::string text = "%A: " + me() + does(write);
+  std::string text = does(write);
   if (!r) {
     text += address < 4096 ? "a null pointer" : "memory that is no array of the device";
   } else if (r->freed) {
@@ -89,8 +89,7 @@ static std::string element(const Region *r, uintptr_t address) {
     text += r->bytes ? printed(" has elements 0 to %zu", r->bytes / (size_t)r->element - 1)
                      : std::string(" is empty");
   }
-  find_wrong("outside", text, pc);
-  stop();
+  stop_at("outside", text, pc);
 }
 
 /* Host code of the source has no business on the device's memory, though here it could; fenced, it
@@ -141,10 +140,10 @@ static void race(const Region *r, uintptr_t address, const Touch &t, bool other_
   find_wrong("race",
              "%A: " + me() + does(write) + element(r, address) + "; " + other +
                  (other_writes ? " writes it" : " reads it") + " at %B, and " +
-                 (blocks                                   ? "nothing orders blocks of a launch"
-                  : t.thread / WARP == lane->thread / WARP ? "there is no __syncwarp() or "
-                                                             "__syncthreads() between"
-                                                           : "there is no __syncthreads() between"),
+                 (blocks ? "nothing orders blocks of a launch"
+                  : t.thread / WARP == lane->thread / WARP
+                      ? "there is no __syncwarp() or __syncthreads() between"
+                      : "there is no __syncthreads() between"),
              pc, sites[t.site].pc);
 }
 
@@ -190,11 +189,10 @@ static void set_granule(Region *r, unsigned granule) {
 }
 
 static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write, uintptr_t pc) {
-  find_wrong("aligned",
-             "%A: " + me() + does(write) + printed("%u bytes at ", size) + element(r, address) +
-                 printed(", not on a multiple of %u", size),
-             pc);
-  stop();
+  stop_at("aligned",
+          does(write) + printed("%u bytes at ", size) + element(r, address) +
+              printed(", not on a multiple of %u", size),
+          pc);
 }
 
 /* A kernel's static shared memory, as far as it is touched. */
@@ -203,12 +201,11 @@ static void touch_shared(Region *r, uintptr_t pc) {
   if (r->name == DYNAMIC) return;
   static_shared += r->bytes;
   if (static_shared <= 48 << 10) return;
-  find_wrong(
-      "shared",
-      printed("%%A: the kernel has %zu bytes of __shared__ variables, and may have 49152; more is "
-              "dynamic shared memory",
-              static_shared),
-      pc);
+  find_wrong("shared",
+             printed("%%A: the kernel has %zu bytes of __shared__ variables, and may have 49152; "
+                     "more is dynamic shared memory",
+                     static_shared),
+             pc);
   stop();
 }
 
@@ -249,8 +246,6 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
 } // namespace emulated
 
 using namespace emulated;
-
-/* ---- what device.h calls -------------------------------------------------------------------- */
 
 void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);

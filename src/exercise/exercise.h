@@ -85,8 +85,6 @@ ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Random values. */
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed);
-/* The label of a row of the step, of those that it has. */
-uint16_t exercise_label(const ExerciseProblem *problem, int row);
 /* The results that are expected of the function, by loops in float64. */
 void exercise_expect(ExerciseProblem *problem);
 void exercise_free(ExerciseProblem *problem);
@@ -110,8 +108,6 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
 /* Bytes that an operation must move: every input read once, every output written once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
-
-/* ---- a call of a function ------------------------------------------------------------------- */
 
 /* A call as the process of the function saw it. */
 typedef struct {

@@ -38,8 +38,6 @@ bool exercise_is_constant(ExerciseTask task, int name) {
   return arrays[name].role[task] == 'c';
 }
 
-/* ---- shapes --------------------------------------------------------------------------------- */
-
 /* The upper half of a limit: small, middling and large sizes meet, one beyond a block's threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
@@ -117,7 +115,8 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   p->array[ARRAY_ORDER].given = order;
 }
 
-uint16_t exercise_label(const ExerciseProblem *p, int row) {
+/* Returns the label of a row of the step, of those that it has. */
+static uint16_t label_of(const ExerciseProblem *p, int row) {
   const uint16_t *labels = p->array[ARRAY_LABELS].given;
   const uint32_t *order = p->array[ARRAY_ORDER].given;
   return labels[order[p->shape.first + row]];
@@ -249,7 +248,7 @@ static void expect_loss(ExerciseProblem *p) {
   for (int r = 0; r < p->filled; r++) {
     const int at = p->shape.first + r;
     const size_t first = cell(r, classes, 0);
-    const uint16_t label = exercise_label(p, r);
+    const uint16_t label = label_of(p, r);
     reference_cross_entropy(z + first, &label, 1, classes, &loss->expected[at]);
     reference_cross_entropy_gradient(z + first, &label, 1, classes, 1.0 / p->filled,
                                      dz->expected + first);
@@ -331,8 +330,6 @@ void exercise_free(ExerciseProblem *problem) {
   }
 }
 
-/* ---- poison --------------------------------------------------------------------------------- */
-
 static uint8_t poison_at(size_t i) {
   return i % 4 == 3 ? 0xFF : 0xBF;
 }
@@ -346,8 +343,6 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
     if (block[i] != poison_at(i)) return false;
   return true;
 }
-
-/* ---- counting bytes ------------------------------------------------------------------------- */
 
 enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* results: a loss and a byte */
 

@@ -130,8 +130,6 @@ uint64_t reference_correct(const double *logits, const uint16_t *labels, int row
   return correct;
 }
 
-/* ---- the update ------------------------------------------------------------------------ */
-
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate) {
   for (size_t i = 0; i < count; i++) {
@@ -336,25 +334,24 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
   free(x);
 }
 
-/* ---- values ---------------------------------------------------------------------------- */
-
-uint32_t reference_word(size_t i, uint64_t seed) {
+/* 32 random bits, a function of (seed, index) alone. */
+static uint32_t word_of(size_t i, uint64_t seed) {
   const RandomWords words = random_words(seed, 0x7465737473u /* "tests" */, i / 4);
   return words.word[i % 4];
 }
 
 void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
   for (size_t i = 0; i < count; i++)
-    out[i] = (float)(low + (high - low) * random_unit(reference_word(i, seed)));
+    out[i] = (float)(low + (high - low) * random_unit(word_of(i, seed)));
 }
 
 void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
-  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(reference_word(i, seed) >> 24);
+  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(word_of(i, seed) >> 24);
 }
 
 void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed) {
   for (size_t i = 0; i < count; i++)
-    out[i] = (uint16_t)(reference_word(i, seed) * (uint64_t)classes >> 32);
+    out[i] = (uint16_t)(word_of(i, seed) * (uint64_t)classes >> 32);
 }
 
 void reference_to_double(const float *in, size_t count, double *out) {

@@ -87,9 +87,6 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);
 
-/* 32 random bits, a function of (seed, index) alone. */
-uint32_t reference_word(size_t index, uint64_t seed);
-
 /* Uniform in [low, high), a function of (seed, index) alone; every value is exact in float32, so
    that both sides of a comparison start from the same numbers. */
 void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);

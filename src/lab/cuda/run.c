@@ -10,8 +10,6 @@
 #include "base/random.h"
 #include "engine/cuda/cuda_error.h"
 
-/* ---- what is expected ------------------------------------------------------------------------ */
-
 enum { FEW = 65536 };                   /* outputs of a range, at most */
 enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range, ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
@@ -197,8 +195,6 @@ static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, E
   return cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error) &&
          judge(a, row, &note, error);
 }
-
-/* ---- a row ---------------------------------------------------------------------------------- */
 
 enum { TRIES = 5 }; /* what a race makes may be right by chance */
 
