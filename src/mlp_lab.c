@@ -31,8 +31,6 @@ typedef struct {
   bool wrong;             /* a rung is wrong, or could not be run */
 } Lab;
 
-/* ---- the command line ----------------------------------------------------------------------- */
-
 #define ROW(...) OPTION_ROW(Lab, __VA_ARGS__)
 #define WORD(word, what, member, role, text)                                                       \
   ROW(word, what, NULL, option_word, member, text, .file = (role))
@@ -65,8 +63,7 @@ static const OptionTable table = {
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
     rows, LENGTH(rows)};
 
-/* Returns a table of the topic with rows of that rung (NULL means any) in that problem (NULL means
-   any). */
+/* Returns a table of the topic with that rung in that problem (NULL: any). */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
     const json_t *rows_of = json_object_get(line, "rows"), *row;
@@ -163,10 +160,7 @@ static bool list(const Lab *lab, Error *error) {
   return true;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
-
-/* Measures a problem: at the ladder's size, and at the others unless one size or rung was asked
-   for, or no times. A smaller GPU may miss the largest sizes. */
+/* Measures a problem at the ladder's size and, for times of all rungs, at the others. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;

@@ -1,5 +1,4 @@
-/* mlp-bench's parts: its reports; on a GPU, the cuBLAS level against the CPU
- * engine. */
+/* mlp-bench's reports; on a GPU, the cuBLAS level against the CPU engine. */
 #include "bench/bench.h"
 #include "exercise/reference.h"
 #include "support/engine_tests.h"
@@ -38,8 +37,7 @@ TEST(test_reports) {
 
 enum { ROWS = 330, FROM = 7 };
 
-/* Two epochs, one after the other in the file's order and shuffled, in ranges
- * of steps. */
+/* Two epochs, in the file's order and shuffled, in ranges of steps. */
 ENGINE_TEST(test_cublas_level) {
   static const Case c = {"cublas", 50,   {33, 20}, 2, 10,    32,    ROWS, 0.05f,
                          0.9f,     0.0f, 0,        3, false, false, 0};

@@ -94,8 +94,6 @@ TEST(test_rungs_on_other_gpus) {
                       "it needs compute capability 10.0, this GPU or the code for it has 9.0");
 }
 
-/* ---- rungs that are wrong on purpose --------------------------------------------------------- */
-
 /* The emulator serves instead of a GPU, but for libraries and parts. */
 static bool is_absent(const LabRung *rung) {
   return ON_EMULATOR && (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART);
@@ -206,8 +204,6 @@ TEST(test_harness_catches) {
   assert_in(text_of(table, "reason"), "give a smaller --size");
 }
 
-/* ---- every rung ------------------------------------------------------------------------------ */
-
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
 enum { EDGES = LENGTH(edges), SIZES = EDGES + 1 + 12 };
@@ -216,8 +212,7 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Size `index` of SIZES to be tested: the edges, in every dimension another one; the topic's
-   largest; then random ones, as many small as large. */
+/* Size `index`: the edges, in each dimension another one; the largest; then random ones. */
 static LabSize size_to_test(const LabTopic *topic, int index) {
   static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
   LabSize size;
@@ -254,8 +249,7 @@ static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_
   json_decref(table);
 }
 
-/* A rung may refuse everything only if that is the fault of the GPU, or of the code for it: an H100
-   would be served. A library may be missing. */
+/* A rung may refuse everything if the GPU or the code for it is older. A library may be missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));

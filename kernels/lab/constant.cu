@@ -16,8 +16,7 @@ constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
 /* ---- reference -------------------------------------------------------------------------------
-   The numbers are integers, and all sums are below 2^24: exact in float32 in any order. So an entry
-   left out or read twice shows, and no difference is allowed. */
+   The numbers are integers, and all sums are below 2^24: exact in float32 in any order. */
 
 constexpr int MOST_OF_X = 1 << 22, MOST_OF_TABLE = 1 << 9;
 static_assert(MOST_OF_X + TABLE * MOST_OF_TABLE < 1 << 24, "sums are exact");
@@ -44,9 +43,8 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 __constant__ float c_table[STORED];
 
-/* The fourth rung, UNROLL = TABLE: every lane begins at entry 0, and the loop is fully unrolled:
-   each address is a number in the code. On Ampere it is an operand of the addition. On Hopper one
-   uniform load (ULDC) brings two words into registers that the warp has once for all lanes. */
+/* The fourth rung, UNROLL = TABLE: the loop is fully unrolled, and each address is a number in the
+   code: an operand of the addition, or (on Hopper) of one uniform load for the warp. */
 template <int UNROLL_> struct Constant {
   static constexpr int UNROLL = UNROLL_;
   __device__ static Constant open(const float *) {

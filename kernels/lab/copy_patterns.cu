@@ -45,8 +45,7 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 
 /* ---- words some strides apart ----------------------------------------------------------------
    The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column, blockIdx.x goes
-   down the rows; blocks start in the order of x, so the table is copied column after column. Lane:
-   the row below its neighbour's. A pass down one column touches more lines than the caches have. */
+   down the rows. Lane: the row below its neighbour's. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {

@@ -11,8 +11,7 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* A round is ROUND steps without a branch. Rounds are many, so that the tests which choose the path
-   do not count, and a multiple of 31, so that lane l of 32 can take l / 31 of them. */
+/* Rounds are many, so that tests for the path do not count, and l / 31 of them are whole. */
 constexpr int ROUND = 16, ROUNDS = 8 * 31, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
@@ -25,8 +24,7 @@ struct Parameters {
 };
 
 /* ---- reference -------------------------------------------------------------------------------
-   The same float32 operations in the same order, all of them exactly defined: not one bit may
-   differ, and a chaotic orbit would show the first bit that did. */
+   The same float32 operations in the same order, all exactly defined: not one bit may differ. */
 
 __host__ __device__ float start_of(float x) {
   return x / (1.0f + fabsf(x));
@@ -91,8 +89,7 @@ template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
-/* Predicted: paths in a warp. The warp stays in each of the two loops as long as its slowest lane:
-   ROUNDS + ROUNDS instead of ROUNDS. */
+/* Predicted: paths in a warp, which stays in each of two loops as long as its slowest lane. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: what the others are measured against",
      launch<branches<1, 1>, 0>, lab_value<1>},

@@ -57,8 +57,7 @@ int resident(const GpuLimits *gpu) {
   return lab_resident(gpu->capability, THREADS, 2);
 }
 
-/* Returns the shared memory that a block may use if the multiprocessor is to hold as many blocks as
-   it has threads for. It has RESERVED bytes more than one block can ask for. */
+/* Returns the shared memory of each of the blocks that fill a multiprocessor with threads. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
@@ -91,8 +90,7 @@ cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks,
                     size.dim[1], more...);
 }
 
-/* Counts into the result. Grid: one thread per value. Every atomic goes to the L2 cache: 256 bins
-   are 8 of its lines, and the parts of the cache that own those do all the work. */
+/* Counts into the result. Grid: one thread per value. Every atomic goes to the L2 cache. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   const int64_t i = lab_thread(THREADS);
@@ -105,9 +103,8 @@ __device__ void clear(uint32_t *counters, int words) {
   for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
 }
 
-/* Counts in shared memory, then adds the block's counts to the result. Grid: as many blocks as fit
-   at once. Lane: copy (lane mod copies); it starts to add at another copy than its neighbours,
-   which would all read the same bank. Loads says which thread takes which values. */
+/* Counts in shared memory, then adds to the result. Grid: as many blocks as fit at once. Lane: copy
+   (lane mod copies); it starts to add at another copy than its neighbours: another bank. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -134,8 +131,7 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
                          copies);
 }
 
-/* Thread: every t-th value, t being the threads of the grid. Rung 2 has one copy of the bins, rung
-   3 up to 32 side by side: then each lane has a bank of its own, whatever the values are. */
+/* Rung 2 has one copy of the bins, rung 3 up to 32 side by side: each lane has a bank. */
 struct OneByOne {
   static constexpr int VALUES = 1; /* of a thread at a time */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
@@ -143,8 +139,6 @@ struct OneByOne {
       use(d_values[i]);
   }
 };
-
-/* ---- rung 4 ---------------------------------------------------------------------------------- */
 
 /* 16-byte loads of a thread in flight. With 2048 threads, two make 64 KB. */
 constexpr int LOADS = 2;
@@ -163,8 +157,7 @@ struct Values {
   }
 };
 
-/* Rung 3 with 16-byte loads, several of them in flight while the values before them are counted.
-   The up to three values after the last quad go to block 0. */
+/* Rung 3 with several 16-byte loads in flight. Block 0 takes the values after the last quad. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {

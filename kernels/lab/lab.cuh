@@ -25,8 +25,7 @@ constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1)
   return {{first, second, third}};
 }
 
-/* Launches `kernel` on call->stream and records it in call->record if it is the call's first. The
-   arguments are converted to what the kernel takes. */
+/* Launches `kernel` on call->stream and records it in call->record if it is the first. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -143,8 +142,6 @@ constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 constexpr int LAB_CAPABILITY = 90;
 #endif
 
-/* ---- functions of tables --------------------------------------------------------------------- */
-
 /* LabProblem.bytes or .operations: EACH for each point of the size. */
 template <int64_t EACH> double lab_each(LabSize size) {
   return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
@@ -174,8 +171,7 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
   }
 }
 
-/* LabRung.launch and .work of an algorithm of CUB, which takes the call, d_work and its bytes. With
-   d_work NULL it only sets *bytes to how much it needs. */
+/* LabRung.launch and .work of an algorithm of CUB. d_work NULL: it only sets *bytes. */
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {

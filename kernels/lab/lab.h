@@ -144,20 +144,17 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  /* The first size is that of the ladder. At the others only the last rung and the libraries are
-     timed. A 0 ends the list. */
+  /* The first is the ladder's; at others the last rung and libraries are timed. A 0 ends them. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests go from 1 to this in each dimension */
   /* Returns why no rung can serve a size (one clause), or NULL. NULL: all are served. */
   const char *(*refuse)(int problem, LabSize size);
-  /* Returns the elements of input `array`, or of the output (-1). NULL means one for each point of
-     the size. */
+  /* Returns the elements of input `array`, or of the output (-1). NULL: one for each point. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host;               /* copies between host and device are the topic */
   const char *predicted_name; /* what rung->predicted is; NULL means no rung has it */
   LabCount counted;
-  /* The meaning of a sweep's points, as "offset, bytes". Sweeps that end at different points are
-     named in their order, as "offset, bytes; stride, words". */
+  /* What a sweep's points are: "offset, bytes"; of several, "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* a column with the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` reads, and its meaning. */

@@ -87,8 +87,7 @@ struct Intrinsic {
   }
 };
 
-/* Cycles of a scheduler for one application by a warp, counted in the machine code of sm_90 (nvcc
-   13.0): the busiest of instructions, FP64 (2 each) and special function units (8 each). */
+/* Cycles of a scheduler for one application by a warp, from the machine code of sm_90. */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];

@@ -18,8 +18,7 @@ constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions as CUDA C++ has them. T is float: IEEE division, a few ulp otherwise; or what
-   -use_fast_math makes of the very same lines. Double: what float is measured against. */
+/* The functions as CUDA C++ has them, or as -use_fast_math does. T: float, or double to compare. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
   if (function == EXP) return std::exp(x);
   return function == LOG ? std::log(x) : x / y;

@@ -129,12 +129,9 @@ template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(co
   return launch_tiles<register_kernel<BM, BN, BK, TM, TN>, BM, BN, BM / TM *(BN / TN)>(call);
 }
 
-/* ---- 16-byte loads --------------------------------------------------------------------------- */
-
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
-/* Four neighbours in a line of `columns`, from `column` on, or zeros where it has ended. QUADS:
-   lines are a multiple of four long, so all four exist or none does, on 16 bytes. */
+/* Four neighbours in a line of `columns`, or zeros where it has ended. QUADS: all four or none. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
@@ -182,8 +179,7 @@ template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *ca
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours per thread. Lanes read B 32 bytes apart, so that of the eight lanes of a quarter
-   two each meet in a bank, as do the two lanes that store a row of A. */
+/* 8 x 8 neighbours per thread: of a quarter's lanes two each meet in a bank when they read B. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -209,9 +205,6 @@ struct Warps {
   }
 };
 
-/* ---- Hopper's rungs, and the library ----------------------------------------------------------
- */
-
 /* A row of a rung of matmul_hopper.cu. */
 template <HopperRung RUNG>
 constexpr LabRung hopper(const char *name, const char *lesson,
@@ -236,8 +229,7 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   });
 }
 
-/* Predicted: wavefronts of shared memory's loads over multiply-adds, of a warp, in one step in k,
-   in a slab of 8, or in a step of 16 of tensor cores. wgmma could take 1/64 at its full rate. */
+/* Predicted: wavefronts of shared memory's loads over multiply-adds of a warp. */
 const LabRung rungs[] = {
     {"element-down",
      "One thread per element of C, neighbouring threads in a column: each load of A touches 32 "

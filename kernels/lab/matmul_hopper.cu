@@ -50,9 +50,8 @@ __device__ void store_quad(const Job &p, int row, int column, float4 v) {
     if (column + i < p.n) to[i] = values[i];
 }
 
-/* Writes the sums of a warpgroup: 64 rows from `row` on, and 2 COUNT columns. A lane has pairs, of
-   two columns in each eight. Neighbours exchange some, so that the even lane has four columns of
-   one eight, the odd lane of the next: half as many stores. */
+/* Writes the sums of a warpgroup: 64 rows from `row` on, 2 COUNT columns. Neighbouring lanes
+   exchange pairs, so that each stores four columns at once. */
 template <int COUNT>
 __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
@@ -67,8 +66,7 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
     }
 }
 
-/* The tuned sizes. A cluster has BLOCKS blocks, 1 or 2. Two blocks, one below the other, copy half
-   of B's patches each, to both. There are as many stages as shared memory has room. */
+/* The tuned sizes. Two blocks of a cluster, one below the other, copy half of B's patches each. */
 template <int BLOCKS_> struct Shape {
   static constexpr int BLOCKS = BLOCKS_, BN = 256; /* columns of a tile */
   static constexpr int A_PATCHES = 2, B_PATCHES = BN / PATCH;
@@ -138,8 +136,6 @@ __global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant
   store_sums(p, sum, corner.row + group * PATCH, corner.column);
 }
 
-/* ---- warp specialisation --------------------------------------------------------------------- */
-
 constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
 /* The ring: slab number `position` of all that a block works on is in stage position % STAGES. */
@@ -171,8 +167,7 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* Units are numbered in bands of 8 rows of units, down each column of the band: units that run at
-   the same time form a square, whose slabs are read from memory once and then from the L2 cache. */
+/* Units are numbered in bands of 8 rows: units that run together form a square. */
 constexpr int BAND = 8;
 
 template <class S> struct Block {
@@ -274,8 +269,6 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
     if (S::BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
   }
 }
-
-/* ---- launching ------------------------------------------------------------------------------- */
 
 cudaError_t make_job(const LabCall *call, Job *job) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);

@@ -1,5 +1,4 @@
-/* The first rung of matmul on tensor cores, for compute capability 8.0 and later: mma.sync, by
-   which a warp multiplies 16 x 16 by 16 x 8 from its registers. */
+/* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
 /* Writes two neighbours of C, the first of an even column, where they exist. */

@@ -23,8 +23,7 @@ static_assert(BM % ROWS_AT_ONCE == 0 && BK % OCTET == 0 && BK * BN % (4 * THREAD
               "each thread copies as much");
 static_assert(STAGES >= 2 && BK % 2 == 0, "two fragments in turns");
 
-/* The slabs that a block copies one after the other, as one of its threads sees them. WHOLE: all
-   tiles and slabs end within the matrices, so no copy has to check. */
+/* The slabs that a block copies, as a thread sees them. WHOLE: all end within the matrices. */
 template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int PER_LINE = BN / WIDTH; /* copies per line of B's slab */
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;

@@ -64,15 +64,13 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
 };
 
 /* Rung 2. The same additions by the first threads: whole warps work or rest. But neighbouring lanes
-   now reach 2, 4, 8, ... words apart, which are words of one bank. In the middle steps all
-   wavefronts belong to one warp, for which the block waits at each barrier. */
+   reach 2, 4, 8, ... words apart, which are words of one bank. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;
     if (at < THREADS) v[at] += v[at + step];
   }
-  /* 4 warps with 2-way conflicts (their two words in one 8-byte load), 2 with 4-way, then 1 with
-     8-way, three times, and 4-way, 2-way, none. */
+  /* Warps with 2-way conflicts, then 4-way, 8-way three times, 4-way, 2-way, none. */
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
@@ -109,8 +107,7 @@ struct WarpShuffle : AddOnLoad {
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
 };
 
-/* One level: the sum of each Rung::VALUES neighbours, written as one value. Grid: one block for
-   each of them. Reads 4 bytes per value, writes 4 per block. */
+/* One level: the sum of each Rung::VALUES neighbours. Grid: one block for each of them. */
 template <class Rung>
 __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, int64_t count) {
   __shared__ float v[THREADS];
@@ -151,13 +148,11 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads, all that a multiprocessor of an H100 has, with 64 bytes each in flight: 128 KB,
-   several times latency times bandwidth (some 20 KB). Few blocks leave few partial sums. */
+/* 2048 threads with 64 bytes each in flight: 128 KB, several times latency times bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* Blocks of the running launch that have written their sum. Every launch leaves 0 behind, so two
-   launches must not run at once; in d_work it would take a memset before each kernel. */
+/* Blocks that have written their sum. A launch leaves 0 behind; two must not run at once. */
 __device__ unsigned blocks_done;
 
 __device__ float sum_of(LabWord<4> quad) {

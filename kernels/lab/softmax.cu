@@ -50,8 +50,7 @@ void reference(const LabRange *r) {
   allow(r, THREADS);
 }
 
-/* Three of every eight rows are hard: huge values, ties and -INFINITY; all equal and far below 0; a
-   single value above -INFINITY, at the end, so that whole warps find nothing. */
+/* Three of every eight rows are hard: huge values and ties; all equal; a single finite value. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -93,8 +92,7 @@ struct Alone {
   }
 };
 
-/* Combines one value of each thread; all threads get the result. Eight rounds with a barrier each,
-   of which the last five have work for only one warp. */
+/* Combines one value of each thread; all get the result. Eight rounds with a barrier each. */
 struct Tree {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     __shared__ float part[THREADS]; /* one for each Combine: nothing else writes it */
@@ -126,9 +124,8 @@ template <int LANES> struct Shuffle {
 
 constexpr int SERIAL = 128; /* small blocks: few rows must still reach every SM */
 
-/* Grid: ROWS rows per block, THREADS threads for 1 row, else one for each. Asks for the row's bytes
-   three times (its largest value, the sum, the results) and writes them once; passes two and three
-   find a row of some KB in the first-level cache if the lanes read neighbours. */
+/* Grid: ROWS rows per block, THREADS threads for 1 row, else one for each. Asks for the row three
+   times, and finds it in the first-level cache if the lanes read neighbours. */
 template <class Walk, class Reduce, int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -169,8 +166,7 @@ struct Cut {
   }
 };
 
-/* A row's LANES threads hold up to WORDS 16-byte words each. One warp per row, several rows to a
-   block, as long as a warp can hold a row: then there is no barrier. */
+/* A row's LANES threads hold up to WORDS 16-byte words each. A warp per row needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* of a block: 16 times 128 threads fill an SM */
@@ -263,8 +259,7 @@ struct Once {
   }
 };
 
-/* Grid: S::ROWS rows per block, S::LANES threads per row. Reads each value once and writes it once.
-   Every loop is unrolled to the shape, and all loads of a thread are in flight together. */
+/* Grid: S::ROWS rows per block, S::LANES threads per row. Reads and writes each value once. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOCK, S::BLOCKS))
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
@@ -286,9 +281,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicted: sectors of 32 bytes asked for, relative to the least, which is each sector once to
-   read and once to write. Three passes and one to write ask for twice the least; PER lanes share a
-   row, so that eight neighbouring ones touch up to eight sectors where one would do. */
+/* Predicted: sectors of 32 bytes asked for, relative to each once to read and once to write. PER
+   lanes share a row, so that eight neighbouring ones touch up to eight sectors. */
 template <int PER> double apart_sectors(const LabCall *call) {
   return 2.0 * (double)std::min<int64_t>(ceil_div(call->size.dim[1], PER), 8);
 }

@@ -48,14 +48,11 @@ __global__ void __launch_bounds__(THREADS)
   d_y[i] = y;
 }
 
-/* ---- what the rungs are written in --------------------------------------------------------- */
-
 enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
 constexpr int64_t EDGE = 64; /* floats: chunks start on 256 bytes, as the arrays do */
 
-/* An array cut into at most `wanted` chunks of `each` elements. The last may be shorter, none is
-   empty; an array of one element is one chunk. */
+/* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter. */
 struct Chunks {
   int64_t length, each;
   int count;
@@ -66,8 +63,7 @@ struct Chunks {
   }
 };
 
-/* Device memory: all of x, then all of y. No chunk takes another's place, so the only events needed
-   are those between the stages of one chunk. */
+/* Device memory: all of x, then all of y. No chunk takes another's place. */
 size_t work(const LabCall *call) {
   return 2 * sizeof(float) * (size_t)round_up(call->size.dim[0], EDGE);
 }
@@ -139,12 +135,10 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk, and a
-   chunk of the array as shown is 8 MiB, 150 us on the link, against some 10 us for its calls. */
+/* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk. */
 constexpr int CHUNKS = 32;
 
-/* Chunk i on stream i mod STREAMS. A stream does one thing after the other, so a chunk's stages
-   need no event; different streams may do different things at once. */
+/* Chunk i on stream i mod STREAMS, which does one thing after the other: no event is needed. */
 template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -152,8 +146,7 @@ template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   return queue.finish();
 }
 
-/* Four streams over ordinary memory that is page-locked where it lies, for this call alone. The
-   system has to find and lock each of its pages, and to let go of them afterwards. */
+/* Four streams over ordinary memory that is found and page-locked for this call alone. */
 cudaError_t launch_registered(const LabCall *call) {
   void *const arrays[] = {(void *)call->h_in[0], call->h_out};
   const size_t bytes = sizeof(float) * (size_t)call->size.dim[0];
@@ -165,9 +158,8 @@ cudaError_t launch_registered(const LabCall *call) {
   return status;
 }
 
-/* Percent of perfect, chunk after chunk, if every stage of every chunk takes one unit: a stage
-   starts when its stream and its engine have done what was queued there before. COUNT chunks; 0
-   means as many as the point says. */
+/* Percent of perfect if every stage of every chunk takes one unit, and starts when its stream and
+   engine are free. COUNT chunks; 0 means as many as the point says. */
 template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
   double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {};
@@ -179,11 +171,8 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   return 100.0 * chunks / engine_free[COPY_OUT];
 }
 
-/* ---- a stream a stage, and the event that must not be forgotten ---------------------------- */
-
-/* Copies and kernels have streams of their own, and no event says that the kernel waits for its
-   copy. To have the bad day every time, an event holds the copy until the kernel is over, and d_x
-   is first filled with a number no input has, 3.4e38 (7f7f7f7f). */
+/* No event says that the kernel waits for its copy. To have the bad day every time, an event holds
+   the copy until the kernel is over, and d_x first has a number that no input has. */
 cudaError_t launch_forgotten(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1, 2);
@@ -195,8 +184,7 @@ cudaError_t launch_forgotten(const LabCall *call) {
   return queue.finish();
 }
 
-/* One stream per stage, events from stage to stage, chunk by chunk: three engines, three queues.
-   The trainer feeds its GPU like this (upload in src/engine/cuda/engine_cuda.c). */
+/* One stream per stage, events from stage to stage. The trainer feeds its GPU like this. */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)

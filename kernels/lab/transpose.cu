@@ -14,8 +14,7 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
-/* Every kernel below takes input, output and the input's shape, reads 4 bytes per element and
-   writes 4; where it moves more, its comment says so. */
+/* Kernels take input, output and the input's shape; they read and write 4 bytes per element. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
 /* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
@@ -122,8 +121,7 @@ cudaError_t launch_words(const LabCall *call) {
   return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
 
-/* cuBLAS is column-major: it sees our input as columns x rows and makes rows x columns of it. The
-   second matrix does not count (beta is 0); `in` stands for it. */
+/* cuBLAS is column-major: it sees our input as columns x rows. `in` stands for its other matrix. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];

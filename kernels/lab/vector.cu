@@ -97,8 +97,7 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
    256 bytes (lab.h), so only the last elements are left to single threads. Rung 6 has a grid of the
    data's size again: the loop runs once (docs/lab/vector.md). */
 
-/* A multiprocessor holds 8 blocks of 256 threads at a time. With only 8 everything would wait for
-   the slowest at the end; with four times as many, others take the place of those that are done. */
+/* Four times the 8 blocks that a multiprocessor holds: others take the place of those that end. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
 template <int PROBLEM, int WIDTH>

@@ -17,13 +17,11 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   for (int i = 0; i < count; i++) grid.sync();
 }
 
-/* Packets lie on cache lines of their own, and the round trips use many lines in turn: each line
-   belongs to another part of the L2 cache, nearer to one block or the other. */
+/* Packets lie on lines of their own, in many parts of the L2 cache, nearer or farther. */
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Sends messages between two blocks of one thread: the first sends, the second replies in the same
-   line, so a round trip is two packets through the L2 cache and nothing else. */
+/* Two blocks of one thread write the same line in turn: a round trip is two packets. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;

@@ -1,12 +1,10 @@
-/* The parts of mlp-bench. Whatever is measured, by mlp-bench or by scripts/compare_peers.py,
-   becomes a line of a record (measure/record.h). */
+/* The parts of mlp-bench. Whatever is measured becomes a line of a record. */
 #pragma once
 
 #include "engine/engine.h"
 #include "measure/record.h"
 
-/* Functions of src/bench/cuda and src/measure/cuda. A program that was built without CUDA lacks
-   them: NULL. */
+/* Functions of src/bench/cuda and src/measure/cuda: NULL without CUDA. */
 #define BENCH_CUDA __attribute__((weak))
 
 /* ---- reports (report.c) ---------------------------------------------------------------- */
@@ -44,8 +42,7 @@ bool bench_measure(Record *record, const BenchPlan *plan, const char *command, c
 
 /* ---- a GPU (cuda/cublas.c) ------------------------------------------------------------------- */
 
-/* Opens the same training step made of cuBLAS products and the small kernels of level none,
-   captured in graphs as level step is, at the config's precision. */
+/* Opens the same training step, made of cuBLAS products and the small kernels of level none. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
 /* Adds the lines of the machine and its ceilings. */
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,

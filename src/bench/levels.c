@@ -53,8 +53,6 @@ typedef struct {
   bool on_gpu;
 } Bench;
 
-/* ---- the rows of the files, in memory -------------------------------------------------------- */
-
 /* Appends the rows of a file; *added is how many. */
 static bool append_file(Rows *rows, const char *path, uint64_t *added, Error *error) {
   const DatasetConfig config = {.path = path, .classes = CLASSES, .threads = omp_get_num_procs()};
@@ -116,8 +114,6 @@ static ShortText hidden_text(const HiddenSizes *hidden) {
   return hidden->count ? text : text_format("none");
 }
 
-/* ---- an engine ------------------------------------------------------------------------------ */
-
 /* Opens an engine at a level, with the rows in its dataset. */
 static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                           Error *error) {
@@ -165,8 +161,6 @@ static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *second
   *seconds = seconds_now() - start;
   return isfinite(sums.loss) || error_set(error, "the loss is not a finite number");
 }
-
-/* ---- lines ---------------------------------------------------------------------------------- */
 
 static json_t *line_of(const HiddenSizes *hidden, int batch, int networks, const char *level,
                        const char *precision) {
@@ -227,9 +221,6 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
   }
   return true;
 }
-
-/* ---- networks at once, and a run, in processes of mlp-train ------------------------------------
- */
 
 /* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
    seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
@@ -345,8 +336,7 @@ static bool add_machine(const Bench *b, const char *command, const char *sources
   return true;
 }
 
-/* The run comes first, and after the files are in the page cache: their first reading would time
-   the disk. */
+/* The run comes when the files are in the page cache, or its reading would time the disk. */
 static bool measure(const Bench *b, const char *command, const char *sources, Error *error) {
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/table.h"
 #include "plot/page.h"
 
 bool bench_read(Record *record, const char *path, Error *error) {
@@ -27,8 +26,7 @@ static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
-/* Returns the time that an epoch is compared with: that of our fastest level that is at least as
-   accurate; NAN if there is none. */
+/* Returns the time of our fastest level that is at least as accurate, or NAN. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
   foreach_of (line, record, "epoch", NULL)

@@ -1,5 +1,4 @@
-/* The functions that the compiler calls for -fsanitize=thread,bounds and
-   -fsanitize-coverage=trace-pc: at every access and in every basic block of a kernel. */
+/* What the compiler calls at every access and in every basic block of a kernel. */
 #include "emulator/core.h"
 
 #include <algorithm>

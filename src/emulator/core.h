@@ -76,8 +76,7 @@ extern const AtOnce *at_once; /* NULL: blocks run one after another */
 
 /* ---- memory (memory.cpp) -------------------------------------------------------------------- */
 
-/* Who did something to a cell. Eras count blocks and barriers, so that one tells the launch, the
-   block, and between which barriers. */
+/* Who did something to a cell. Eras count blocks and barriers. */
 struct Touch {
   uint32_t era, site : 31, atomic : 1;
   uint16_t thread, clock;
@@ -146,8 +145,7 @@ void keep_launch();
 /* ---- findings (findings.cpp) ---------------------------------------------------------------- */
 
 std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The first of its kind and places is kept, the others are counted. text: with %A and %B where the
-   lines of the source stand. */
+/* Keeps the first of its kind and places, counts the others. text: %A and %B are lines. */
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0);
 std::string who(unsigned block, unsigned thread);
 std::string me();

@@ -143,8 +143,6 @@ EMULATOR_INLINE cudaError_t operator->*(void (*kernel)(Taken...),
       (const void *)kernel);
 }
 
-/* ---- a warp ---------------------------------------------------------------------------------- */
-
 template <class T> struct Shuffled {
   T value, result;
   int from;
@@ -247,8 +245,6 @@ EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
 #define __syncthreads_count(predicate) emulator_barrier((predicate) != 0)
 #define __syncthreads_or(predicate) (emulator_barrier((predicate) != 0) != 0)
 #define __syncthreads_and(predicate) (emulator_barrier((predicate) == 0) == 0)
-
-/* ---- a thread -------------------------------------------------------------------------------- */
 
 #define EMULATOR_ATOMIC(name, expression)                                                          \
   template <class T, class V> EMULATOR_INLINE T name(T *at, V value_) {                            \

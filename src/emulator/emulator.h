@@ -15,8 +15,7 @@ extern "C" {
    for a vector. What lies before and behind it is out of bounds. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
-/* Reads what it has to know of the program and prepares for crashes, before a process is confined.
- */
+/* Reads what it has to know of the program, before a process is confined. */
 void emulator_start(void);
 /* Calls function(context), a student's: its host code may touch its own stack and constants alone,
    and no float is added atomically. It ends at the first that it does beside, which is found. */

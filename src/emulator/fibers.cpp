@@ -48,8 +48,6 @@ static const Call *call; /* that runs */
 static int barrier_value;
 static cudaError_t last_error;
 
-/* ---- fibers --------------------------------------------------------------------------------- */
-
 __attribute__((noinline)) void leave(State state, uintptr_t pc) {
   Lane *me = lane;
   me->state = state;
@@ -149,8 +147,6 @@ bool run_warp(Lane *first, int count, uint32_t most) {
     meet(first, count);
   }
 }
-
-/* ---- a block -------------------------------------------------------------------------------- */
 
 static int count_in(State state) {
   return (int)std::count_if(lanes, lanes + threads_of_block,
@@ -259,8 +255,6 @@ static bool run_blocks(const Call &of) {
 }
 
 } // namespace emulated
-
-/* ---- what device.h calls -------------------------------------------------------------------- */
 
 alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 
@@ -426,8 +420,6 @@ extern "C" cudaError_t cudaGetLastError(void) {
 extern "C" cudaError_t cudaPeekAtLastError(void) {
   return last_error;
 }
-
-/* ---- functions of a student ------------------------------------------------------------------ */
 
 /* Of a lane or of the host, at an instruction of it. */
 static void crashed(int number, siginfo_t *info, void *context) {

@@ -26,8 +26,6 @@ static std::vector<uint16_t> region_of_page;
 static Region *dynamic_region;
 const char DYNAMIC[] = "dynamic shared memory";
 
-/* ---- variables of the program, from its own symbol table ------------------------------------- */
-
 struct Variable {
   size_t bytes;
   std::string name;
@@ -145,8 +143,6 @@ bool is_of_program(uintptr_t address) {
   return is_no_variable(address) || (program.has(address) && !data.has(address));
 }
 
-/* ---- regions -------------------------------------------------------------------------------- */
-
 bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
@@ -198,8 +194,6 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
 }
 
 } // namespace emulated
-
-/* ---- CUDA's runtime, and what the harness says ----------------------------------------------- */
 
 using namespace emulated;
 

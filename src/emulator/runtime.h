@@ -37,8 +37,7 @@ __attribute__((convergent, noduplicate))
 #endif
 __device__ int
 emulator_barrier(int value);
-/* Arrives at named barrier `barrier` of `threads` threads, and waits for the others or goes on. A
-   test has it, too. */
+/* Arrives at a named barrier of `threads` threads, and waits for the others or goes on. */
 __device__ void emulator_arrive(int barrier, int threads, bool waits);
 __device__ unsigned emulator_active();
 __device__ void emulator_fence();
@@ -57,8 +56,7 @@ cudaError_t emulator_allow(const void *kernel, size_t bytes);
 /* Shared memory has addresses of 32 bits of its own. */
 __device__ uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
-/* Copies of `size` bytes, at most 16, that are done when somebody waits for their group; those from
-   `bytes` on are zeros. */
+/* Copies `size` bytes, at most 16, when somebody waits for their group; zeros from `bytes` on. */
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);

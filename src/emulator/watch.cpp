@@ -47,8 +47,6 @@ void watch_meeting(Lane *first, unsigned there) {
   }
 }
 
-/* ---- out of bounds -------------------------------------------------------------------------- */
-
 std::string who(unsigned block, unsigned thread) {
   return printed("block %u, thread %u", block, thread);
 }
@@ -108,8 +106,6 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
              pc);
   if (host_is_fenced) stop();
 }
-
-/* ---- races ---------------------------------------------------------------------------------- */
 
 static size_t block_of(uint32_t touched) { /* its place in the order of the launch */
   return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
@@ -177,8 +173,6 @@ static inline void look_at_cell(Region *r, Cell &c, uintptr_t address, uint32_t 
   if (fresh) r->bytes_once += r->granule;
   c.write = touch_now(site, atomic);
 }
-
-/* ---- an access ------------------------------------------------------------------------------ */
 
 static void set_granule(Region *r, unsigned granule) {
   std::vector<Cell> finer((r->bytes + granule - 1) / granule);
@@ -251,8 +245,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* After a fence an atomic operation announces what the block did before its last barrier; whoever
-   operates on the same variable later has heard of it. */
+/* After a fence an atomic operation announces what the block did before its last barrier. */
 void emulator_fence() {
   lane->fenced = true;
 }

@@ -81,8 +81,7 @@ bool apart_confine(bool may_ask, Error *error) {
   return good || error_set(error, "a function's process cannot be confined (seccomp)");
 }
 
-/* Prints what the process printed, each line after a bar: nobody takes it for ours, nor for
- * commands to a terminal. */
+/* Prints what it printed, each line after a bar: nobody takes it for ours. */
 static void print_said(FILE *said) {
   bool starts = true;
   rewind(said);

@@ -79,8 +79,7 @@ typedef struct {
 
 enum { EXERCISE_SHAPES = 14 };
 
-/* Hidden shape `index` of EXERCISE_SHAPES: odd ones, 1, more than a block; with a step's rows
-   anywhere in the order of an epoch, too few or none left. */
+/* Hidden shape `index`: odd ones, 1, more than a block; too few or no rows of a step left. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Random values. */
@@ -201,15 +200,13 @@ typedef struct {
 
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);
 
-/* Points of a function, which is right and fused or has none. The teacher wrote what is handed out:
-   it is right, and earns nothing. */
+/* Points of a function. What is handed out is right, and earns nothing. */
 enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
 typedef struct {
   double right, fused, fast, all;
 } ExercisePoints;
 ExercisePoints exercise_points(const ExerciseScore *score);
 
-/* Writes the points, why, and the card, the scorecard's text, as Gradescope's results.json.
-   docs/teaching. */
+/* Writes the points, why, and the scorecard's text, as Gradescope's results.json. */
 bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
                     const char *card, Error *error);

@@ -1,5 +1,4 @@
-/* The exercise on a GPU, timed beside level layer. A student's kit has no level layer, for its
-   kernels are answers. */
+/* The exercise on a GPU, timed beside level layer, which a student's kit has not. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -80,8 +79,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares one value of the main result with the checked call's, bit for bit. Nobody can foresee
-   which value. */
+/* Compares one value of the result, that nobody can foresee, with the checked call's. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};

@@ -61,8 +61,6 @@ ExerciseShape exercise_shape(uint64_t seed, int index) {
   return s;
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
-
 static int side_of(const ExerciseShape *s, char side) {
   return side == 'r'   ? s->rows
          : side == 'i' ? s->in
@@ -107,8 +105,7 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
   for (uint32_t i = 0; i < (uint32_t)end; i++)
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
-  /* Of classes that tie, the label is the first in one row and the last in the next: whoever takes
-   * another is found. */
+  /* Of classes that tie, the label is the first in one row and the last in the next. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
@@ -122,9 +119,7 @@ static uint16_t label_of(const ExerciseProblem *p, int row) {
   return labels[order[p->shape.first + row]];
 }
 
-/* ---- what is expected -----------------------------------------------------------------------
-
-   A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
+/* A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
    is off by at most n ROUNDING times the sum of their absolute values; what is allowed below is
    such a bound, a little wide for the operations around the sum. It is never exceeded by a correct
    function, and far below what a forgotten term does. */
@@ -283,8 +278,6 @@ static void expect_warmup(ExerciseProblem *p) {
   }
 }
 
-/* ---- a problem ------------------------------------------------------------------------------ */
-
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed) {
   ExerciseProblem p = {.task = task, .shape = shape};
   const bool has_logits = task == TASK_SOFTMAX || task == TASK_LOSS;
@@ -367,8 +360,6 @@ double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
     return FLOAT * (x + y + 4 * (w + out));
   }
 }
-
-/* ---- what is wrong with what a function has left ------------------------------------------- */
 
 static double got_value(const ExerciseArray *a, size_t i) {
   return a->size == 1 ? ((const uint8_t *)a->got)[i] : (double)((const float *)a->got)[i];

@@ -14,10 +14,7 @@ void *reference_zeros(size_t count, size_t size) {
   return zeros;
 }
 
-/* One operation each, made of passes that do one thing: these loops go to students, who are to find
-   out themselves how passes are joined. */
-
-/* ---- one layer ------------------------------------------------------------------------- */
+/* One operation each: students, who get these loops, find out themselves how passes are joined. */
 
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x) {
   const double max = scale.max > 0 ? scale.max : 255, std = scale.std > 0 ? scale.std : 1;
@@ -71,8 +68,6 @@ void reference_input_gradient(const double *dy, const double *weight, int rows, 
       for (int i = 0; i < in; i++)
         dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
 }
-
-/* ---- the loss -------------------------------------------------------------------------- */
 
 /* The index of the largest value, the first of equals. */
 static int argmax(const double *values, int count) {
@@ -161,8 +156,6 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
     w[i] -= learning_rate * (m[i] / first) / (sqrt(v[i] / second) + epsilon);
   }
 }
-
-/* ---- a training step ------------------------------------------------------------------- */
 
 /* The settings that make a training step another function than the plain network's. */
 typedef struct {
@@ -279,8 +272,7 @@ static void update_network(const Network *n, const Training *training, double ra
     }
 }
 
-/* One step on the rows at positions [first, first + rows) of the range's window, and the `update`th
-   of the run. */
+/* One step on the rows at positions [first, first + rows), and the `update`th of the run. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
                        const uint8_t *pixels, size_t stride, const uint16_t *labels,
                        const TrainRange *range, uint64_t first, int rows, uint64_t update,

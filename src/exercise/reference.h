@@ -52,8 +52,7 @@ void reference_softmax(const double *logits, int rows, int classes, double *p);
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss);
 
-/* dlogits (rows, classes) = scale (softmax(logits) - one-hot(label)); scale is 1 / rows for the
-   gradient of the mean loss. May be done in place. */
+/* dlogits (rows, classes) = scale (softmax(logits) - one-hot(label)). May be done in place. */
 void reference_cross_entropy_gradient(const double *logits, const uint16_t *labels, int rows,
                                       int classes, double scale, double *dlogits);
 
@@ -64,8 +63,7 @@ uint64_t reference_correct(const double *logits, const uint16_t *labels, int row
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate);
 
-/* Update number `update`, from 1, by any rule of optimizer.h: m is the momentum or the first
-   moment, v the second moment, unused where there is none. */
+/* Update number `update`, from 1, m: momentum or first moment; v: second moment. */
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update);
 
@@ -81,8 +79,7 @@ void reference_train(const EngineConfig *config, double *parameters, double *sta
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);
 
-/* The forward pass over dataset rows [first_row, first_row + rows). Of config only network and
-   pixels are read. Adds to *sums. */
+/* The forward pass over dataset rows [first_row, first_row + rows). Adds to *sums. */
 void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/sizes.h"
-#include "measure/table.h"
+#include "measure/record.h"
 
 /* By task, in tables and for autograders. */
 static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
 
-/* A function's speed as a share of our fused version's: by time on a GPU, by sectors and turns of
-   the banks on the emulator. NAN: not known. */
+/* A function's speed as a share of ours: by time, or by sectors and turns. NAN: not known. */
 static double share_of(const ExerciseScore *s) {
   /* Sectors and turns of the banks of docs/teaching/answers/exercise.cu, which a test counts. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 498910};

@@ -1,5 +1,4 @@
-/* Calls functions of kernels/exercise.cu on problems, each in a process of its own, on a GPU or on
-   the emulator, and scores what they have left. */
+/* Calls functions of kernels/exercise.cu, each in a process of its own, and scores them. */
 #include "exercise/run.h"
 
 #include <math.h>
@@ -18,8 +17,6 @@ enum { GUARD = 0 };
 #else
 enum { GUARD = 1024 };
 #endif
-
-/* ---- a call --------------------------------------------------------------------------------- */
 
 static cudaError_t place_array(ExercisePlaced *d, int name) {
   const ExerciseArray *a = &d->problem->array[name];
@@ -142,8 +139,6 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
   return good;
 }
 
-/* ---- a function's process ------------------------------------------------------------------- */
-
 /* A function, and what its process leaves of each call, in shared memory. A call of the measured
    shape is the last but, where it is timed, for one of the same shape on fresh values. */
 typedef struct {
@@ -194,8 +189,7 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) exercise_lines(&score->call, true, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* One kernel, which asks for little more than it needs where it has nothing else to be measured
-   * by. */
+  /* One kernel, which asks for little more than it needs where nothing else is compared. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);

@@ -1,11 +1,10 @@
-/* The parts of mlp-lab: what it does with the topics of kernels/lab/lab.h. What needs the CUDA
-   Toolkit is in cuda/; sizes, reports and what was recorded do without. */
+/* The parts of mlp-lab. What needs the CUDA Toolkit is in cuda/. */
 #pragma once
 
 #include "base/stats.h"
 #include "emulator/emulator.h"
 #include "lab/lab.h"
-#include "measure/table.h"
+#include "measure/record.h"
 
 /* Functions of src/lab/cuda. A program that was built without CUDA lacks them: NULL. */
 #define LAB_CUDA __attribute__((weak))
@@ -24,8 +23,7 @@ int lab_dims(const LabTopic *topic);
 /* Returns true if the rung belongs to the ladder of that problem. */
 bool lab_belongs(const LabRung *rung, int problem);
 
-/* Return the elements of input `array` of a problem, or of its output (-1), and the bytes of an
-   element, which are 0 if there is no such array. */
+/* Return the elements of an input, or of the output (-1), and an element's bytes, or 0. */
 int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array);
 int lab_width(const LabTopic *topic, int problem, int array);
 /* Returns the bytes that a problem must at least move. */
@@ -39,8 +37,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 /* Returns a size that the emulator runs in seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
-/* Returns why the rung cannot serve a call of that problem, size and GPU, as one clause; "" if it
-   can. */
+/* Returns why the rung cannot serve a call, as one clause; "" if it can. */
 ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- tables (record.c) ---------------------------------------------------------------------- */
@@ -56,8 +53,7 @@ extern const char *const lab_kinds[LAB_MISTAKE + 1];
 #define LAB_MISSED "MISSED" /* a mistake that the check took for right: the lesson failed */
 #define LAB_REFUSED "refused"
 
-/* Returns the line of a table of one problem at one size, with a row for each rung of the problem
-   at each of its points. None of them has run. */
+/* Returns the line of a table of one problem at one size. None of its rows has run. */
 json_t *lab_table(const LabTopic *topic, int problem, LabSize size);
 
 /* Returns true if no row of a table is wrong, and no mistake was missed. */
@@ -113,8 +109,7 @@ LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t po
 
 /* Poisons the first copy of the output, and the work. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the rung's output to h_out. Sets *outside, to one clause or NULL, if something was written
-   that is not the rung's to write. */
+/* Copies the output to h_out. *outside: a clause if something else was written, or NULL. */
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 
@@ -129,17 +124,15 @@ typedef struct {
 
 /* run.c asks these of a GPU (cuda/gpu.c) or of the emulator (emulated/counts.c). */
 
-/* Is called before and after a call that is not timed. Returns one clause on what was found wrong
-   in the call, or "". */
+/* Is called before and after a call that is not timed. Returns what was found wrong, or "". */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
 /* Adds to the row how many blocks of a kernel a multiprocessor holds. */
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record);
 /* Times a row. A first guess of its seconds is `once`, the run that was checked. */
 bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error);
 
-/* Runs the rungs of a table that lab_table made, sets their results, and removes the rows that are
-   not wanted. Wrong results are in the rows; a size that cannot be served is the table's "reason".
-   Returns false if the GPU failed for good or memory is short. */
+/* Runs the rungs of a table that lab_table made, and removes rows that are not wanted. Returns
+   false if the GPU failed for good or memory is short; a size that is refused is "reason". */
 bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
                  Error *error) LAB_CUDA;
 

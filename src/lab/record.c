@@ -11,8 +11,7 @@ const json_t *lab_topic_line(const Record *record, const char *topic) {
   return record_find(record, "topic", "topic", topic);
 }
 
-/* Returns the line of the ceiling that a topic's rates are compared with, or NULL if it was not
-   measured. */
+/* Returns the line of the ceiling that a topic's rates are compared with, or NULL. */
 static const json_t *ceiling_of(const Record *record, const json_t *topic) {
   const bool on_host = number_of(topic, "on_host") > 0, moves = text_is(topic, "unit", "GB/s");
   return record_find(record, "ceiling", "name",

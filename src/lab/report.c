@@ -7,12 +7,10 @@
 
 #include "base/sizes.h"
 
-/* The tables, as bits: a ladder that a GPU has timed, one that the emulator has counted, and the
-   other sizes. */
+/* The tables, as bits: timed by a GPU, counted by the emulator, of other sizes. */
 enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
 
-/* A column of the ladder is left out if neither the topic nor a row has its key (and the text,
-   unless that is NULL). */
+/* A column is left out if neither the topic nor a row has its key (and the text, unless NULL). */
 static const struct {
   TableColumn column; /* title NULL: the topic's sizes, or its unit */
   const char *key, *text;

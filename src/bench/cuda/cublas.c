@@ -1,5 +1,4 @@
-/* The baseline: a level of fusion whose matrix products are cuBLAS's, with the small kernels of
-   level none between them. And what the GPU can do at most. */
+/* The baseline: a level whose products are cuBLAS's. And what the GPU can do at most. */
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
@@ -38,9 +37,8 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
                                          : status;
 }
 
-/* Queues C (m, n) = op(A) op(B), the sum over `depth`, where op transposes if it is told to. All
-   matrices are row-major and given with the columns of their memory; C has n. cuBLAS is
-   column-major: it computes C^T = op(B)^T op(A)^T, where ^T costs nothing. */
+/* Queues C (m, n) = op(A) op(B), the sum over `depth`, row-major, given with the columns of their
+   memory. cuBLAS is column-major: it computes C^T = op(B)^T op(A)^T. */
 static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
                         int depth) {
@@ -82,8 +80,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
-/* One update serves all tensors: they lie in one array, as do their gradients and momenta, and the
-   gradient of the padding is 0. */
+/* One update serves all tensors, which lie in one array. The padding's gradient is 0. */
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   (void)first, (void)end;
   const size_t count = e->engine.config.network.floats;

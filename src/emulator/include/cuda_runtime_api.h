@@ -1,5 +1,4 @@
-/* As much of CUDA's runtime as launchers and their tests use: memory is the host's, and a launch
-   has ended when it returns. */
+/* As much of CUDA's runtime as launchers and tests use. Memory is the host's. */
 #pragma once
 
 #include <stddef.h>

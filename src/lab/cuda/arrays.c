@@ -51,8 +51,6 @@ void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed) {
 enum { ALIGNMENT = 256, PAGE = 4096, GUARD = 1024 }; /* bytes */
 enum { POISON = 0xFF, MAX_COPIES = 64, WATCHED_BYTES = 1 << 24 };
 
-/* ---- blocks --------------------------------------------------------------------------------- */
-
 static bool is_on_host(const LabArrays *a, int block) {
   return a->topic->on_host && block != LAB_WORK;
 }
@@ -101,8 +99,6 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   if (!memory) return error_set(error, "no memory for the arrays of %s", a->topic->name);
   return cuda_done(poison(a, block, a->copies), "clearing arrays", error);
 }
-
-/* ---- how much ------------------------------------------------------------------------------- */
 
 /* Sets the blocks' sizes. */
 static void plan_blocks(LabArrays *a) {
@@ -154,8 +150,6 @@ static bool choose_copies(LabArrays *a, Error *error) {
   error->too_large = true;
   return false;
 }
-
-/* ---- opening -------------------------------------------------------------------------------- */
 
 /* Writes input i to all its copies. */
 static bool fill_input(LabArrays *a, int i, Error *error) {
@@ -214,8 +208,6 @@ void lab_arrays_close(LabArrays *arrays) {
   free(arrays->expected);
   free(arrays->allowed);
 }
-
-/* ---- before and after a call ---------------------------------------------------------------- */
 
 LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t point, int copy) {
   LabCall call = arrays->call;

@@ -54,8 +54,6 @@ static bool expect(LabArrays *a, Error *error) {
   return true;
 }
 
-/* ---- checks --------------------------------------------------------------------------------- */
-
 static double element(const LabArrays *a, int64_t i) {
   return a->problem->out == LAB_UINT32 ? ((const uint32_t *)a->h_out)[i]
                                        : (double)((const float *)a->h_out)[i];
@@ -118,10 +116,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* ---- one call ------------------------------------------------------------------------------- */
-
-/* Sets the outcome, and a clause that says what is wrong or why it is refused, unless it is "". A
-   right row has no "check". */
+/* Sets the outcome, and a clause that says why, unless it is "". A right row has no "check". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
   json_object_del(row->line, "note");
@@ -226,8 +221,6 @@ static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
   if (!check_once(a, row, &seconds, error)) return false;
   return !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
 }
-
-/* ---- a table -------------------------------------------------------------------------------- */
 
 static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   const LabTopic *topic = a->topic;

@@ -1,6 +1,5 @@
-/* Counts what the host launches. The linker sends every call of these functions through here
-   (--wrap in the Makefile), so that the count is of what ran and not of what the code seems to
-   do. What cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
+/* Counts what the host launches: the linker sends calls through here (--wrap in the Makefile). What
+   cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;

@@ -54,8 +54,7 @@ bool rung_value(const Rung *rung, double *value, Error *error) {
   return true;
 }
 
-/* Finds the driver's number: the first word of its banner that begins with a digit and has a point.
- */
+/* Finds the driver's number: the first word of its banner that is one. */
 static void find_driver(char *text, size_t size) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char word[31];

@@ -1,5 +1,4 @@
-/* A rung: work of a GPU that is measured and compared with other work. It is timed by the GPU's own
-   clock, the same way whether it is a library's, a lesson's or a ceiling. */
+/* A rung: work of a GPU that is timed by its own clock and compared with other work. */
 #pragma once
 
 #include <stddef.h>
@@ -49,6 +48,5 @@ typedef enum {
   CEILINGS
 } Ceiling;
 
-/* Measures ceilings first to end - 1 in their order, up to one that fails, and adds a line of each
-   to the record. */
+/* Measures ceilings first to end - 1, up to one that fails, and adds a line of each. */
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);
