@@ -54,8 +54,6 @@ def initial_parameters(hidden):
     return layers
 
 
-# ---- lines ----------------------------------------------------------------------------------
-
 Case = collections.namedtuple("Case", "peer batch precision hidden networks", defaults=(None, None, None, None))
 
 
@@ -245,8 +243,6 @@ def run_jax(deadline, arguments):
 
     run_cases(deadline, SCAN, arguments, arguments.networks, len(x), measure)
 
-
-# ---- both -----------------------------------------------------------------------------------
 
 FRAMEWORKS = {"jax": ("JAX", run_jax), "torch": ("PyTorch", run_torch)}
 

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
-# scaling.sh: times ranks on the GPUs of this machine, else on its cores. Strong scaling is the same batch on 1, 2,
-# 4, ... ranks, weak scaling the same rows per rank. Writes docs/results/scaling-NAME.json, one measurement per line, and
-# prints a table of it. NAME is the short name of the GPU, or cpu. Each rank has as many cores as when there are most.
-# scaling.sh FILE: prints the table of such a file.
-#
+# scaling.sh: times ranks on the GPUs of this machine, else on its cores: the same batch (strong scaling) or the same rows per
+# rank (weak) on 1, 2, 4, ... ranks. Writes docs/results/scaling-NAME.json, NAME being the GPU's short name or cpu, and prints a
+# table of it; with a FILE it prints that file's. Each rank has as many cores as when there are most.
 #   RANKS    numbers of ranks  [1 2 4 ... up to the GPUs or cores]
 #   SECONDS_AT_MOST  start no more points after this time  [600]
 set -euo pipefail

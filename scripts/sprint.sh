@@ -1,13 +1,9 @@
 #!/usr/bin/env bash
-# Measures how soon a network is as good as wanted: how long training to a mean test accuracy takes.
+# Measures how long training to a mean test accuracy takes: scripts/sprint.sh [CONFIG...]  [configs/sprint-98.conf, -99, -99.5]
 #
-#   scripts/sprint.sh [CONFIG...]  [configs/sprint-98.conf configs/sprint-99.conf configs/sprint-99.5.conf]
-#
-# The number in a file's name is the accuracy to reach, in percent. One process trains 30 seeds
-# (--seeds); nothing is compiled, cached or trained outside of what is timed. `process` is everything
-# from its start to its end: CUDA's start, reading the CSV files and evaluation too. `train` is the time
-# of the networks' epochs, divided by how many train at once. Exit status 1 unless every mean is at
-# least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
+# The number in a file's name is the accuracy to reach, in percent, by 30 seeds in one process. `process` is everything from
+# its start to its end. `train` is the time of the networks' epochs, divided by how many train at once. Exit status 1 unless
+# every mean is at least the accuracy wanted, by Student's test of one sample, one-sided, at p < 0.01.
 set -euo pipefail
 export CUDA_CACHE_DISABLE=1
 . "$(dirname "$0")/run_words.sh"

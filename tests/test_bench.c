@@ -13,9 +13,8 @@ static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));
 }
 
-/* Slowest first within a case; a tf32 epoch is compared with ours at tf32 and
-   at fp32, an fp32 epoch with ours at fp32 alone; where there is nothing of
-   ours, with nothing. */
+/* Slowest first within a case. A tf32 epoch is compared with ours at tf32 and at fp32, an fp32
+   epoch with ours at fp32 alone. */
 TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
   assert_in(tables(false), "An epoch");

@@ -114,8 +114,7 @@ template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *cal
 /* The first row and column of a tile, which is a block's part of a matrix. */
 template <class Int> struct LabCorner { Int row, column; };
 
-/* Tiles of HIGH x WIDE are numbered row by row in a grid of one dimension, as the other two end at
-   65535 blocks. Return the corner of this block's tile, and how many tiles there are. */
+/* Tiles of HIGH x WIDE, numbered row by row. Return the corner of this block's, and how many. */
 template <int HIGH, int WIDE, class Int> __device__ LabCorner<Int> lab_corner(const Int &columns) {
   const unsigned across = (unsigned)ceil_div(columns, WIDE);
   return {(Int)(blockIdx.x / across) * HIGH, (Int)(blockIdx.x % across) * WIDE};

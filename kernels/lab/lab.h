@@ -1,9 +1,6 @@
 /* The kernel lab: ladders of kernels, one file per topic, each rung a small step from the one
-   before.
-
-   A topic is a table. It says what its problem is (arrays, reference, least traffic) and has a row
-   for each rung. It never prints, times or allocates: the harness (src/lab/cuda/run.c)
-   does that for all topics alike. Device pointers start d_, host pointers h_. */
+   before. A topic is a table of its problems and rungs. It never prints, times or allocates: the
+   harness (src/lab/cuda/run.c) does. Device pointers start d_, host pointers h_. */
 #pragma once
 
 #include <stdbool.h>
@@ -48,9 +45,8 @@ typedef struct {
   LabType in[LAB_INPUTS]; /* LAB_NOTHING: there is neither this array nor one after it */
   LabType out;            /* every problem has one output array */
   double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
-  /* Fills in a range: allowed is a bound with its reason written beside it, 0 for integers.
-     Single-threaded: the harness calls it from several threads for ranges of one output. Where a
-     pass over all the inputs is needed (a sum, a histogram) it is called once, for all of it. */
+  /* Fills in a range; allowed is a bound with its reason beside it. Called from several threads for
+     ranges of one output, or once where a pass over all the inputs is needed. */
   void (*reference)(const LabRange *range);
   /* Input `array` of `count` elements, the same for the same seed. The first elements must hold the
      hard cases (huge, negative, equal values). NULL: lab_fill. */

@@ -19,9 +19,8 @@ double ulp_at(double value) {
   return ldexp(1.0, exponent - FLT_MANT_DIG);
 }
 
-/* Errors that the programming guide states, all against the correctly rounded result, hence half
-   an ulp more. Double functions are right to 2 ulp of a double, 2^-28 ulp of a float, and so is
-   the reference. No result is subnormal (fill), so flushing such numbers does not matter. */
+/* Errors that the programming guide states, against the correctly rounded result, hence half an ulp
+   more. The reference is right to 2^-28 ulp of a float. No result is subnormal. */
 double error_of(Arithmetic arithmetic, int function, double x, double expected) {
   constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 0.0};
   constexpr double ABSOLUTE = 0x1.8158p-22; /* 2^-21.41 */

@@ -1,9 +1,8 @@
-/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Arithmetic
-   decides, if it is fed: every multiply-add takes three operands, and each rung takes more of them
-   from nearer by. The column shows wavefronts of shared memory per multiply-add
-   (docs/lab/matmul.md). Rungs up to async-copies and cuBLAS multiply float32. matmul_mma.cu and
-   matmul_hopper.cu have those on tensor cores, which multiply bf16 numbers. So there are two
-   problems, `float32` and `bf16`. */
+/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
+   multiply-add takes three operands, and each rung takes more of them from nearer by. The column
+   shows wavefronts of shared memory per multiply-add (docs/lab/matmul.md). The problem `float32`
+   has the rungs up to async-copies, `bf16` those on tensor cores, in matmul_mma.cu and
+   matmul_hopper.cu. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 

@@ -1,7 +1,5 @@
-/* The parts that the rungs of matmul.cu share.
-
-   C (m, n) = A (m, k) B (k, n), all row-major. A block computes a tile of C, BM x BN, from slabs of
-   A (BM x BK) and of B (BK x BN) that it copies to shared memory one after the other. */
+/* The parts that the rungs of matmul.cu share: C (m, n) = A (m, k) B (k, n), all row-major. A block
+   computes a tile BM x BN of C from slabs of A (BM x BK) and of B (BK x BN) in shared memory. */
 #pragma once
 
 #include "bf16_split.cuh"
@@ -24,8 +22,7 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C. Blocks that run at the same time go along B side by side,
-   step by step: nearly all they read is in the L2 cache. */
+/* Tiles are numbered along the rows of C: blocks that run together find most in the L2 cache. */
 using Corner = LabCorner<int>;
 
 /* Loads COUNT floats from shared memory, a multiple of 4: quads, `gap` floats one after another. */

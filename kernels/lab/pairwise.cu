@@ -252,10 +252,15 @@ __global__ void __launch_bounds__(256)
 
 using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
 
-/* The sums of a tile. Nobody may still use the slabs. */
+/* Block: a tile of the triangle. */
 template <class Way>
-__device__ void sum_tile(float (&sum)[SIDE][SIDE], Slabs &slab, const float *d_t, int d, int pitch,
-                         Pair tile, Owner mine) {
+__global__ void __launch_bounds__(TILE_BLOCK, 2)
+    asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
+                       float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
+  __shared__ __align__(16) Slabs slab;
+  const Pair tile = tile_of(blockIdx.x, tiles);
+  const Owner mine = owner();
+  float sum[SIDE][SIDE] = {};
   const int line = threadIdx.x / QUADS, at = 4 * (threadIdx.x % QUADS);
   const float *source =
       d_t + (size_t)line * pitch + (at < TILE ? tile.i * TILE + at : tile.j * TILE + at - TILE);
@@ -278,17 +283,6 @@ __device__ void sum_tile(float (&sum)[SIDE][SIDE], Slabs &slab, const float *d_t
       unrolled (step, UNROLLED)
         add_terms<Way>(sum, slab[buffer][k + step], slab[buffer][k + step] + TILE, mine);
   }
-}
-
-template <class Way>
-__global__ void __launch_bounds__(TILE_BLOCK, 2)
-    asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
-                       float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
-  __shared__ __align__(16) Slabs slab;
-  const Pair tile = tile_of(blockIdx.x, tiles);
-  const Owner mine = owner();
-  float sum[SIDE][SIDE] = {};
-  sum_tile<Way>(sum, slab, d_t, d, pitch, tile, mine);
   store_tile<Way>(sum, d_norms, d_out, n, tile, mine);
 }
 

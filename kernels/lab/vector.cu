@@ -135,8 +135,7 @@ const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 
                                        problem<SAXPY, 2>("saxpy"),
                                        problem<EXPONENTIATE, 1>("exponentiate")};
 
-/* Predicted: sectors of 32 bytes that a warp's request touches: 128 bytes in a row are 4, in 32
-   places 32; words of 16 bytes in a row are 512 bytes, 16 sectors. */
+/* Predicted: sectors of 32 bytes that a warp's request touches. */
 const LabRung rungs[] = {
     {"element",
      "One thread per element: neighbouring lanes take neighbouring elements, a request is four "

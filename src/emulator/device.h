@@ -16,8 +16,7 @@
 #define __host__
 #define __device__
 #define __global__
-/* Blocks run one after another, so one copy of a variable serves all. Thread-local storage has
-   nothing else in it, so an address says whether it is shared; gaps tell arrays apart. */
+/* Blocks run one after another and share a copy. Thread-local storage has nothing else in it. */
 #define EMULATOR_JOIN_(a, b) a##b
 #define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
 #define EMULATOR_SHARED static thread_local __attribute__((used))

@@ -11,8 +11,7 @@
 extern "C" {
 #endif
 
-/* The name of a cudaMalloc()ed array in findings, from an address in it on, and its shape; 1 row
-   for a vector. What lies before and behind it is out of bounds. */
+/* The name of a cudaMalloc()ed array in findings, and its shape; 1 row for a vector. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
 /* Reads what it has to know of the program, before a process is confined. */

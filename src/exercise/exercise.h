@@ -100,8 +100,7 @@ const char *exercise_array_name(int name); /* "x" of ARRAY_X */
 /* The function may read the array, and nothing else. */
 bool exercise_is_constant(ExerciseTask task, int name);
 
-/* Bytes [from, from + count) of poison, counted from an array's start: as floats signaling NaNs,
-   and whatever is computed from one is a NaN of another kind. */
+/* Poison: signaling NaNs as floats. What is computed from one is a NaN of another kind. */
 void exercise_poison(uint8_t *block, size_t from, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
@@ -139,8 +138,7 @@ typedef struct {
   ExerciseCall call; /* of the measured shape; launches: the most of all */
 } ExerciseScore;
 
-/* Says in score->wrong what is wrong with what a call has left, "" if nothing is: the first wrong
-   element, how many are wrong and where they lie; or that too few bytes were moved. */
+/* Says in score->wrong what is wrong, "" if nothing is: the first element, how many and where. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
@@ -164,8 +162,7 @@ bool apart_start(Apart *apart, void (*work)(void *context), void *context, doubl
    bar. */
 void apart_end(Apart *apart, char end[APART_TEXT]);
 
-/* From now on this process may compute, write to its output and end; may_ask: it has a device to
-   ask, and may do all but start programs and look into other processes. */
+/* From now on this process may compute, write and end; may_ask: and ask a device. */
 bool apart_confine(bool may_ask, Error *error);
 
 /* Zeros that this process shares with those that it starts; NULL: there is no memory. */

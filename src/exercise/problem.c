@@ -6,8 +6,7 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 
-/* An array: its name, its shape, of rows, in, out, end and 1, and what it is to each task:
-   constant, given, or for the function to write; ' ': the task has none. */
+/* An array: name, shape (rows, in, out, end, 1), bytes, and its role: constant, given, to write. */
 static const struct {
   const char *name, *shape;
   size_t size;
@@ -120,9 +119,8 @@ static uint16_t label_of(const ExerciseProblem *p, int row) {
 }
 
 /* A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
-   is off by at most n ROUNDING times the sum of their absolute values; what is allowed below is
-   such a bound, a little wide for the operations around the sum. It is never exceeded by a correct
-   function, and far below what a forgotten term does. */
+   is off by at most n ROUNDING times the sum of their absolute values. What is allowed below is
+   such a bound, far below what a forgotten term does. */
 static const double ROUNDING = 0x1p-24;
 
 /* The given values in float64; `magnitude`: their absolute values. */
@@ -341,24 +339,14 @@ enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* results: a loss and a byte */
 
 double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
   const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
-  switch (task) {
-  case TASK_FORWARD:
-    return FLOAT * (x + w + out + y);
-  case TASK_SOFTMAX:
-    return FLOAT * 2 * y;
-  case TASK_LOSS:
-    return FLOAT * 2 * y + (LABEL + RESULTS) * rows;
-  case WARMUP_SUM:
-    return FLOAT * (y + rows);
-  case WARMUP_INDEX:
-    return FLOAT * (2 * y + out);
-  case WARMUP_MAP:
-  case WARMUP_REVERSE:
-  case WARMUP_COPY:
-    return FLOAT * 2 * y;
-  default: /* w, v, b and its momentum are read and written */
-    return FLOAT * (x + y + 4 * (w + out));
-  }
+  if (task == TASK_FORWARD) return FLOAT * (x + w + out + y);
+  /* w, v, b and its momentum are read and written */
+  if (task == TASK_UPDATE) return FLOAT * (x + y + 4 * (w + out));
+  if (task == WARMUP_SUM) return FLOAT * (y + rows);
+  const double more = task == TASK_LOSS      ? (LABEL + RESULTS) * rows
+                      : task == WARMUP_INDEX ? FLOAT * out
+                                             : 0;
+  return FLOAT * 2 * y + more;
 }
 
 static double got_value(const ExerciseArray *a, size_t i) {

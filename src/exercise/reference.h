@@ -1,9 +1,6 @@
-/* The specification: the training step as plain float64 loops, against which the exercise and every
-   engine, kernel and test is judged.
-
-   Matrices are row-major, shapes stand as (rows, columns); in and out are a layer's widths. No
-   two arguments may overlap unless the comment says so. Nothing here is fast or checks its
-   arguments; a failed allocation aborts the program. */
+/* The specification: the training step as plain float64 loops. Matrices are row-major, shapes stand
+   as (rows, columns); in and out are a layer's widths. No two arguments may overlap unless the
+   comment says so. Nothing is checked; a failed allocation aborts the program. */
 #pragma once
 
 #include "engine/engine.h"
@@ -84,8 +81,7 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);
 
-/* Uniform in [low, high), a function of (seed, index) alone; every value is exact in float32, so
-   that both sides of a comparison start from the same numbers. */
+/* Uniform in [low, high), a function of (seed, index) alone; every value is exact in float32. */
 void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);
 
 /* Bytes 0 to 255, by the same. */
@@ -98,6 +94,5 @@ void reference_to_double(const float *in, size_t count, double *out);
 
 void reference_to_float(const double *in, size_t count, float *out);
 
-/* ||out - ref|| / ||ref||, Euclidean norms. INFINITY if anything is NaN or infinite, and if ref
-   is all zero but out is not: a NaN never passes `error < bound`. */
+/* ||out - ref|| / ||ref||. INFINITY if anything is not finite, or ref alone is all zero. */
 double reference_relative_error(const float *out, const double *ref, size_t count);

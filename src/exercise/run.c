@@ -139,8 +139,7 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
   return good;
 }
 
-/* A function, and what its process leaves of each call, in shared memory. A call of the measured
-   shape is the last but, where it is timed, for one of the same shape on fresh values. */
+/* A function, and what its process leaves of each call. Those after the measured one are timed. */
 typedef struct {
   Apart apart;
   bool started, may_ask; /* the GPU */
@@ -149,8 +148,7 @@ typedef struct {
   ExerciseCall *calls;
 } Process;
 
-/* Returns true if something was found: then it is wrong, and what other shapes find takes time and
-   is not told. Barriers at two places may be two copies of one (emulator_lines). */
+/* Returns true if something was found: other shapes take time and are not told. */
 static bool is_over(const ExerciseCall *call) {
   foreach (found, call->found)
     if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;

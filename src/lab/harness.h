@@ -9,7 +9,7 @@
 /* Functions of src/lab/cuda. A program that was built without CUDA lacks them: NULL. */
 #define LAB_CUDA __attribute__((weak))
 
-/* ---- topics and sizes (sizes.c) --------------------------------------------------------- */
+/* ---- topics and sizes (record.c) --------------------------------------------------------- */
 
 /* Returns the topic of that name, or NULL if there is none. */
 const LabTopic *lab_find(const char *name);
@@ -90,9 +90,8 @@ typedef struct {
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* the inputs' values; the output that lab_arrays_fetch copied */
-  /* Every element is checked if the problem has at most 4e9 operations or 2048 outputs. Otherwise
-     the first 64, the last 64 and 64 times 64 others are. They lie in ranges of `length` elements,
-     of which the last may be shorter. */
+  /* If the problem has more than 4e9 operations and 2048 outputs, the first 64, the last 64 and 64
+     times 64 others are checked: ranges of `length` elements, the last may be shorter. */
   bool sampled;
   int64_t count, ranges, length; /* count: elements of the output */
   double *expected, *allowed;    /* (ranges, length) */
@@ -146,8 +145,7 @@ bool lab_machine(Record *record, const char *command, const char *sources, bool 
 
 /* Adds what is known of a topic before it is run: itself and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table. The ceilings and the topic come before it. A row in memory has more than its line
-   in a file: kind and lesson of its rung, rates, and comparisons with other rows. */
+/* Adds a table, after the ceilings and its topic. In memory its rows have more than in a file. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);

@@ -44,26 +44,17 @@ static double count(const LabArrays *a, const EmulatorCounts *c) {
   const double operations = a->problem->operations(a->call.size),
                values = (double)lab_count(t, a->call.problem, a->call.size, 0),
                turns = (double)c->turns, sectors = (double)c->sectors;
-  switch (t->counted) {
-  case LAB_COUNTS_SECTORS:
-    return sectors / (double)c->requests;
-  case LAB_COUNTS_BYTES:
-    return SECTOR * sectors / lab_bytes(t, a->call.problem, a->call.size);
-  case LAB_COUNTS_TURNS:
-    return turns / (values / WARP);
-  case LAB_COUNTS_ATOMICS:
-    return (double)c->atomic_turns / (values / WARP);
-  case LAB_COUNTS_MULTIPLY_ADDS:
-    return turns / (operations / 2 / WARP);
-  case LAB_COUNTS_TILE:
-    return 2 * turns / (double)c->least_turns - 1;
-  case LAB_COUNTS_LOADS:
-    return (double)c->lanes / (operations / 3);
-  case LAB_COUNTS_PATHS:
-    return (double)c->step_slots / (double)c->lane_steps;
-  default:
-    return NAN;
-  }
+  const double counted[] = {[LAB_COUNTS_NOTHING] = NAN,
+                            [LAB_COUNTS_SECTORS] = sectors / (double)c->requests,
+                            [LAB_COUNTS_BYTES] =
+                                SECTOR * sectors / lab_bytes(t, a->call.problem, a->call.size),
+                            [LAB_COUNTS_TURNS] = turns / (values / WARP),
+                            [LAB_COUNTS_ATOMICS] = (double)c->atomic_turns / (values / WARP),
+                            [LAB_COUNTS_MULTIPLY_ADDS] = turns / (operations / 2 / WARP),
+                            [LAB_COUNTS_TILE] = 2 * turns / (double)c->least_turns - 1,
+                            [LAB_COUNTS_LOADS] = (double)c->lanes / (operations / 3),
+                            [LAB_COUNTS_PATHS] = (double)c->step_slots / (double)c->lane_steps};
+  return counted[t->counted];
 }
 
 static void add_counts(const LabArrays *a, const LabRow *row) {
