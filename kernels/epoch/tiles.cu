@@ -3,13 +3,14 @@
 
    Who owns what. A block has a tile of 8 neurons ("units") of one hidden layer, and the weights on
    both sides of it: those from the layer before (IN) and those to the layer behind (OUT), with
-   their moments, from the first step to the last. Weights from pixels are in registers, those
-   between hidden layers in shared memory as fp16 terms and in the L2 cache as float32. A weight
-   between two hidden layers so lives twice, with its reader forward and its reader backward; both
-   copies get the same bits. Each block works on all rows of the batch. For the last layer, rows
-   have owners: 16 blocks of a cluster own a sixteenth of the rows each. A network that takes more
-   clusters than the GPU has at once is launched without clusters; then rows belong to blocks of
-   their own, on multiprocessors that no tile needs.
+   their moments, from the first step to the last. Weights from pixels are in registers. Weights
+   between hidden layers are in shared memory, as fp16 terms and as float32; layer 1 has no room for
+   the latter, which are in the L2 cache there. A weight between two hidden layers so lives twice,
+   with its reader forward and its reader backward. Both copies get the same bits. Each block works
+   on all rows of the batch. For the last layer, rows have owners: 16 blocks of a cluster own a
+   sixteenth of the rows each. A network that takes more clusters than the GPU has at once is
+   launched without clusters; then rows belong to blocks of their own, on multiprocessors that no
+   tile needs.
 
    What travels. Weights never do. Activations and their gradients do:
 
@@ -25,6 +26,7 @@
    Who does what. 16 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
    what a step waits for, 8 rows of the batch each: Z, H, logits, dZ, next Z, without a barrier of
    the block between. The others have weights: gradients, updates, and the products of pixels.
+   Behind layer 1 the chain, too, updates hidden weights, while it waits for the next H.
 
    Z1 before W1 is known (AHEAD; by sgd and nesterov, batches up to 64). As in epoch.cu: a step's
    pixels are multiplied by U, what is known of W1 before the gradient of the step before it comes,

@@ -11,8 +11,9 @@
    which nobody waits for. Each lies in two buffers that steps take in turn. Where the last tile has
    no next one, it fills the other half with zeros.
 
-   A k-step is 16 units of the other layer. Terms of weights are in shared memory, weights with
-   moments in the L2 cache: slices (array, block, IN, k-step, lane), four weights in each float4. */
+   A k-step is 16 units of the other layer. A slice has its terms in shared memory. Its weights with
+   their moments, as (array, k-step, lane) with four weights in each float4, are there, too, or in
+   the L2 cache in layer 1. */
 #pragma once
 
 #include "epoch/mail.cuh"
