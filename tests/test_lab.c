@@ -220,8 +220,7 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
   return size;
 }
 
-/* Checks all rungs at that size; *right: how often, of each. A size that the topic refuses becomes
-   larger, from the last dimension on, until it is served: a multiple of 8, if that helps. */
+/* Checks all rungs at that size, or at a larger one that is served; *right: how often each was. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
                        int *right) {
   for (int d = lab_dims(topic) - 1; d >= 0 && topic->refuse && topic->refuse(problem, size); d--)

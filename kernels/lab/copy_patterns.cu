@@ -67,8 +67,7 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
 }
 
 /* ---- so many bytes in flight -----------------------------------------------------------------
-   Thread: LOADS words, a grid apart, which are all in flight at once; where the next ones lie
-   depends on all of them (zero is 0, which the compiler does not know), so no more ever are. */
+   Thread: LOADS words in flight at once. Where the next ones lie depends on all (zero is 0). */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {

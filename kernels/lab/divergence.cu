@@ -53,8 +53,7 @@ __device__ float orbit_by_path(float y, const Parameters &parameters, int path) 
 /* ---- 1 to 5. branches ------------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, in every rung. */
 
-/* EACH neighbouring elements take the same of COUNT paths, the next ones the next. Of one path only
-   the GPU knows that it is the first: the code is the others'. */
+/* EACH neighbours take the same of COUNT paths. Of one, only the GPU knows which it is. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

@@ -13,8 +13,7 @@ constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 16, STAGES = 4, BLOCKS = 
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
 constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
-/* A slab of A is transposed on its way. A warp copies OCTET neighbours in k of four rows, whole
-   sectors of 32 bytes; a pitch of 4 more than BM puts its 32 floats into 32 banks. */
+/* A slab of A is transposed on its way: OCTET neighbours of four rows go to 32 banks. */
 constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
 constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
 static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps");

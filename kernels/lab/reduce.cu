@@ -74,8 +74,7 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 3. Thread t adds the value half the block away, then a quarter, ...: whole warps and
-   neighbouring words, a third of the wavefronts. */
+/* Rung 3. Thread t adds the value half the block away, then a quarter: fewer wavefronts. */
 struct Sequential : Tree<Sequential> {
   static __device__ void to(float *v, int t, int step) {
     const int half = THREADS / 2 / step;
@@ -84,8 +83,7 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. Every thread fetches two values and adds them in registers: half as many blocks, twice as
-   many bytes in flight from memory. */
+/* Rung 4. Every thread adds two values in registers: half the blocks, twice the bytes in flight. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   static __device__ float fetch(const float *x, int64_t count) {

@@ -151,8 +151,7 @@ template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(cons
 
 /* ---- 5 and 6: the row in registers ----------------------------------------------------------- */
 
-/* A row's whole 16-byte words: `words` of them from value `head` on. The up to six values before
-   and after belong to threads 0 to `edges` - 1. Input and output are cut alike. */
+/* A row's whole 16-byte words, from value `head` on; threads below `edges` have what is left. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {
@@ -227,8 +226,7 @@ struct Twice {
   }
 };
 
-/* sum: of exp(z - largest) over a part of a row. An empty part is (-FLT_MAX, 0), not -INFINITY, so
-   that two empty pairs do not lead to inf - inf; only -INFINITY is smaller, its exponential 0. */
+/* sum: of exp(z - largest). An empty part is (-FLT_MAX, 0): two of them do not make inf - inf. */
 struct Pair {
   float largest, sum;
 };
@@ -238,8 +236,7 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* One reduction: every thread takes its exponentials from its OWN largest value, and the pairs are
-   combined once, with one barrier. The last factor corrects that another maximum was taken. */
+/* One reduction: every thread takes its OWN largest value. The last factor corrects that. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};

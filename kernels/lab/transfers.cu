@@ -19,8 +19,7 @@ __host__ __device__ float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
-/* The host takes a shortcut to exactly the device's result: when a step changes nothing, no later
-   one does. 3/8 gets it there in SETTLED steps. */
+/* The host's shortcut to the same result: when a step changes nothing, no later one does. */
 constexpr int SETTLED = 20;
 
 float f(float x) {

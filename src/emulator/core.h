@@ -123,7 +123,7 @@ void watch_barrier();
 /* lanes `there` of a warp have met */
 void watch_meeting(Lane *first, unsigned there);
 
-/* ---- counts (counts.cpp) -------------------------------------------------------------------- */
+/* ---- counts and findings (findings.cpp) ------------------------------------------------------ */
 
 /* An access in the program or a basic block of it, by the address that its call returns to. */
 struct Site {
@@ -141,8 +141,6 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
 /* Joins what the lanes of a warp have noted to requests. */
 void count_requests(const Lane *first, int count);
 void keep_launch();
-
-/* ---- findings (findings.cpp) ---------------------------------------------------------------- */
 
 std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Keeps the first of its kind and places, counts the others. text: %A and %B are lines. */

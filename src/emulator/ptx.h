@@ -68,8 +68,7 @@ template <class Sum> struct Fragment {
   Sum d[4];
 };
 
-/* (16, K) times (K, 8), of WIDTH values in each register, K being 8 WIDTH. Lane 4 g + t has rows g
-   and g + 8 of the left, column g of the right. */
+/* (16, K) times (K, 8). Lane 4 g + t: rows g, g + 8 of the left, column g of the right. */
 template <int WIDTH, class Sum, class Exact, Exact (*value)(uint32_t, int)>
 void multiply(void **lanes, unsigned) {
   constexpr int K = 8 * WIDTH;

@@ -114,8 +114,7 @@ static size_t block_of(uint32_t touched) { /* its place in the order of the laun
          1;
 }
 
-/* Returns true if what was done there is before what the lane does now, for all to see. first: the
-   era in which the memory began to be what it is, with the launch or, shared, with the block. */
+/* Returns true if what was done there is before what the lane does now, since era `first`. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {

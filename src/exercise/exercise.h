@@ -12,41 +12,15 @@
 /* ---- problems (problem.c) ---------------------------------------------------------- */
 
 /* The four of the exercise, then those of the warm-up. */
-typedef enum {
-  TASK_FORWARD,
-  TASK_SOFTMAX,
-  TASK_LOSS,
-  TASK_UPDATE,
-  TASKS,
-  WARMUP_MAP = TASKS,
-  WARMUP_INDEX,
-  WARMUP_REVERSE,
-  WARMUP_SUM,
-  WARMUP_COPY,
-  ALL_TASKS
-} ExerciseTask;
+typedef int ExerciseTask;
+enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS };
+enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY, ALL_TASKS };
 
-/* Every array that a function may have, named as in its face. */
-enum {
-  ARRAY_X,
-  ARRAY_W,
-  ARRAY_B,
-  ARRAY_Z,
-  ARRAY_Y,
-  ARRAY_LABELS, /* by stored row, uint16_t */
-  ARRAY_ORDER,  /* position -> stored row, uint32_t */
-  ARRAY_LARGEST,
-  ARRAY_SUM,
-  ARRAY_P,
-  ARRAY_DZ,
-  ARRAY_LOSS,    /* by position */
-  ARRAY_CORRECT, /* by position, uint8_t */
-  ARRAY_VW,
-  ARRAY_VB,
-  ARRAY_DW,
-  ARRAY_DB,
-  ARRAYS
-};
+/* Every array that a function may have, named as in its face. Labels (uint16_t) are by stored row,
+   order (uint32_t) says which row is at a position, loss and correct (uint8_t) are by position. */
+enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST };
+enum { ARRAY_SUM = ARRAY_LARGEST + 1, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW };
+enum { ARRAY_VB = ARRAY_VW + 1, ARRAY_DW, ARRAY_DB, ARRAYS };
 
 typedef struct {
   int rows, columns; /* 0 rows: the problem has no such array */
@@ -153,8 +127,7 @@ typedef struct {
   double limit;
 } Apart;
 
-/* Calls work(context) in a new process, which may compute for `limit` seconds, and sleep ten times
-   as long. Its results must lie in apart_memory. Returns false if there can be no such process. */
+/* Calls work(context) in a new process, for `limit` seconds. Results lie in apart_memory. */
 bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
                  Error *error);
 /* Waits until it has ended, and ends whatever it has started itself. end: "" once it has returned,
@@ -171,8 +144,8 @@ void apart_release(void *memory, size_t bytes);
 
 /* ---- the score (run.c; gpu.c or emulated.c) -------------------------------------------------- */
 
-/* Fails in one sentence where there is no GPU. Only the GPU's has to be looked for, in a process of
-   its own: one that forks must not have made any call of CUDA. */
+/* Fails in one sentence where there is no GPU. A process of its own looks for it: one that forks
+   must not have made any call of CUDA. */
 bool exercise_find(ExerciseBackend *backend, Error *error);
 
 /* What is scored. */

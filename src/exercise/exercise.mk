@@ -8,7 +8,7 @@ as_nvcc = -fno-strict-aliasing -ffp-contract=off -fno-delete-null-pointer-checks
           $(if $(findstring clang,$(1)),,-fno-thread-jumps)
 AS_NVCC := $(call as_nvcc,$(CXX))
 # An instruction of the source stays one access, nothing is vectorised or left out, and basic blocks
-# stand in the order of the source: src/emulator/counts.cpp.
+# stand in the order of the source: src/emulator/findings.cpp.
 like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bounds -fsanitize-coverage=trace-pc$(comma)no-prune \
                 -mllvm -tsan-instrument-read-before-write -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
                 -fsanitize=thread$(comma)bounds -fsanitize-coverage=trace-pc \

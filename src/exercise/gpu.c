@@ -19,8 +19,7 @@ static cudaStream_t
     the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
 
 #ifndef STUDENT_KIT
-/* Level layer has no softmax alone: its kernel makes the loss and the gradient as well. The first
-   call, which is not timed, makes room for the work of updates. */
+/* Level layer's softmax makes loss and gradient, too. The first call makes room, untimed. */
 static cudaError_t call_ours(const ExercisePlaced *d) {
   enum { TERMS = 3 /* of a float32 */ };
   static void *d_work;

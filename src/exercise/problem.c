@@ -203,8 +203,7 @@ static void expect_update(ExerciseProblem *p) {
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
-/* Bounds the error of z - max - log(sum(exp(z - max))), which is `below` 0: the difference and what
-   exp makes of its rounding, and a sum of exponentials that may be rescaled at every term. */
+/* Bounds the error of z - max - log(sum(exp(z - max))), which is `below` 0. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }

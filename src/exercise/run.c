@@ -120,8 +120,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   return cudaSuccess;
 }
 
-/* Calls the function on the device and copies what it left to `got` of the arrays. Returns false
-   with error set if nothing can be run any more. measured: times it, too. */
+/* Calls the function, and copies its results. Returns false if nothing can run any more. */
 static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error);
@@ -246,7 +245,7 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
   static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
   static Process processes[ALL_TASKS];
   for (int i = 0; i < choice->count; i++) {
-    const ExerciseTask task = (ExerciseTask)(choice->first + i);
+    const ExerciseTask task = choice->first + i;
     scores[i] = (ExerciseScore){.task = task,
                                 .backend = backend,
                                 .measured = choice->shape.rows > 0 ? choice->shape

@@ -75,8 +75,7 @@ typedef struct {
   size_t bytes;   /* of a copy */
 } LabBlock;
 
-/* The blocks are the inputs and the output, in pinned memory if topic->on_host, else on the GPU;
-   the same in pageable memory, if a rung wants them there; then the work, always on the GPU. */
+/* Inputs and output, pinned if topic->on_host, else on the GPU; the same pageable; the work. */
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 
 /* The arrays of a problem, while its rungs run. */
@@ -97,8 +96,7 @@ typedef struct {
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
-/* Makes room for every rung, and fills the inputs. For times the copies do not fit the cache, if
-   memory allows. Returns false with error->too_large if the GPU has not enough memory. */
+/* Makes room for every rung and fills the inputs. error->too_large: the GPU has too little. */
 bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
                      const LabHow *how, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* whatever lab_arrays_open returned */
@@ -130,8 +128,7 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record);
 /* Times a row. A first guess of its seconds is `once`, the run that was checked. */
 bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error);
 
-/* Runs the rungs of a table that lab_table made, and removes rows that are not wanted. Returns
-   false if the GPU failed for good or memory is short; a size that is refused is "reason". */
+/* Runs the rungs of a table; a size that is refused is its "reason". False: the GPU failed. */
 bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
                  Error *error) LAB_CUDA;
 

@@ -173,8 +173,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   return found;
 }
 
-/* Sets what a row gets from its rung, its size and the other rows, none of which is in a file.
-   Returns false if a rung is not of the topic. */
+/* Sets what a row gets from its rung and other rows. Returns false if it has no rung. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");

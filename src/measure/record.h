@@ -55,8 +55,7 @@ bool record_good(const Record *record, Error *error);
 
 /* Returns false and says, in one clause, why a line is none of the program's. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
-/* Adds the lines of a file that `program` has written. `check`, unless it is NULL, is called for
-   each line when the lines before it are in the record. */
+/* Adds the lines of a file that `program` has written. `check` may be NULL. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
 /* Closes the file, frees the lines. Returns good, or false if anything was not written. */

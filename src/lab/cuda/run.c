@@ -128,8 +128,7 @@ static bool is_wrong(const LabRow *row) {
   return text_is(row->line, "check", LAB_WRONG);
 }
 
-/* Runs a row once, waits for it, and sets *seconds by the host's clock and *note if something was
-   found wrong. Returns the launch's status, which may be that of an earlier kernel. */
+/* Runs a row once. Returns the launch's status, which may be that of an earlier kernel. */
 static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *record,
                             ShortText *note, double *seconds) {
   LabCall call = lab_arrays_call(a, row->rung, row->point, 0);

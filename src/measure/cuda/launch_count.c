@@ -1,5 +1,4 @@
-/* Counts what the host launches: the linker sends calls through here (--wrap in the Makefile). What
-   cuBLAS launches by itself is not seen; mlp-bench has it in graphs. */
+/* Counts what the host launches: the linker sends calls through here (--wrap in the Makefile). */
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;
