@@ -10,10 +10,8 @@
 typedef struct {
   uint64_t seed;
   int only;
-  bool warmup;
-  const char *shape;
-  const char *grade;
-  bool once;
+  bool warmup, once;
+  const char *shape, *grade;
 } Arguments;
 
 static const uint64_t NO_SEED = UINT64_MAX;

@@ -1,8 +1,7 @@
 /* Constant memory: a small table that every thread reads often, in three kinds of memory. Output i
    is x[i] + the sum of the table. Lane l begins at entry l mod `addresses`: a warp asks for that
-   many different words at a time, from 1 to 32. The constant cache serves one address at a time,
-   the first-level cache a line of 128 bytes, shared memory a word of each bank. A word whose
-   address the compiler knows is fetched once for the warp. */
+   many different words at a time. The constant cache serves one address at a time, the first-level
+   cache a line of 128 bytes, shared memory a word of each bank. */
 #include <numeric>
 
 #include "lab/lab.cuh"

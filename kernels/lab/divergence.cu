@@ -1,9 +1,7 @@
-/* Divergence: what it costs when lanes of one warp take different branches. Where lanes part ways,
-   the paths run one after the other, each at the price of a whole warp. So the number of distinct
+/* Divergence: what it costs when lanes of one warp take different branches. The number of distinct
    paths IN A WARP is the slowdown, however many lanes take each. An element's work is an orbit of y
-   = y y + c, STEPS times, from y = x / (1 + |x|). It is chaotic, so that no compiler shortens it.
-   It stands in the kernel PATHS times, each with a parameter of its own. Only the launcher knows
-   that all parameters hold the same c. */
+   = y y + c, STEPS times: chaotic, so that no compiler shortens it. It stands in the kernel PATHS
+   times, each with a parameter of its own. Only the launcher knows that all are the same. */
 #include <cmath>
 
 #include "lab/lab.cuh"

@@ -1,7 +1,6 @@
-/* The ladder of the histogram: many values, few counters, and every thread wants the same ones.
-   Value x in [0, 1) is counted in bin floor(x bins), the product rounded to float32; any other
-   value in none. n values read 4 n bytes, and that is the floor. Three kinds of input: uniform;
-   skewed, 15 of 16 values the same; sorted. docs/lab/histogram.md explains the wavefronts. */
+/* The ladder of the histogram: value x in [0, 1) is counted in bin floor(x bins), the product
+   rounded to float32; any other value in none. Three kinds of input: uniform; skewed, 15 of 16
+   values the same; sorted. docs/lab/histogram.md explains the wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>

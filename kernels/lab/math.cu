@@ -1,8 +1,6 @@
-/* Mathematical functions: what an exponential costs, and how wrong it is, in four ways. A GPU
-   computes them with FP64 units, ordinary float instructions or special function units (MUFU),
-   which serve 16 lanes of an SM per cycle. A suffix decides which: `x / (y + 1e-300)` divides
-   doubles although x and y are floats, because 1e-300 has no f. Read the cycles with the error
-   beside them (docs/lab/math.md). */
+/* Mathematical functions: what an exponential costs, and how wrong it is, with FP64 units, ordinary
+   float instructions or special function units (MUFU). A suffix decides which: `x / (y + 1e-300)`
+   divides doubles, because 1e-300 has no f. Read the cycles with the error beside them. */
 #include "lab/math.cuh"
 
 #include <float.h>

@@ -1,8 +1,7 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
    multiply-add takes three operands, and each rung takes more of them from nearer by. The column
-   shows wavefronts of shared memory per multiply-add (docs/lab/matmul.md). The problem `float32`
-   has the rungs up to async-copies, `bf16` those on tensor cores, in matmul_mma.cu and
-   matmul_hopper.cu. */
+   shows wavefronts of shared memory (docs/lab/matmul.md). The problem `bf16` has the rungs on
+   tensor cores, in matmul_mma.cu and matmul_hopper.cu. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_pipelined.cuh"
 
@@ -32,18 +31,11 @@ const char *refuse(int problem, LabSize size) {
   return nullptr;
 }
 
-/* Bounds, in units u = 2^-24 of the sum of |a b|.
-
-   float32: a sum of K products, rounded after each addition (or after each product as well), in any
-   order and grouping, is off by at most K u (Jeannerod and Rump, Improved error bounds for inner
-   products in floating-point arithmetic, 2013).
-
-   Tensor cores: one step adds 16 exact products to a sum; the 17 numbers are aligned to the largest
-   and cut off one bit behind float32's last (measured on A100 by Fasi, Higham, Mikaitis and
-   Pranesh, Numerical behavior of NVIDIA tensor cores, 2021), so each is off by at most u. K
-   products that are exact take at most 2 K + 2 u.
-
-   A library may flush each of the K numbers below 2^-126 to zero. */
+/* Bounds, in units u = 2^-24 of the sum of |a b|. float32: a sum of K products in any order is off
+   by at most K u (Jeannerod and Rump, 2013). Tensor cores: a step aligns 16 exact products and a
+   sum, and cuts off one bit behind float32's last (Fasi, Higham, Mikaitis and Pranesh, 2021); K
+   products take at most 2 K + 2 u. A library may flush each of the K numbers below 2^-126 to zero.
+   */
 /* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];

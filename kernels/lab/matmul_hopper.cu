@@ -238,10 +238,9 @@ template <class S> struct Block {
 };
 
 /* C = A B, persistent: one block per multiprocessor, tile of 128 x 256 after tile. Specialised
-   (BLOCKS 1): one thread copies, two warpgroups multiply and store. One mbarrier says that a slab
-   is there, another that it may be overwritten. Consumers take over the producer's registers
-   (setmaxnreg): 80 wavefronts for 8192 multiply-adds of a warp. Clusters (BLOCKS 2): blocks with
-   the same columns copy half of B each, to both. */
+   (BLOCKS 1): one thread copies, two warpgroups multiply and store, and take over the producer's
+   registers. One mbarrier says that a slab is there, another that it may be overwritten. Clusters
+   (BLOCKS 2): blocks with the same columns copy half of B each, to both. */
 template <class S>
 __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {

@@ -70,10 +70,8 @@ void reference(const LabRange *r) {
   allow(r, 2, r->expected);
 }
 
-/* |a|^2 + |b|^2 - 2 a.b: the squared norms are off by gamma(d) each, the product by gamma(d) times
-   the sum of |a[k] b[k]|, two additions round what is at most the sum of all. Together gamma(d + 2)
-   times the sum of (|a[k]| + |b[k]|)^2, the distance with magnitudes added where it subtracts: far
-   more than the distance itself for near vectors far from the origin. */
+/* |a|^2 + |b|^2 - 2 a.b is off by gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2: far more than
+   the distance itself for near vectors far from the origin. */
 void allowed_product(const LabRange *r) {
   sum_pairs(r, r->allowed, [](double a, double b) {
     const double both = fabs(a) + fabs(b);
@@ -149,9 +147,8 @@ unsigned triangle(int64_t tiles) {
 /* ---- what the tiled rungs share -----------------------------------------------------------------
    Block: TILE x TILE pairs. Warp: 32 x 64 of them. Thread: 8 x 8, sums in registers: for each k
    four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q +
-   e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos
-   (lane % 2, lane / 16 go down; lane / 2 % 8 across), because half a warp is served at once where
-   neighbouring lanes share addresses. */
+   e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos:
+   half a warp is served at once where neighbours share addresses. */
 constexpr int TILE = 128, TILE_BLOCK = 256, SIDE = 8;
 
 __host__ __device__ int vector_at(int position) {

@@ -1,7 +1,6 @@
-/* The ladder of the sum: many values, one number. Memory decides: the floor is 4 n bytes at the
-   bandwidth. The first five rungs (after Mark Harris, "Optimizing parallel reduction in CUDA",
-   2007) are one kernel with five ways to add up a block, run level after level. The last one reads
-   everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
+/* The ladder of the sum. The first five rungs (after Mark Harris, "Optimizing parallel reduction in
+   CUDA", 2007) are one kernel with five ways to add up a block, run level after level. The last one
+   reads everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
 #include "lab/lab.cuh"
 
 #include <numeric>

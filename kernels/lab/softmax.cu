@@ -12,15 +12,11 @@ constexpr int THREADS = 256;     /* a row's block where the width does not decid
 
 constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
 
-/* Bounds the error of p = exp(d) / sum, d = z - m <= 0, in units of p UNIT:
-   - |d| from rounding d, made relative by exp; |d| <= -ln p because the sum is at least 1;
-   - 14 in the numerator: two exponentials of 2 ulp, 2.5 UNIT * 2 each with their rounding
-     (CUDA C++ Programming Guide, expf), and four products or quotients;
-   - 17 in each term of the sum: three exponentials and two products;
-   - the terms' own |d|, weighted by the terms: at most ln width, as entropy is;
-   - an addition each, as many as lie on the longest way through the sum: a thread adds the width /
-     threads values, or the 33 that it holds, then ten exchanges follow.
-   The last term is for results below the smallest normal float, which have fewer digits. */
+/* Bounds the error of p = exp(d) / sum, d = z - m <= 0, in units of p UNIT: |d| <= -ln p from
+   rounding d; 14 in the numerator, two exponentials of 2 ulp and four products or quotients; 17 in
+   each term of the sum; the terms' own |d|, at most ln width; an addition each, as many as lie on
+   the longest way through the sum: width / threads, or the 33 that a thread holds, then ten
+   exchanges. The last term is for results below the smallest normal float. */
 void allow(const LabRange *r, int threads) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / threads + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
@@ -63,8 +59,6 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
       if (row % 8 == 3) z[c] = c == width - 1 ? -77.0f : -INFINITY;
     }
 }
-
-/* ---- 1 to 4: three passes -------------------------------------------------------------------- */
 
 /* Which thread takes which values of a row: calls of(in) for each. STORE: out = of(in). */
 enum Taken {
@@ -148,8 +142,6 @@ template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(cons
                     ROWS == 1 ? THREADS : ROWS, 0, call->d_in[0], call->d_out, call->size.dim[1],
                     call->size.dim[0]);
 }
-
-/* ---- 5 and 6: the row in registers ----------------------------------------------------------- */
 
 /* A row's whole 16-byte words, from value `head` on; threads below `edges` have what is left. */
 struct Cut {

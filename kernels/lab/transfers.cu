@@ -1,8 +1,7 @@
 /* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device. Copy
    in, compute and copy out each have an engine of their own. The ladder cuts the array into chunks:
-   while one is computed, the next comes in and the one before goes out. f takes about as long as a
-   copy. With c chunks c / (c + 2) of perfect is the best; more help until their calls cost as much
-   as their bytes. */
+   while one is computed, the next comes in and the one before goes out. With c chunks c / (c + 2)
+   of perfect is the best; more help until their calls cost as much as their bytes. */
 #include "lab/lab.cuh"
 
 #include <algorithm>

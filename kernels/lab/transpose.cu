@@ -1,7 +1,6 @@
-/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. It is a copy to
-   other places, so a copy's speed is the floor. What lies side by side in the input lies a row
-   apart in the output. The way out is to turn a tile round in shared memory. There, lanes that want
-   different words of one of the 32 banks are served one after the other. */
+/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. A copy's speed
+   is the floor. The way out of strides is to turn a tile round in shared memory, where lanes that
+   want different words of one of the 32 banks are served one after the other. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -53,10 +52,9 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column of
-   the tile as neighbours in a row of the output: whole sectors both ways. Thread: SIDE / DOWN
-   elements, whose loads are all in flight. Turns of the banks down a column: <32, 0, 32> 32, all in
-   one bank. <16, 0, 16> 8, but a row is only half a line of memory. <32, 1, 32> 1, as rows are 33
-   words long, but 1024 threads wait at one barrier. <32, 1, 8> has blocks of 256. */
+   the tile as neighbours in a row of the output. Thread: SIDE / DOWN elements, all in flight. Turns
+   of the banks down a column: <32, 0, 32> 32, <16, 0, 16> 8, <32, 1, 32> 1, but 1024 threads wait
+   at one barrier; <32, 1, 8> has blocks of 256. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {

@@ -69,9 +69,8 @@ cudaError_t launch_element(const LabCall *call) {
 
 /* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
-   128 bytes apart, so each request touches 32 sectors for 4 bytes of each. The first-level cache
-   keeps some of what was read, but stores go through it. Rung 3 loads TOGETHER elements before the
-   first is stored. */
+   128 bytes apart, so each request touches 32 sectors for 4 bytes of each. Rung 3 loads TOGETHER
+   elements before the first is stored. */
 constexpr int SEGMENT = 32; /* per thread, a line of the cache */
 constexpr int TOGETHER = 8; /* a sector */
 

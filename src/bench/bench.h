@@ -7,8 +7,6 @@
 /* Functions of src/bench/cuda and src/measure/cuda: NULL without CUDA. */
 #define BENCH_CUDA __attribute__((weak))
 
-/* ---- reports (report.c) ---------------------------------------------------------------- */
-
 /* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
 bool bench_read(Record *record, const char *path, Error *error);
 
@@ -39,8 +37,6 @@ typedef struct {
 /* Measures all that mlp-bench does and adds its lines. levels.c */
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error);
-
-/* ---- a GPU (cuda/cublas.c) ------------------------------------------------------------------- */
 
 /* Opens the same training step, made of cuBLAS products and the small kernels of level none. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;

@@ -107,10 +107,8 @@ static const struct {
 } sections[] = {
     {"epoch", "An epoch",
      "Medians after a warm-up, wall clock until the GPU has finished; of several networks, the "
-     "time\n"
-     "of one. launches: by the host. x best: how many times the fastest level of mlp-train that "
-     "is\n"
-     "at least as accurate.\n\n"},
+     "time\nof one. launches: by the host. x best: how many times the fastest level of mlp-train "
+     "that is\nat least as accurate.\n\n"},
     {"part", "Parts",
      "bound: how much faster the whole would be if the part took no time at all (Amdahl).\n\n"},
     {"ceiling", "What the GPU can do", ""}};

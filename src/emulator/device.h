@@ -1,5 +1,4 @@
-/* CUDA C++ for the emulator, which the compiler includes before a kernel file. clang's CUDA front
-   end (__CUDA__) reads it, too, to check a student's file without any toolkit.
+/* CUDA C++ for the emulator. clang's front end (__CUDA__) reads it, too, to check a student's file.
    scripts/seal_exercise.sh refuses every other name that begins with two underscores. */
 #pragma once
 

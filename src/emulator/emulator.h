@@ -1,6 +1,5 @@
-/* Runs CUDA sources on a CPU, block after block, every thread a fiber; not for several threads at
-   once. Where a kernel is compiled so, it is watched: errors are found, each with the line of the
-   source, and what a GPU would be asked for is counted. Everything is deterministic. */
+/* Runs CUDA sources on a CPU, block after block, every thread a fiber, from one thread, always the
+   same. A kernel may be watched: errors are found, with their lines, and requests are counted. */
 #pragma once
 
 #include <stdbool.h>

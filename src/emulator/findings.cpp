@@ -114,8 +114,7 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
 }
 
 /* Where lanes are at several places, those at the lowest address go first, so that parted lanes
-   meet again (Collange, "Stack-less SIMT reconvergence at low cost", 2011). Where a lane is full,
-   the others wait for what it does next. */
+   meet again (Collange, 2011). Where a lane is full, the others wait for what it does next. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
