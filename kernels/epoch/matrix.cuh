@@ -111,9 +111,9 @@ template <class Shared> struct MatrixBlock : Team {
     }
   }
 
-  /* Multiplies this warp's part of the first term of Z1, of a round's rows from `first` on,
-     transposed (neurons, rows), on the tensor cores, and stores it in shared memory: 64 x 16 x 16
-     multiply-adds per k-step of all rounds, three times (bf16 terms). */
+  /* Multiplies a round's rows, from `first` on, by this warp's part of U on the tensor cores.
+     Stores the product, transposed (neurons, rows), in shared memory. All rounds cost 64 x 16 x 16
+     multiply-adds per k-step for each of three bf16 terms. */
   __device__ void multiply_w1(const Weights<DEPTH> &weights, bool direct, int first,
                               float (*partial)[Matrix::PITCH],
                               const __nv_bfloat16 (*x)[X_PITCH]) const {

@@ -76,7 +76,7 @@ template <class S> struct Head : Ground<S> {
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
-    float sum[4][4] = {}; /* of each pair of classes, high and low */
+    float sum[4][4] = {}; /* of class pair p: [2 p] high, [2 p + 1] low */
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4];
       unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);
@@ -172,7 +172,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- rows that the block owns, a warp for each ---- */
-  /* The sum of four numbers over lanes 4 g + t, for all g. */
+  /* Sums each of four numbers over lanes 4 g + t of all g. */
   static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
     unrolled (i, 3)
       unrolled (e, 4) z[e] += __shfl_xor_sync(FULL_WARP, z[e], 4 << i);
@@ -213,7 +213,7 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 4) z[e] = in[e];
     add_lanes(z);
   }
-  /* Returns the label of a row, or -1 where the step has no such row; and its share of the loss. */
+  /* Returns a row's label, or -1 if the step has no such row. mean_of: its weight in the loss. */
   __device__ int label_of(int step, int row) const {
     const uint32_t first = (uint32_t)step * job.batch;
     return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]
@@ -265,7 +265,7 @@ template <class S> struct Head : Ground<S> {
       unrolled (k, 2)
         send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,
                       low[1]);
-    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster tells */
+    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster stores results */
     const uint32_t position = (uint32_t)step * job.batch + row;
     int best = CLASSES;
     unrolled (e, 4) {
@@ -285,7 +285,7 @@ template <class S> struct Head : Ground<S> {
   }
 };
 
-/* A block that owns rows, by mail. */
+/* A block that owns rows and gets their logits by mail. */
 template <class S> struct RowBlock : Head<S> {
   using G = Ground<S>;
   using G::job, G::warp, G::g, G::t;

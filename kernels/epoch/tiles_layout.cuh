@@ -30,7 +30,7 @@ enum Barrier {
   DZ_READY = 1, /* chain to helper: dZ of the step is in shared memory */
   GO,           /* chain to the other warps: the same, sent when their work delays no chain */
   LAST_READY,   /* helper to chain: the last layer's weights are those of the next step */
-  BIASES_READY, /* helper to chain: its biases, too; the gradient of the logits has been read */
+  BIASES_READY, /* helper to chain: so are its biases; it has read the gradient of the logits */
   Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
   Z_TAKEN,      /* chain to the other warps: they may be overwritten */
   CHAIN_ONLY,
@@ -41,7 +41,7 @@ constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
 /* A launch, as its blocks see it. Offsets `..._at` are of bytes from the start of shared memory. */
 struct Job {
-  int layers, size[LAYERS + 1], classes, batch; /* layers of weights; units, size[0] inputs */
+  int layers, size[LAYERS + 1], classes, batch; /* weight layers; size[0] inputs, then units */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* of layer 1, ... in the flat arrays */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
       clusters;          /* of hidden layer 1, ... */
@@ -52,14 +52,14 @@ struct Job {
   float own, other;      /* targets of the label and of each other class */
   float mean, last_mean; /* 1 / rows of a step, and of the last one */
   FlatArrays flat;
-  uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail, see slices.cuh and head.cuh */
+  uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail: tiles_slices, tiles_head */
   int first_row_block;                               /* of the head by mail: these own rows */
   int mail_size[LAYERS];                             /* packets of a buffer of H, and of dZ */
-  float4 *slices;                                    /* of the first layer, see slices.cuh */
+  float4 *slices;                                    /* of layer 1: tiles_slices.cuh */
   float4 *extra; /* moments and averages of W1; NULL: in shared memory */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at,
       extra_at;
-  /* made before the launch by prepare.cu */
+  /* made before the launch: tiles_prepare.cu */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, row / 8, row before / 16, lane) */
   const uint8_t *labels; /* (position) */
@@ -75,7 +75,7 @@ template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = MAIL_;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
-  /* Pieces of 16 rows; tiles of 8 rows; how many of these a warp of the chain has. */
+  /* Steps of 16 rows; tiles of 8 rows; tiles that each warp of the chain has. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = AHEAD ? 3 : 2; /* of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1;   /* of what a later step would overwrite */
@@ -99,14 +99,14 @@ __device__ inline int anew(int x) {
   return x;
 }
 
-/* Where a warp stands, and what is asked of shared memory by every warp. Lane 4 g + t. */
+/* A warp's place in the launch, and its access to shared memory. Its lanes are 4 g + t. */
 template <class S> struct Ground {
   const Job &job;
   S &s;
   int layer, tile, warp, lane, g, t; /* layer: of the tile, from 1 */
 
-  /* Returns the same, but what follows from it is computed anew: addresses that would be kept over
-     a step are spilled, and a spilled one comes from the L2 cache. */
+  /* Returns a copy from which addresses are computed anew. Addresses that are kept over a step
+     would be spilled, and a spilled address comes from the L2 cache. */
   __device__ __forceinline__ Ground again() const {
     const int l = anew(lane);
     return {job, s, anew(layer), anew(tile), anew(warp), l, l / 4, l % 4};
@@ -165,8 +165,8 @@ __device__ inline uint32_t halves(uint32_t bytes, int which) {
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 constexpr uint32_t ONES = 0x3c003c00;
 
-/* The tile's own terms of rows 16 k, ..., as the left operand: units' high terms are its rows 0 to
-   7, low terms rows 8 to 15. */
+/* Returns the lane's ldmatrix address of the tile's own terms, the left operand: its rows 0 to 7
+   are the units' high terms, rows 8 to 15 their low terms. */
 template <class Own> __device__ inline uint32_t own_at(const Own &own) {
   const int lane = threadIdx.x % 32;
   return shared_address(&own[lane % 16][lane / 16 * 8]);

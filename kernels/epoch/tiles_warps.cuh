@@ -123,7 +123,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Z of the segment's first step by the weights, of the second by what is known of them. */
+  /* Multiplies the segment's first step by the weights, the second by their known part. */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
     if (helps) {
@@ -194,8 +194,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* One thread fetches the products of pixels of this step and the next. The previous ones are
-     read by then. */
+  /* One thread fetches the products of this step's pixels with the next step's. The previous
+     products have been read. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if (!KNOWN || step + 1 >= end || warp != CHAIN || lane != 0) return;
@@ -293,7 +293,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (i, OWN)
         if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
     } else {
-      unrolled (i, OWN) { /* for gradients, off the chain */
+      unrolled (i, OWN) { /* gradients need h, the chain does not */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms<true>(mail_of(job.h, stamp, true), n_tile(i),

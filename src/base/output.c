@@ -204,7 +204,7 @@ void standard_output_open(void) {
   if (file > STDERR_FILENO) close(file);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  /* A shell or a parent process may have made them non-blocking, which would lose lines. */
+  /* A shell or a parent may have made the streams non-blocking, which would lose lines. */
   for (file = STDOUT_FILENO; file <= STDERR_FILENO; file++)
     fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
   setvbuf(stderr, NULL, _IOLBF, BUFSIZ);

@@ -116,6 +116,5 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 
 /* ---- text made from the table -------------------------------------------------------------- */
 
-/* A configuration file with the same options; whole: even those that a saved run does not hold.
- */
+/* Prints a configuration file; `whole` adds the options that a saved run does not hold. */
 void options_print_config(FILE *file, const Options *options, bool whole);

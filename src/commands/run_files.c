@@ -93,7 +93,7 @@ static const char *picture_of(const OptionRow *row, const Options *o) {
 
 static const char mnist_test[] = "data/mnist_test.csv";
 
-/* Replaces a default path where no file is by that name in the user's cache, if it is there. */
+/* Replaces a default path without a file by the file of that name in the cache, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* others are to be ignored: XDG Base Directory */

@@ -28,8 +28,8 @@ typedef struct {
 bool image_read(const char *path, Image *image, Error *error);
 void image_free(Image *image); /* one of zeros is allowed */
 
-/* The orientation of a JPEG of `length` bytes, 1 to 8; 1, as it stands, if it has none or is no
-   JPEG. The first row of the stored picture is at the top for 1 and 2, at the bottom for 3 and 4,
-   at the left for 5 and 8, at the right for 6 and 7 (CIPA DC-008, "Exif Version 2.3", 2010, section
-   4.6.4; the structure is that of TIFF 6.0, 1992). Reads no byte outside. */
+/* Returns the orientation of a JPEG of `length` bytes, 1 to 8, or 1 (upright) if it has none or is
+   not a JPEG. The first row of the stored picture is at the top for 1 and 2, the bottom for 3 and
+   4, the left for 5 and 8, the right for 6 and 7 (CIPA DC-008, "Exif Version 2.3", 2010, section
+   4.6.4; the structure is that of TIFF 6.0, 1992). Never reads outside `bytes`. */
 int exif_orientation(const uint8_t *bytes, size_t length);

@@ -15,7 +15,7 @@ static int labels_that_occur(const DataSummary *s) {
 }
 
 bool data_is_sorted(const DataSummary *s, bool so_far) {
-  enum { FEWEST = 64 }; /* changes to be expected; below that chance has its way */
+  enum { FEWEST = 64 }; /* expected changes; fewer may be chance */
   const double rows = (double)s->rows;
   double changes = rows;
   for (int c = 0; c < s->classes; c++)
@@ -33,7 +33,7 @@ ShortText data_text(const DataSummary *s) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* jansson would leave out what it has no memory for. */
+/* Avoids jansson, which omits values if memory runs out. */
 char *data_to_json(const DataSummary *s) {
   enum { ROOM = 32 * (DATASET_MAX_CLASSES + 16) };
   char *text = calloc(ROOM, 1);
@@ -84,7 +84,7 @@ static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
-/* "label 3", "labels 2 to 9"; "" from `first` on all labels have, or lack, rows. */
+/* Names the first labels without rows, such as 2 to 9; "" if all labels have rows. */
 static ShortText absent_labels(const DataSummary *s) {
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
@@ -101,7 +101,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
                       : nothing;
 }
 
-/* Pictures are squares: a few pixels more than one are columns of something else. */
+/* Pictures are squares. A few pixels beyond a square are columns of other data. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
@@ -117,7 +117,7 @@ static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
-/* True if both are of one file, or of rows that are the same as far as one can tell. */
+/* True if both describe one file, or rows that have the same summary. */
 static bool are_equal(const DataSummary *a, const DataSummary *b) {
   return (a->inode && a->inode == b->inode && a->device == b->device) ||
          (a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&
@@ -139,7 +139,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Pictures are inverted if their mean is far from that of training, and nearer to its mirror. */
+/* Pictures are inverted if their mean is far from training's mean m, and nearer to most - m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

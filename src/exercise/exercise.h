@@ -47,7 +47,7 @@ typedef struct {
   ExerciseShape shape;
   ExerciseRule rule;
   int filled;  /* rows that the step has; those beyond have gradient 0 and no result */
-  bool prints; /* what the function prints is wanted */
+  bool prints; /* show what the function prints */
   ExerciseArray array[ARRAYS];
 } ExerciseProblem;
 

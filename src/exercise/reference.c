@@ -217,7 +217,7 @@ static double *loss_gradient(const Step *step, const double *logits, const uint1
   return dy;
 }
 
-/* Computes the gradient of every layer from dy, that of the logits, which is freed. */
+/* Computes every layer's gradient from dy, the gradient of the logits, and frees dy. */
 static void backward(const Network *n, const Step *step, const double *parameters, int rows,
                      double *const *y, double *dy, double *gradient) {
   memset(gradient, 0, n->floats * sizeof *gradient);

@@ -21,6 +21,6 @@ void class_names_print_json(FILE *file, const char *names, int classes);
    or one is empty, too long for a ClassName, no plain text or there twice. whose: for the error. */
 bool class_names_settle(char *names, int classes, const char *whose, Error *error);
 
-/* Replaces *names, NULL or malloc'ed, by what --names says, settled: a list with commas; "" leaves
-   them. */
+/* Replaces *names (NULL or malloc'ed) by the settled, comma-separated list of --names, unless that
+   is "". */
 bool class_names_read(const char *value, int classes, char **names, Error *error);

@@ -8,9 +8,9 @@
 #include "data/photograph.h"
 #include "model/class_names.h"
 
-/* Draws loss and accuracy of results (runs, count) over the epochs, in training and on test rows,
-   with a line at the best epoch: their mean over the runs and, if there are several, a thin curve
-   for each. What is not finite is a gap. Fails if nothing is finite. */
+/* Draws loss and accuracy of results (runs, count) over the epochs, for training and test rows.
+   Curves are means over the runs; several runs also get a thin curve each. A line marks the best
+   epoch. A value that is not finite is a gap. Fails if none is finite. */
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error);
 
 enum { FIGURES_MAX_FILTERS = 1024 };

@@ -49,7 +49,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* pixels between numbers, about */
+enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* rough pixels between numbers */
 
 static double number_of(const Axis *axis, double value) {
   return axis->logarithmic ? log10(value) : value;

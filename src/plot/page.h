@@ -64,7 +64,7 @@ typedef struct {
   int from, to;     /* pixels of its ends: left and right, or bottom and top */
   int near, far;    /* pixels where its numbers are, and where the lines across end */
   double low, high; /* the numbers at its ends: logarithms to base 10 if it is logarithmic */
-  bool fractions;   /* a value is not whole */
+  bool fractions;   /* not all are integers */
 } Axis;
 
 /* Makes the axis one of no values: low is above high. */

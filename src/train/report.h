@@ -9,7 +9,7 @@ typedef struct {
   bool quiet;          /* only the last epoch is printed */
   bool shows_progress; /* standard output is a terminal, and not quiet */
   bool has_heading;    /* that of the epochs is printed */
-  int percent;         /* on the screen, -1: none */
+  int percent;         /* last one shown, or -1 */
   bool aside;          /* remarks go to standard error: output is for programs, or quiet */
   bool failed;         /* standard output cannot be written: */
   Error error;         /* why */
@@ -23,7 +23,7 @@ bool report_good(const Report *report, Error *error);
 /* The lines before the first epoch. reason: why not another device, "" for none. */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* The lines on what was read, once it is known: files, rows, and what is remarkable about them. */
+/* Prints which files and rows were read, and remarks on them, once they are known. */
 void report_data(Report *report, const Trainer *trainer);
 
 /* Returns true and says so if the network learned nothing in the epoch: the loss is not below that
@@ -35,7 +35,7 @@ bool report_learning(Report *report, const EpochResult *result, const Training *
  * data_compare's say. */
 void report_remark(void *report, const char *line);
 
-/* A row per epoch, below a heading that is printed once:
+/* Prints a row per epoch, the first one below a heading:
 
                   loss     acc  test-loss  test-acc   train    eval  img/s
    epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M

@@ -126,7 +126,7 @@ bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
   const double values[COLUMNS] = {
       r->epoch,         r->epochs,        r->train_loss, r->train_accuracy,       test[0], test[1],
       r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
-      val[1],           val[2],           val[3],        (double)r->seed}; /* NAN: there is none */
+      val[1],           val[2],           val[3],        (double)r->seed}; /* NAN means no value */
   const char *name = columns;
   if (!log) return true;
   if (!open_file(log, error)) return false;

@@ -5,11 +5,11 @@
            {"kind": "epoch", ...} with the numbers of each epoch
    .csv    the names of the columns, then one line per epoch; the fields of the header are left out
 
-   The numbers of an epoch are named as in EpochResult; those of validation rows begin with val_,
-   and those of test rows are then missing, as NAN are. A number is read back bit for bit, the
-   learning rate as float32; one that is not finite is null in JSON and empty in CSV. What is logged
-   is in the file when the function returns, so a run that is killed loses nothing. The file is
-   opened when the first epoch is logged: a run that fails before that leaves an old log as it was.
+   The numbers of an epoch are named as in EpochResult. Names of validation numbers begin with val_;
+   with validation rows the test numbers are NAN. A number is read back bit for bit, the learning
+   rate as float32. NAN and infinity are null in JSON and empty in CSV. Every line is in the file
+   when the function returns, so a run that is killed loses nothing. The file is opened when the
+   first epoch is logged: a run that fails before that leaves an old log as it was.
 
    Functions on a log take NULL and then do nothing. They return false with *error set if the file
    cannot be written. */

@@ -18,12 +18,12 @@
 
 /* A run. Names of files are the caller's and outlive the trainer. */
 typedef struct {
-  const char *train, *test;         /* test NULL: none */
+  const char *train, *test;         /* test may be NULL */
   const char *validation;           /* the file to judge by instead, NULL: none */
   const char *label_column, *names; /* see DatasetConfig */
   double hold_out;                  /* or the share of the training file to judge by, 0: none */
-  const char *rereads_test; /* the option that reads the test file again after training (without
-                               one, the file to judge by); NULL means none */
+  const char *rereads_test; /* the option that reads the test file, or else the file to judge
+                               by, again after training; may be NULL */
   Training training;
   const Checkpoint *from; /* the run to continue; NULL starts one. The caller keeps it until the
                              trainer is open */
@@ -77,8 +77,8 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
    learning rate, momentum and the like differ. */
 bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
 
-/* Makes it the trainer of another run, as if it had been opened for that. After a failure it can
-   only be closed. */
+/* Prepares the trainer for another run, as if it had been opened for that run. If this fails, the
+   trainer can only be closed. */
 bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *error);
 
 typedef struct TrainerEvents TrainerEvents;
@@ -89,13 +89,13 @@ typedef enum {
   TRAINER_DONE
 } TrainerResult;
 
-/* Reads the trainer->train.rows rows to train on into the engine's dataset, from row 0 on, and
-   those to judge by behind them, and trains on none of them. The trainer must be resident and new,
-   and is not to be run after that, unless it starts again. */
+/* Reads trainer->train.rows training rows into the engine's dataset, from row 0 on, then the rows
+   to judge by. Trains on no row. The trainer must be resident and new. It cannot run afterwards,
+   unless it starts again. */
 TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
-/* Waits for queued work and copies where the run stands, parameters and momentum with it, into
-   *checkpoint, whose options are left to the caller. checkpoint_free frees it; on failure it is all
+/* Waits for queued work, then copies position, parameters and momentum of the run into *checkpoint.
+   The caller fills in its options and frees it with checkpoint_free. On failure *checkpoint is all
    zeros. */
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
@@ -107,7 +107,7 @@ struct TrainerEvents {
   void (*progress)(void *context, int epoch, int epochs, double done);
   /* Takes a line on the rows that cannot wait for the end of the epoch. NULL: nobody does. */
   void (*remark)(void *context, const char *line);
-  /* Asked as often: true ends the run there. NULL: never. */
+  /* Called throughout the run; true ends it there. NULL: never. */
   bool (*stop)(void *context);
   double patience;
   void *context;

@@ -161,7 +161,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
 
 /* True if all ranks could do what this one did, so that they go on together. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
-  double bad = !good; /* ranks */
+  double bad = !good; /* ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
   if (!good || bad == 0) return good;
   error_set(error, "another rank has too little memory for resident rows: try --resident no");
@@ -211,8 +211,8 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
-  /* Rows that take more than the host or the device has are streamed, if nothing was wrong with the
-     files, nor used up. */
+  /* Rows that do not fit in memory of host or device are streamed, if the files have no error and
+     can be read again. */
   const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
                           error->too_large && source_can_repeat(t->train.path) &&
                           source_can_repeat(t->judge.path);

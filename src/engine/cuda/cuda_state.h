@@ -59,8 +59,8 @@ typedef struct {
 /* A graph of steps. */
 typedef struct {
   cudaGraphExec_t graph; /* NULL: not made yet */
-  uint64_t steps;        /* whole ones */
-  int rest;              /* rows of one more, 0: there is none */
+  uint64_t steps;        /* full steps */
+  int rest;              /* rows of a shorter last step, or 0 */
 } StepGraph;
 
 /* The sums of gradients over ranks. */

@@ -156,7 +156,7 @@ bool sums_open(CudaEngine *e, Error *error) {
 static ncclResult_t share_gradient(CudaEngine *e) {
   enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
   const size_t bytes = e->engine.config.network.floats * sizeof(float);
-  void *window; /* goes with the communicator */
+  void *window; /* freed with the communicator */
   e->sums.shares = true;
   return nccl.comm_window_register(e->sums.comm, e->d_gradient, bytes, &window, SYMMETRIC);
 }
