@@ -57,9 +57,11 @@ join|joined words|#define JOIN(a, b) a##b\nJOIN(as, m)("");|
 c2_splice|assembly|void call() { as\\\nm("syscall"); }|call();
 c10_crlf|assembly|void call() { as\\ \r\nm("syscall"); }|call();
 c1_join|names of the emulator|EMULATOR_JOIN(as, m)("");|
+c13_join_attr|names of the emulator|EMULATOR_JOIN(__at, tribute__)((no_sanitize("thread"))) void unseen(float *d) { d[0] = 1; }|
 c4_atomically|names of the emulator||emulated::atomically(d_y, [](float x) { return x; });
 concat|which the emulator does not know|__CONCAT(as, m)("");|
 c5_ia32|which the emulator does not know||__builtin_ia32_movnti((int *)8, 1);
+c8_guard|which the emulator does not know|extern "C" void __cxa_guard_release(long long *);|__cxa_guard_release((long long *)8);
 virtual|what is worked out|struct V { virtual void f(); };|((V *)d_y)->f();
 goto|what is worked out|void *where[5];|goto *where[rows];
 c7_modf|uses modf|#include <math.h>|modf(1.0, (double *)8);

@@ -63,16 +63,24 @@ c06~1~const float z =~const float z = std::max(0.0f, 1.0f) +~@ no matching funct
 c03~2~const float log_sum~float own[classes]; const float log_sum~@ cannot use variable-length arrays in __global__ functions
 f14~2~const float .z =~if (rows < 0) throw 1; const float *z =~@ cannot use 'throw' in __global__ function
 d01~2~(z.c. - seen~child<<<1, 32>>>(d_p), (z[c] - seen~@ reference to __global__ function 'child' in __global__ function
+c02~2m~^__device__ ~~error: no matching function for call to 'merge'
 f17~2l~-INFINITY~-std::numeric_limits<float>::infinity()~@ reference to __host__ function 'infinity' in __device__ function
+d25~3~logf(seen.sum)~logf(seen.summ)~@ no member named 'summ'
+f03~3~const int label =~const int *labels = batch.d_labels; const int label =~@ cannot initialize a variable of type 'const int \*' with an lvalue of type
 e17b~3~if (lane != 0)~if (!malloc(16) || lane != 0)~@ no matching function for call to 'malloc'
 e03c~3~float .dz =~extern __shared__ alignas(16) float some[]; float *dz =~@ an attribute list cannot appear here
 d09~4~int t =~cudaTextureObject_t texture; int t =~@ unknown type name 'cudaTextureObject_t'
 f06~1h~const dim3 blocks~__syncthreads(); const dim3 blocks~@ no matching function for call to 'emulator_barrier'
 d29~1h~forward<<<~foward<<<~@ use of undeclared identifier 'foward'
 f08~2h~softmax<<<.*>>>~softmax~@ call to global function 'softmax' not configured
-f04!~1~^__global__ void~__global__ int~@ kernel function type 'int .*' must have void return type
+d27~3h~d_z, d_dz~d_dz, d_z~@ cannot initialize a parameter of type 'float \*' with an lvalue of type
+d26~4h~batch, rule, layer)~batch, rule)~@ too few arguments to function call, expected 3, have 2
+f02!~2~int classes~int *classes~error: cannot initialize a parameter of type 'int \*' with an lvalue of type 'int'
+f04~1~^__global__ void~__global__ int~@ kernel function type 'int .*' must have void return type
+d28~3~label = \(.*\);~label = \1~error: expected ';' at end of declaration
 e17!~3~const int rows =~float *own = new float[rows_of_step(batch)]; own[r] = 0; const int rows = (int)own[0] +~it uses _Znam, and has only
 f10!~2~^__global__ ~__device__ ~error: kernel call to non-global function 'softmax'
+f09!~2~^__global__ ~~error: kernel call to non-global function 'softmax'
 f18!~2~int rows, int classes~const int \&rows, const int \&classes~error: .*a __global__ function cannot have a parameter with reference type
 d10!~2~const float log_sum~asm volatile("mov.u32 %0, %laneid;" : "=r"(lane)); const float log_sum~it has assembly
 d24!~2h~softmax<<<~cudaDeviceSynchronize(); if (rows < 0) fprintf(stderr, "bad"), exit(1); softmax<<<~it uses cudaDeviceSynchronize exit .*stderr, and has only
@@ -107,7 +115,9 @@ case_ 'more that runs and is wrong'
 wrong 2 <<'END'
 c13~1~__shared__ float x.SIDE..SIDE., w.SIDE..SIDE + 1.;~extern __shared__ float mem[]; float (*x)[SIDE + 1] = (float (*)[SIDE + 1])mem, (*w)[SIDE + 1] = x + SIDE;~.*dynamic shared memory\[[0-9]+\], and dynamic shared memory is empty
 bounds~2~softmax(const~__launch_bounds__(128) softmax(const~.*the launch has 256 threads in a block, and __launch_bounds__ of the kernel allows 128
+i02~3~const int label =~__shared__ Seen all[ROWS_OF_BLOCK]; if (lane == 0) all[threadIdx.x / 32] = seen; const Seen *same = \&all[threadIdx.x / 32]; const int label = (int)(0 * same->sum) +~@ block 0, thread 1 reads all\[[0-9]+\].*there is no __syncwarp
 l03~3~position_of(batch, r)~r~loss .*expected nothing to be written there
+u04~4~o \* in + k;~k * out + o;~.*expected
 e31~1~, o = blockIdx~, o = r / (in - in) + blockIdx~@ block 0, thread 0 divides an integer by 0
 s16~2~const float log_sum =~const float *null = nullptr; const float log_sum = null[lane] +~@ block 0, thread 0 reads a null pointer
 l04~3~logf(seen.sum) + (seen.largest - z.label.)~-logf(expf(z[label] - seen.largest) / seen.sum)~loss .*got inf
@@ -115,15 +125,22 @@ u01~4~if (o < out && k == in)~if (o < out)~.*vb
 m05~1~w.tx..i.;~w[i][tx];~y \(row 0, column 0\): expected
 e15~2~const float log_sum =~float own[140000]; for (int i = 0; i < 140000; i += 4096) ((volatile float *)own)[i] = z[0]; const float log_sum = own[lane * 4096] * 0.0f +~.*has more local variables than the 512 KB that a thread may have
 l05~3~dz.c. = 0.0f;~(void)dz;~dz .*, never written
+f20~4~const float rate~__shared__ float total; atomicAdd(\&total, 1.0f); const float rate~@ block 0, thread 0 adds or compares floats atomically
+m03~1b~__syncthreads();~~.*there is no .*__syncthreads\(\) between
 s13~2~const float log_sum =~if (lane < 16) __shfl_xor_sync(FULL_WARP, z[0], 8); __syncwarp(); const float log_sum =~@ block 0, thread 0 waits for the lanes of mask 0xffffffff, and thread 16 waits at another place
 l02~3~dataset_row(batch, r)~r~dz .*expected
+f01~4~x.DEEP..TILE.;~x[DEEP][TILE], big[64 * THREADS]; big[threadIdx.x] = 0;~.*the kernel has 73728 bytes of __shared__ variables
 m06~1~k + tx < in . d_w~true ? d_w~@ block 0, thread 1 reads w\[
 s15~2~const float log_sum =~__shared__ float own[THREADS]; own[threadIdx.x] = z[0]; const float log_sum = 0 * own[threadIdx.x ^ 1] +~@ block 0, thread 1 writes own\[1\]; thread 0 reads it
 l08~3~if (r >= rows) {~if (false) {~dz \(row 0, column 0\): expected 0
 u05~4~size_t at =.*~size_t at = (size_t)o * (in + 1) + k;~.*reads vw\[[0-9]+\], and vw
+m04~1~.size_t.r . out + o~(size_t)o * rows + r~.*expected
 e12~2~const float log_sum =~__shared__ volatile float own[THREADS]; own[threadIdx.x] = 1; if (lane < 16) own[threadIdx.x] += own[threadIdx.x + 16]; const float log_sum = 0 * own[threadIdx.x] +~@ block 0, thread 16 writes own\[16\]; thread 0 reads it
+m08~1a~__syncthreads();~if (k + tx < in) __syncthreads();~.*there is no .*__syncthreads\(\) between
 e13~2~const float log_sum =~__shared__ int flag; if (lane == 0) flag = 0; __syncwarp(); if (lane == 0) while (flag == 0) continue; else if (lane == 5) flag = 1; const float log_sum =~.*(flag|had not returned)
 d07~3~const int label =~assert(classes < 40); const int label =~@ block 0, thread 0: assert\(classes < 40\) fails
+m11~1~r < rows && k + tx < in~k + tx < in~@ block 0, thread 16 reads x\[
+e13b~2~const float log_sum =~__shared__ volatile int flag; if (lane == 0) flag = 0; __syncwarp(); if (lane == 0) while (flag == 0) continue; else if (lane == 5) flag = 1; const float log_sum =~.*(flag|had not returned)
 c6~3~const int label =~printf("x%1$n", dz); const int label =~@ block 0, thread 0 calls printf\(\) with what the emulator does not know
 m10~1h~blocks_for(out, SIDE)~out / SIDE~.*a grid of [0-9]+ x [0-9]+ x 1 has no blocks
 c08~2h~THREADS, 0~2048, 0~@ a block has 2048 x 1 x 1 threads, and may have 1024
@@ -134,10 +151,16 @@ c12~3~const int lane~const BatchView batch = *at; const int lane~@ block 0, thre
 +~3h~loss<<<\(.*\)>>>(batch~loss<<<\1>>>(\&batch~
 s07~3h~blocks_for(batch.rows, ROWS_OF_BLOCK)~blocks_for(batch.rows, THREADS)~.*never written
 h03~2~const float log_sum =~__shared__ float all[10000]; float own[2048]; for (int i = lane; i < 2048; i += 32) all[i] = 0; __syncwarp(); memcpy(own, all, sizeof own); const float log_sum = own[classes] +~@ block 0, thread [0-9]+ .*all\[
+c10 c10b~2~const Seen seen = look~const float4 v = classes > 3 ? *(const float4 *)(z + lane % (classes / 4) * 4) : float4{}; const Seen seen = v.x > 1e30f ? Seen{} : look~@ block 0, thread 32 reads 16 bytes at z\[[0-9]+\] \(row 1, column 0\), not on a multiple of 16
 s11~2l~FULL_WARP, seen.largest~__activemask(), seen.largest~.*(which is not there|waits at another place)
+s14~2l~c < classes~c <= classes~@ block 0, thread [0-9]+ reads z\[
 s03~2l~Seen seen = {-INF~if (lane >= classes) return {}; Seen seen = {-INF~.*which is not there
+s04~2l~for (int step~if (lane < 16) for (int step~.*
+s05~2l~__shfl_xor_sync~__shfl_down_sync~.*expected
+s10~2l~c = lane; c < classes; c += 32~c = lane + 32; c < classes; c += 32~.*expected
 s01~2l~-INFINITY, 0.0f~0.0f, 0.0f~.*expected
 s02~2m~if (b.sum > 0.0f) ~~.*got nan
+s09~2m~ \* expf(b.largest - a.largest)~~.*expected
 s06~2~(z.c. - seen.largest) - log_sum~z[c] - (seen.largest + log_sum)~.*expected
 END
 
