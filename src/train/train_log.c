@@ -50,7 +50,8 @@ static bool begin(TrainLog *log) {
 /* Opens the log itself. */
 static bool open_file(TrainLog *log, Error *error) {
   if (log->is_opened) return true;
-  const bool kept = fclose(log->file) == 0;
+  const bool kept = fclose(log->file) == 0 && log->headers; /* there may have been no memory */
+  if (!kept) errno = ENOMEM;
   log->file = kept ? fopen(log->path, log->append ? "a+e" : "we") : NULL;
   log->is_opened = log->file && begin(log);
   return log->is_opened || fail(log, error);

@@ -55,6 +55,7 @@ case_ 'groff has nothing to say of the manuals, and names are completed'
 made=$PROGRAMS
 [ -f "$made/mlp-train.1" ] || made=$PROGRAMS/build
 for page in "$made"/mlp-*.1; do
+  : >err
   ! command -v groff >out || groff -man -ww -Tutf8 -z "$page" 2>err
   [ ! -s err ] || die "$page: $(cat err)"
 done

@@ -5,7 +5,7 @@ graded=$TOP/build/$1
 kit=$graded/student-kit
 handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu
 
-if ! command -v "${CXX:-g++}" >/dev/null || ! compgen -c clang++ >/dev/null; then
+if ! command -v "${CXX:-g++}" >/dev/null || [ -z "$(command -v clang++ clang++-{14..22})" ]; then
   case_ 'the exercise'
   skip_ 'there is no C++ compiler, or no clang++'
   exit 0

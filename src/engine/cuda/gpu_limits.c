@@ -18,9 +18,10 @@ bool gpu_limits_lower(GpuLimits *limits, Error *error) {
                      "number of multiprocessors, from 1",
                      size);
   if (size) {
+    const bool is_older = (size_t)kilobytes << 10 < limits->shared_bytes;
     limits->shared_bytes = min_size(limits->shared_bytes, (size_t)kilobytes << 10);
     limits->multiprocessors = min_int(limits->multiprocessors, multiprocessors);
-    limits->clusters = min_int(limits->clusters, multiprocessors / 16);
+    limits->clusters = is_older ? 0 : min_int(limits->clusters, multiprocessors / 16);
   }
   if (wide && strcmp(wide, "always") != 0 && strcmp(wide, "never") != 0)
     return error_set(error, "MLP_TEST_WIDE=%.40s: must be always or never", wide);
