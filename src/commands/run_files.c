@@ -71,11 +71,12 @@ static bool is_among(const char *word, const char *words) {
 /* Refuses the name of an output that promises another format. */
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
-             *ending = strrchr(name + strspn(name, "."), '.');
+             *ending = strrchr(name + strspn(name, "."), '.'), *second = strchr(row->endings, ' ');
+  const int first = (int)strcspn(row->endings, " ");
   return strncmp(path, "/dev/", 5) == 0 ||
          (ending ? is_among(ending + 1, row->endings) : row->may_lack_ending) ||
-         error_set(error, "--%s writes a file whose name ends in one of .{%s}, not '%s'", row->name,
-                   row->endings, path);
+         error_set(error, "--%s writes a file whose name ends in .%.*s%s%s, not '%s'", row->name,
+                   first, row->endings, second ? " or ." : "", second ? second + 1 : "", path);
 }
 
 /* Returns the file that an option names to be written, NULL: none. */

@@ -16,7 +16,7 @@ case_ 'pages that cannot be'
 refuses 1 '--html draws square pictures, but a row has 2 pixels' $T --epochs 1 --html m.html
 refuses 1 none/m.html $A --html none/m.html
 refusals 2 <<'END'
---html writes a file whose name ends in one of .{html}, not 'm.png'|--html m.png
+--html writes a file whose name ends in .html, not 'm.png'|--html m.png
 --html draws one network: give it one --load|--load model.st --load model.st --html m.html
 END
 absent m.html
