@@ -17,22 +17,22 @@
 
 typedef struct DatasetReader DatasetReader;
 
-/* A file to read, and how to read it. Zeros are usual values but for the first line. */
+/* A file to read, and how to read it. Zero is a usual value for all fields but the first three. */
 typedef struct {
   const char *path;  /* outlives the reader */
-  int classes;       /* labels must be below it: 2 to 1024 */
-  int threads;       /* parsers, from 1 */
-  const char *label; /* the column of the labels, a number from 1, a name of the header or "last";
-                        NULL or "": the one that the header calls label, class, target, digit or y,
-                        else the first */
-  const char *names; /* of the classes, see CsvColumns */
-  int inputs; /* pixels that a row must have, with a label or without: labels are not looked at, and
-                 are 0; 0: any number, and a label */
-  size_t ahead;    /* rows that may be parsed before anybody asks for them, 0: as many as half of
-                      memory_available() holds; at least one chunk per thread */
-  double hold_out; /* the share of the rows that split.h holds out for `seed`, 0: none */
+  int classes;       /* labels must be below this number, which is 2 to 1024 */
+  int threads;       /* parser threads, at least 1 */
+  const char *label; /* the label column: a number from 1, a header name or "last". If NULL or "":
+                        the column that the header calls label, class, target, digit or y, else the
+                        first */
+  const char *names; /* class names, see CsvColumns */
+  int inputs;   /* pixels that a row must have, with or without a label; labels are then ignored and
+                   become 0. If this is 0, rows have any number of pixels and a label */
+  size_t ahead; /* rows that may be parsed before they are asked for. 0 means as many as half of
+                   memory_available() holds. At least one chunk per thread */
+  double hold_out; /* the share of rows that split.h holds out for `seed`; 0 holds out none */
   uint64_t seed;
-  bool held_out; /* delivers these rows alone, else only the others */
+  bool held_out; /* deliver only the held-out rows; if false, only the other rows */
 } DatasetConfig;
 
 /* Starts reading. Blocks only for the first chunk, whose first line fixes the number of columns.
@@ -40,7 +40,7 @@ typedef struct {
    binary or not of 2 to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error);
 
-int dataset_inputs(const DatasetReader *reader); /* pixels a row */
+int dataset_inputs(const DatasetReader *reader); /* pixels per row */
 
 /* Returns an upper bound of the number of rows. The bound of a file follows from its size. A pipe
    does not tell its length and an archive cannot be trusted, so their rows are counted: this waits
@@ -48,22 +48,22 @@ int dataset_inputs(const DatasetReader *reader); /* pixels a row */
    that or if no more may be parsed ahead. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* Returns the source that is being read; another reading of its path has the same stamp unless the
-   file was changed or replaced in between. */
+/* Returns the source that is being read. Its stamp is the same in another reading of the same path
+   unless the file was changed or replaced in between. */
 const Source *dataset_source(const DatasetReader *reader);
 
-/* Copies the next rows in file order (of a split, those that are taken), waiting for the parsers:
-   pixels[row * stride + i] and labels[row]. Fills all `rows` unless the file ends before. Stores
-   the count in *filled (0: the end). Returns false with the first error in file order, or when the
-   file has no row; the *filled rows before the error are delivered all the same. */
+/* Copies the next rows in file order and waits for the parsers: pixels[row * stride + i] and
+   labels[row]. With a split, copies only rows of its side. Fills all `rows` unless the file ends;
+   *filled is the count, 0 at the end. Returns false with the first error in file order, or if the
+   file has no rows; it still delivers the *filled rows before an error. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns what is known of the rows that have been delivered. Pixels count by chunks. */
+/* Returns the summary of the delivered rows. Pixels are counted per chunk. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
-/* The part of the file that has been delivered, 0 to 1; of a pipe always 0. */
+/* Returns the share of the file that has been delivered, 0 to 1; always 0 for a pipe. */
 double dataset_progress(const DatasetReader *reader);
 
-/* Stops the threads, frees everything. NULL is allowed. */
+/* Stops the threads and frees everything. reader may be NULL. */
 void dataset_close(DatasetReader *reader);

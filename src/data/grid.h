@@ -1,6 +1,6 @@
-/* Filters over grids of bytes, (height, width), for pictures of less than 8 million pixels. All
-   take time proportional to the grid (grid_dilate: and to the logarithm of the radius) and return
-   false without memory. */
+/* Filters over grids of bytes, (height, width), for pictures below 8 million pixels. Time is
+   proportional to the grid; grid_dilate's also grows with the logarithm of the radius. They return
+   false if memory runs out. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 
 #include "base/sizes.h"
 
-/* Replaces each value by the largest within `radius` rows and columns. Outside there is nothing. */
+/* Replaces each value by the largest within `radius` rows and columns. Outside values are 0. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
-/* Copies digit (height, width), of 0 to 255, to a page (side, side) of zeros, where its centre of
-   mass comes nearest to the middle. MNIST's centres lie in pixel 14, not between 13 and 14. */
+/* Copies digit (height, width), values 0 to 255, to a zeroed page (side, side). Its centre of mass
+   goes as near as possible to the middle: pixel 14 of MNIST's 28, not between 13 and 14. */
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page);
 
 /* first <= x or y < end. */
@@ -41,7 +41,7 @@ static inline Box box_around(Box a, Box b) {
 typedef struct {
   Box box;
   int pixels;
-  int part_of; /* the caller's: at first the region's own index */
+  int part_of; /* set by the caller; at first the region's own index */
 } Region;
 
 /* Finds the connected regions of the pixels that are not 0, in the order of their first pixels;

@@ -1,4 +1,4 @@
-/* A picture file as levels of grey, upright, and no larger than it takes to find digits in it. */
+/* Reads a picture file as upright levels of grey, shrunk to the size that finding digits needs. */
 #pragma once
 
 #include <stddef.h>
@@ -11,22 +11,22 @@ enum {
   IMAGE_MAX_PIXELS = 64000000,
   IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: 15 scans of the largest */
   IMAGE_MAX_MEMORY = 400000000,   /* bytes while it is read: the largest PNG takes 384 MB in RGB */
-  IMAGE_MOST = 1280,              /* of a side of what is kept: more than this is shrunk */
+  IMAGE_MOST = 1280,              /* pixels per side of the result; larger pictures are shrunk */
 };
 
 typedef struct {
   int width, height;
   uint8_t *level;              /* (height, width): brightness, 0 black to 255 white */
   int shrunk;                  /* each level is the mean of so many pixels squared; 1: of one */
-  int file_width, file_height; /* of the file's pixels, upright */
+  int file_width, file_height; /* the file's size in pixels, upright */
 } Image;
 
-/* Reads a PNG, JPEG or binary PGM or PPM (of levels to 255), in
-   colour or grey. What is transparent is white, and a JPEG is turned as its Exif orientation says.
-   The caller frees what image_free takes. Fails at a file that cannot be read, is not such a
-   picture or larger than the limits above; formats that are known and not read are named. */
+/* Reads a PNG, JPEG, or binary PGM or PPM (levels up to 255), in colour or grey. Transparent pixels
+   become white, and a JPEG is turned as its Exif orientation says. The caller frees *image by
+   image_free. Fails if the file cannot be read, is not such a picture or exceeds a limit above. For
+   a known format that it does not read, the error names the format. */
 bool image_read(const char *path, Image *image, Error *error);
-void image_free(Image *image); /* one of zeros is allowed */
+void image_free(Image *image); /* *image may be all zeros */
 
 /* Returns the orientation of a JPEG of `length` bytes, 1 to 8, or 1 (upright) if it has none or is
    not a JPEG. The first row of the stored picture is at the top for 1 and 2, the bottom for 3 and

@@ -1,6 +1,6 @@
 /* The output of mlp-train: plain lines on standard output, each flushed as soon as it is whole,
-   errors on standard error, and on a terminal the progress of an epoch. Once
-   standard output cannot be written nothing more is printed, and report_good says why. */
+   errors on standard error, and on a terminal the progress of an epoch. If standard output cannot
+   be written, printing stops, and report_good says why. */
 #pragma once
 
 #include "train/trainer.h"
@@ -8,31 +8,31 @@
 typedef struct {
   bool quiet;          /* only the last epoch is printed */
   bool shows_progress; /* standard output is a terminal, and not quiet */
-  bool has_heading;    /* that of the epochs is printed */
-  int percent;         /* last one shown, or -1 */
+  bool has_heading;    /* the heading of the epochs is printed */
+  int percent;         /* the last percentage shown, or -1 */
   bool aside;          /* remarks go to standard error: output is for programs, or quiet */
-  bool failed;         /* standard output cannot be written: */
-  Error error;         /* why */
+  bool failed;         /* standard output cannot be written */
+  Error error;         /* why standard output cannot be written */
 } Report;
 
 Report report_open(bool quiet);
 
-/* True if everything that was printed, by whomever, could be written. */
+/* Returns true if everything printed so far, also by other modules, could be written. */
 bool report_good(const Report *report, Error *error);
 
-/* The lines before the first epoch. reason: why not another device, "" for none. */
+/* Prints the lines before the first epoch. reason: why another device is not used, or "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
 /* Prints which files and rows were read, and remarks on them, once they are known. */
 void report_data(Report *report, const Trainer *trainer);
 
-/* Returns true and says so if the network learned nothing in the epoch: the loss is not below that
-   of guessing, ln(classes), or as many rows to judge by are right as one class has. */
+/* Returns true and says so if the network learned nothing in the epoch: its loss is at least
+   ln(classes), that of guessing, or it gets only as many rows right as one class has. */
 bool report_learning(Report *report, const EpochResult *result, const Training *training,
                      const DataSummary *judge);
 
-/* A remark on the run, with what to do; "" is none. `report` is a Report: this serves as
- * data_compare's say. */
+/* Prints a remark on the run and what to do, unless it is "". `report` is a Report, so that this
+   function can be data_compare's `say`. */
 void report_remark(void *report, const char *line);
 
 /* Prints a row per epoch, the first one below a heading:
@@ -48,14 +48,14 @@ void report_progress(Report *report, int epoch, int epochs, double done);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
 
-/* The test loss and accuracy after the last epoch of a run that validation rows judged. */
+/* Prints the test loss and accuracy after the last epoch of a run that validation rows judged. */
 void report_test(Report *report, const EpochResult *result);
 
-/* A line that is printed even when quiet; its format is printf's. */
+/* Prints a line even when quiet. The format is printf's. */
 void report_result(Report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Any other line (report, format, ...). */
+/* Prints a line unless quiet (report, format, ...). */
 #define report_note(report, ...) ((report)->quiet ? (void)0 : report_result(report, __VA_ARGS__))
 
-/* `mlp-train: sentence` on standard error. */
+/* Prints `mlp-train: sentence` on standard error. */
 void report_failure(Report *report, const Error *error);

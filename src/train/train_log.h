@@ -20,29 +20,28 @@
 
 typedef struct TrainLog TrainLog;
 
-/* A log that is to replace the file, or with `append` continues it: a last line that was cut short
-   is ended first, and the columns of a .csv are not named again. NULL with *error set if the ending
-   is neither of the two or the file cannot be written. */
+/* Returns a log that will replace the file or, with `append`, continue it: it first ends a last
+   line that was cut short, and does not repeat the column names of a .csv. Returns NULL with *error
+   set if the name has neither ending or the file cannot be written. */
 TrainLog *train_log_open(const char *path, bool append, Error *error);
 
 typedef struct {
-  const char *name, *value; /* the name as an option has it: its - are written _; any text */
+  const char *name, *value; /* the name as an option has it, with - written as _; any text */
   bool is_json;             /* the value is written as it is: a number, true or false */
 } TrainLogField;
 
-/* Writes the options and the device of the run: to be called before the first epoch, and again if
-   the run continues on another device. Epochs that are trained again follow it, and replace the
-   earlier ones of the same number. */
+/* Writes the options and the device of the run. Call it before the first epoch, and again if the
+   run continues on another device: the epochs that follow replace earlier ones of the same
+   number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
-/* Writes what is known of the rows of a file, in JSON alone; role: "train", "validation", "test".
- */
+/* Writes what is known of a file's rows, only in JSON. role: "train", "validation" or "test". */
 bool train_log_data(TrainLog *log, const char *role, const char *path, const DataSummary *summary,
                     Error *error);
 
-/* Writes the line of an epoch. A result without training rows is the test after result->epoch of a
-   run that validation rows judged: {"kind": "test", ...} in JSON. */
+/* Writes the line of an epoch. A result without training rows is the final test of a run that
+   validation rows judged; JSON marks its line {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* Frees the log even if it fails. */
+/* Closes and frees the log, even if it returns false. */
 bool train_log_close(TrainLog *log, Error *error);

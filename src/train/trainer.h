@@ -16,46 +16,46 @@
 #include "model/checkpoint.h"
 #include "model/metrics.h"
 
-/* A run. Names of files are the caller's and outlive the trainer. */
+/* A run's configuration. The caller owns the file names, which outlive the trainer. */
 typedef struct {
   const char *train, *test;         /* test may be NULL */
   const char *validation;           /* the file to judge by instead, NULL: none */
   const char *label_column, *names; /* see DatasetConfig */
   double hold_out;                  /* or the share of the training file to judge by, 0: none */
-  const char *rereads_test; /* the option that reads the test file, or else the file to judge
-                               by, again after training; may be NULL */
+  const char *rereads_test; /* the option that reads the test file again after training, or the
+                               judging file if there is no test file; may be NULL */
   Training training;
-  const Checkpoint *from; /* the run to continue; NULL starts one. The caller keeps it until the
-                             trainer is open */
-  const char *from_name;  /* its file, for messages */
-  Ranks *ranks; /* processes that train together, each with its own trainer; NULL means one process.
-                   They make the same calls, and events->stop returns the same to all */
+  const Checkpoint *from; /* the run to continue, or NULL to start one; the caller keeps it until
+                             the trainer is open */
+  const char *from_name;  /* the file of `from`, for messages */
+  Ranks *ranks; /* processes that train together, each with its own trainer; NULL if there is one
+                   process. All make the same calls, and events->stop returns the same to all */
 } TrainerConfig;
 
-/* A file of a run, and what is known of its rows. */
+/* A file of a run, and its rows' summary. */
 typedef struct {
-  const char *path;      /* NULL: there is none */
-  bool judges;           /* else it is trained on */
+  const char *path;      /* NULL if there is no such file */
+  bool judges;           /* its rows judge the network; if false, they train it */
   DatasetReader *reader; /* open from the start of a pass over the file to its end */
   struct stat stamp;     /* of the file when it was first opened */
   uint64_t rows;         /* known after the first epoch */
-  DataSummary data;      /* likewise */
+  DataSummary data;      /* known after the first epoch */
 } TrainerFile;
 
-/* A trainer's fields are for others to read. */
+/* A trainer. Other modules may read its fields but not write them. */
 typedef struct {
   TrainerConfig config;
   bool resident;
   uint64_t staging_rows;
-  double opened; /* when, in seconds_now */
+  double opened; /* when the trainer was opened, in seconds_now */
   JudgedBy judged_by;
-  TrainerFile train, judge; /* with the rows to train on, and with those to judge by */
-  bool joined;              /* on the rows of another one */
+  TrainerFile train, judge; /* the files of rows to train on and to judge by */
+  bool joined;              /* the trainer uses the rows of another one */
   Engine *engine;           /* never NULL once the trainer is open */
-  Checkpoint position; /* where the run stands, without arrays and options; the accuracies are those
-                          of the rows to judge by, NAN before the first epoch's end, and without
-                          such rows */
-  RunTotals totals;    /* of the run so far */
+  Checkpoint position; /* where the run stands, without arrays and options. Its accuracies are of
+                          the rows to judge by; NAN without such rows or before the first epoch
+                          ends */
+  RunTotals totals;    /* totals of the run so far */
   bool diverged;       /* the run failed because a loss is not a finite number */
 } Trainer;
 
@@ -68,13 +68,13 @@ typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Err
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
-/* Opens a trainer that trains on the rows of another one, which were read, by a member of its
-   engine. NULL on failure. */
+/* Opens a trainer that trains on the rows that `first` has read. Its engine is a member of first's
+   engine. Returns NULL on failure. */
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error);
 
-/* Returns true if the trainer's engine and the rows in it can serve another run of this
-   configuration, of the same files: its own has ended, and only the seed and the settings of
-   learning rate, momentum and the like differ. */
+/* Returns true if the trainer's engine and rows can serve another run: the trainer's own run has
+   ended, the files are the same, and only the seed and settings such as learning rate and momentum
+   differ. */
 bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
 
 /* Prepares the trainer for another run, as if it had been opened for that run. If this fails, the
@@ -100,23 +100,23 @@ TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error 
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
 struct TrainerEvents {
-  /* Called after each epoch; returns false to stop, with *error set. NULL: never. */
+  /* Called after each epoch. Returns false with *error set to stop the run. May be NULL. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
-  /* Called while files are read, and about twenty times in an epoch if the one before took
-     longer than `patience` seconds; epochs count from 1, done is 0 to 1. NULL: never. */
+  /* Called while files are read, and about twenty times per epoch if the previous epoch took longer
+     than `patience` seconds. epoch counts from 1; done is 0 to 1. May be NULL. */
   void (*progress)(void *context, int epoch, int epochs, double done);
-  /* Takes a line on the rows that cannot wait for the end of the epoch. NULL: nobody does. */
+  /* Takes a remark on the rows that cannot wait for the end of the epoch. May be NULL. */
   void (*remark)(void *context, const char *line);
-  /* Called throughout the run; true ends it there. NULL: never. */
+  /* Called throughout the run. If it returns true, the run ends there. May be NULL. */
   bool (*stop)(void *context);
   double patience;
   void *context;
 };
 
-/* Trains all the epochs, or until it is stopped, --early-stop ends it, or a file, the engine or an
-   event fails, or a loss is no longer a finite number: the last two are failures. The training loss
-   is looked at about every `patience` seconds, and the error names the steps. To be called once for
-   each time that the trainer was opened or starts again. */
+/* Trains until all epochs are done, events->stop or --early-stop ends the run, or something fails:
+   a file, the engine, an event, or a loss that is not a finite number. It checks the training loss
+   about every `patience` seconds; the error names the steps. Call it once per open or start
+   again. */
 TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* NULL is allowed. */
@@ -124,7 +124,7 @@ void trainer_close(Trainer *trainer);
 
 /* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------- */
 
-/* Starts to read the file, again if it was read before, unless it has become another one. */
+/* Starts to read the file. Fails if the file has changed since it was first opened. */
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);
 void trainer_close_file(TrainerFile *file);
 
@@ -133,20 +133,20 @@ void trainer_close_file(TrainerFile *file);
 typedef struct {
   TrainerFile *file;
   int epoch;     /* from 0 */
-  uint64_t most; /* rows of a window of rows that have stayed */
+  uint64_t most; /* the largest window of rows that have stayed */
   bool began;
   Loader loader;   /* of the file; its window is the pass's; reader NULL: the rows have stayed */
-  uint64_t number; /* of the window, from 0 */
+  uint64_t number; /* the window's number, from 0 */
 } TrainerPass;
 
-/* Goes on to the next window; loader.rows 0 means that the pass has ended. Fails if the file cannot
-   be read, has become another one, or has no rows. */
+/* Goes on to the next window. loader.rows == 0 means that the pass has ended. Fails if the file
+   cannot be read, has changed, or has no rows. */
 bool trainer_next(Trainer *t, TrainerPass *pass, Error *error);
 
 /* Reads all rows of a file into the dataset. */
 bool trainer_load_rows(Trainer *t, TrainerFile *file, Error *error);
 
-/* The key of an epoch's order. */
+/* Returns the key of an epoch's row order. */
 static inline uint64_t trainer_order_key(const Trainer *t, int epoch) {
   return random_order_key(t->config.training.seed, (uint64_t)epoch);
 }
