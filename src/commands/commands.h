@@ -44,7 +44,7 @@ typedef struct {
 
 bool many_runs(ManyRuns *runs, Error *error);
 
-/* Writes the options and the engine of a run, numbers and yes or no as in JSON. train_command.c */
+/* Writes the run's options and engine; values are as in JSON. train_command.c */
 bool run_log_header(TrainLog *log, const InUse *in_use, const Options *options, Error *error);
 
 /* --sweep: trains networks with different options and prints the best. sweep_command.c */

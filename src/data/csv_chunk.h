@@ -1,6 +1,6 @@
-/* Whole lines of CSV to rows of bytes, by libcsv: the part of dataset.h that knows no threads and
-   no files. A chunk of text is parsed alone, so that many can be parsed at once; lines count from 0
-   within it, since only whoever puts the chunks in order knows how many lines went before. */
+/* Parses whole lines of CSV into rows of bytes, by libcsv. This part of dataset.h knows no threads
+   and no files. A chunk is parsed alone, so that many can be parsed at once. Lines count from 0
+   within a chunk, since only the reader knows how many lines went before. */
 #pragma once
 
 #include <stddef.h>
@@ -23,7 +23,7 @@ typedef struct {
   bool labelled, judged; /* judged: labels are read; if false, any text is a label and becomes 0 */
   size_t label;          /* the label's column, from 0; CSV_NONE if the header does not name it */
   int classes;           /* labels are below this number */
-  const char *names;     /* of the classes, one a line, which labels may have for numbers; NULL */
+  const char *names;     /* class names, one per line, that labels may use; may be NULL */
 } CsvColumns;
 
 /* The result of parsing some whole lines of text. */
@@ -31,12 +31,12 @@ typedef struct Chunk {
   struct Chunk *next; /* the next chunk of a queue; the reader owns the fields up to `rows` */
   bool parsed;
   bool cut_off;    /* the source failed after this chunk */
-  uint64_t offset; /* bytes of the file read up to this chunk's end */
+  uint64_t offset; /* bytes of the file read when it was filled */
   size_t rows;
   uint64_t lines;          /* lines that ended in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of these rows */
   uint64_t sum;            /* the sum of all pixels of these rows */
-  uint64_t blank;          /* the first of the blank lines at the end, or CSV_NONE */
+  uint64_t blank;          /* first of the blank lines at the end, or CSV_NONE */
   Error fault;             /* what is wrong after these rows, unless fault_line is CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counts from 1; 0 means the whole line */

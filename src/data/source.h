@@ -2,9 +2,9 @@
    the way if they begin as gzip does (RFC 1952), in any number of members. Zeros behind the last
    one are its padding.
 
-   A regular file must stay as it was when it was opened. It is looked at after every read, and
-   what was read after a change is not handed out. Of an archive that fails, what was unpacked in
-   the same call is not handed out either; damage shows at the latest at the end of its member. */
+   A regular file must stay as it was when it was opened. It is checked after every read, and bytes
+   read after a change are dropped. If an archive fails, the bytes unpacked in the same call are
+   dropped, too; damage shows at the latest at the end of its member. */
 #pragma once
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 
-/* True if both are of the same file, in the same state. */
+/* Returns true if both stamps are of the same file in the same state. */
 bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
@@ -23,29 +23,29 @@ enum { SOURCE_INPUT = 1 << 16 };
 /* Belongs to one thread at a time, except for `abandoned`. Callers may read the first group. */
 typedef struct {
   const char *name;  /* for messages */
-  struct stat stamp; /* of the file when it was opened */
+  struct stat stamp; /* the file's when it was opened */
   bool once;         /* cannot be read a second time: a pipe, a device, standard input */
-  bool packed;       /* begins as gzip does */
-  uint64_t size;     /* bytes of the file as it stands, 0 if that is not known */
-  uint64_t offset;   /* of them read */
+  bool packed;       /* the bytes begin as gzip does */
+  uint64_t size;     /* the file's bytes, packed or not; 0 if unknown */
+  uint64_t offset;   /* bytes of the file read so far */
   bool ended;
-  Error error; /* what ended it too early; empty: nothing did */
+  Error error; /* why it ended too early; empty if it did not */
 
   int file;
-  atomic_bool abandoned; /* a read that waits for a pipe's writer, now or later, sees the end */
+  atomic_bool abandoned; /* reads that wait for a pipe's writer, now or later, end */
   z_stream stream;       /* its input is all that was read but not handed out, packed or not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 
-/* Waits for a pipe's writer and its first bytes. `path` must outlive the source. False if it
-   cannot be opened or read; source_close is due all the same. */
+/* Waits for a pipe's writer and its first bytes. `path` must outlive the source. Returns false if
+   it cannot be opened or read; the caller calls source_close even then. */
 bool source_open(Source *source, const char *path, Error *error);
 
-/* Fills all `size` bytes, below 2^32, unless the source ends before; returns how many. */
+/* Fills all `size` bytes, below 2^32, unless the source ends first. Returns how many it filled. */
 size_t source_read(Source *source, char *bytes, size_t size);
 
-/* Is due also after source_open has failed. */
+/* Closes the source; must be called even after source_open has failed. */
 void source_close(Source *source);
 
-/* True if `path` names a regular file, which can be read as often as wanted. */
+/* Returns true if `path` names a regular file, which can be read several times. */
 bool source_can_repeat(const char *path);

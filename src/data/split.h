@@ -1,12 +1,11 @@
-/* The rows of a file that are held out of training, to judge the network by: a share of each class,
-   drawn at random.
+/* Chooses the rows of a file that are held out of training to judge the network: a random share of
+   each class.
 
    The rows of a class count from 0 in file order. Interval j of them holds rows ceil(j / share) to
    ceil((j + 1) / share) - 1, and one row of each interval is held out, drawn by (seed, class, j):
-   stratified sampling with one draw per stratum (Cochran, "Sampling Techniques", 1977,
-   section 8.3). So of n rows of a class n * share are held out, at most one more or less, and the
-   choice depends on seed, share and labels alone: a pass over the file needs no memory of the one
-   before. */
+   stratified sampling with one draw per stratum (Cochran, "Sampling Techniques", 1977, section
+   8.3). So n rows of a class have n * share held-out rows, give or take one. The choice depends
+   only on seed, share and labels, so each pass over the file repeats it. */
 #pragma once
 
 #include <stdint.h>
@@ -15,16 +14,16 @@
 
 /* The state of one class. */
 typedef struct {
-  uint64_t seen;     /* rows */
-  uint64_t interval; /* that the last of them was in, from 1; 0: none was seen */
-  uint64_t end;      /* the first row behind it */
-  uint64_t drawn;    /* its row that is held out */
+  uint64_t seen;     /* rows seen so far */
+  uint64_t interval; /* the interval of the last of them, from 1; 0 if none was seen */
+  uint64_t end;      /* the first row behind the interval */
+  uint64_t drawn;    /* the held-out row of the interval */
 } SplitClass;
 
 typedef struct {
   double share; /* above 0, below 1 */
   uint64_t seed;
-  bool held_out; /* takes the rows that are held out, else all others */
+  bool held_out; /* takes the held-out rows; if false, takes all others */
   int classes;
   SplitClass *each; /* (classes), owned */
 } Split;
@@ -32,10 +31,10 @@ typedef struct {
 /* Starts a pass over the file. Fails without memory. */
 bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
                 Error *error);
-void split_close(Split *split); /* one of zeros is allowed */
+void split_close(Split *split); /* *split may be all zeros */
 
-/* Returns true if the next row of the file, which has this label, is taken. */
+/* Returns true if the split takes the next row of the file, which has this label. */
 bool split_takes(Split *split, int label);
 
-/* Returns an upper bound of how many rows are taken, of at most `rows`. */
+/* Returns an upper bound of how many of at most `rows` rows are taken. */
 uint64_t split_most(const Split *split, uint64_t rows);

@@ -1,9 +1,9 @@
 /* The interface of an engine: what the trainer asks of a device. Nothing above it knows of CUDA or
-   OpenMP. An engine owns a dataset on its device (rows of pixels as bytes, and their labels), the
-   parameters and the state of their optimizer. Rows get there through two staging buffers on the
-   host. Work is queued: upload, train and engine_evaluate may return before they have run, in the
-   order of the calls; predict, collect and read wait for all of it. Every call returns false with
-   *error set on failure; an error of queued work is reported at the latest by collect. */
+   OpenMP. An engine owns a dataset on its device (pixels as bytes, and labels), the parameters and
+   the optimizer's state. Rows reach the dataset through two staging buffers on the host. Work runs
+   in the order of the calls. upload, train and engine_evaluate may return before it has run;
+   predict, collect and read wait for all of it. Every call returns false with *error set on
+   failure; an error of queued work is reported at the latest by collect. */
 #pragma once
 
 #include <string.h>
@@ -15,13 +15,13 @@
 typedef struct {
   Training training;
   Network network;
-  Ranks *ranks;          /* train this network together; NULL means one process */
-  int engines;           /* share this process's memory; 0 means one */
+  Ranks *ranks;          /* processes that train this network; NULL means one */
+  int engines;           /* engines that share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
 } EngineConfig;
 
-/* Returns the most rows of a step that a rank has, of equal parts (part_start). */
+/* Returns the most rows that a rank has of one step, which ranks divide equally (part_start). */
 static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
@@ -36,12 +36,12 @@ static inline void engine_own_rows(const EngineConfig *config, uint64_t *first_r
   *rows = part_start(all, rank + 1, ranks) - begin;
 }
 
-/* Returns the bytes from one row of pixels to the next; rows start on 16 bytes. */
+/* Returns the bytes from one row of pixels to the next. Rows start at multiples of 16 bytes. */
 static inline size_t engine_row_stride(int inputs) {
   return round_up((size_t)inputs, 16);
 }
 
-/* One of the two host buffers: pinned memory where the device is a GPU. */
+/* One of the two host buffers. Its memory is pinned if the device is a GPU. */
 typedef struct {
   uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
   uint16_t *labels; /* (staging_rows) */
@@ -58,15 +58,15 @@ typedef struct {
   bool shuffled;
   uint64_t key;
   uint64_t first_step, steps; /* within the window; the last step may be short */
-  uint64_t updates;           /* of the run before first_step: adam's t - 1 */
+  uint64_t updates;           /* updates of the run before first_step: adam's t - 1 */
   float learning_rate;
-  AugmentStrengths augment; /* all 0: none */
+  AugmentStrengths augment; /* all 0 means no augmentation */
   uint64_t augment_key;
-  uint64_t dropout_key; /* random_dropout's, by position in the window */
+  uint64_t dropout_key; /* key of random_dropout, with the position in the window */
 } TrainRange;
 
-/* Sums over the rows trained or evaluated since the last collect. Training rows are judged by the
-   forward pass of their own step, before its update, and their loss is with the smoothed target. */
+/* Sums over the rows trained or evaluated since the last collect. Training rows count as the
+   forward pass of their own step saw them, before its update; their loss uses smoothed targets. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;
@@ -76,26 +76,26 @@ typedef struct {
 typedef struct Engine Engine;
 
 typedef struct {
-  /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. It keeps its content. */
+  /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. Its content stays. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
   /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows),
      after work on those. The buffer is the engine's until the next `staging` for it returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
-     logits NULL: queues that forward pass, and its results go to the sums. */
+     If logits is NULL, queues the forward pass and adds its results to the sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
-  /* Waits for all queued work, and returns the sums since the last collect. */
+  /* Waits for all queued work, then returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* Waits, then copies the first `count` arrays, (count, network.floats): the parameters, then the
-     training_states. Parameters that are written alone are those that are trained, too. */
+  /* read waits, then copies the first `count` arrays, (count, network.floats): the parameters, then
+     the training_states. Parameters that are written alone become the trained ones, too. */
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
-  /* Returns how many members the engine may have: networks that train at once on its rows, each by
-     an engine of its own. Returns 0 if networks train one after the other. NULL means 0. */
+  /* Returns how many members the engine may have. A member is an engine of its own that trains
+     another network on the same rows. 0 or a NULL function: networks train one after the other. */
   int (*members)(Engine *engine);
-  /* Opens a member; `engine` stays open longer. Each may be trained by a thread of its own. */
+  /* Opens a member. `engine` must stay open longer. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
 } EngineOperations;
 

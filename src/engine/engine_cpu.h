@@ -1,5 +1,5 @@
-/* The CPU engine inside: engine_cpu.c has its memory and the calls of engine.h, engine_cpu_steps.c
-   the arithmetic of a step, engine_cpu_optimizer.c that of an update by another rule than sgd. */
+/* The CPU engine's internals. engine_cpu.c has memory and the calls of engine.h, engine_cpu_steps.c
+   the arithmetic of a step, engine_cpu_optimizer.c updates by rules other than sgd. */
 #pragma once
 
 #include <pthread.h>
@@ -10,16 +10,16 @@
 
 enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 17 };
 
-/* The arrays of a layer, each (in + 1, out): of its weights, then of its biases. */
+/* The arrays of a layer, each (in + 1, out): the weights, then the biases. */
 enum {
-  PARAMETERS,    /* the parameters that are trained */
-  AVERAGE,       /* the network, if it is an average of those; NULL: they are */
-  FIRST_MOMENT,  /* or the momentum */
-  SECOND_MOMENT, /* NULL: the rule has none */
+  PARAMETERS,    /* the trained parameters */
+  AVERAGE,       /* the network, if it is an average of the parameters; else NULL */
+  FIRST_MOMENT,  /* the first moment or the momentum */
+  SECOND_MOMENT, /* NULL if the rule has no second moment */
   ARRAYS
 };
 
-/* OpenMP's own barrier may spin for milliseconds, dear where threads outnumber cores. */
+/* OpenMP's own barrier may spin for milliseconds, which is slow if threads outnumber cores. */
 typedef struct {
   pthread_mutex_t mutex;
   pthread_cond_t opened;
@@ -28,15 +28,15 @@ typedef struct {
 
 typedef struct {
   size_t inputs, outputs;
-  size_t in, out; /* the same, padded */
+  size_t in, out; /* inputs and outputs, padded */
   float *array[ARRAYS];
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
-  float *y;           /* (capacity, out): after the activation; the last layer's logits */
+  float *y;           /* (capacity, out): activations; in the last layer, logits */
   float *dy;          /* (capacity, out): the gradient of y before the activation */
   size_t gradient;    /* where (in + 1, out), of weights and bias, begin in `gradients` */
 } Layer;
 
-/* Pixels as panels for GemmTerms, scaled; panel p has terms[p], those not 0 in all of it. */
+/* Scaled pixels as panels for GemmTerms. Panel p has the terms[p] terms that are not all 0. */
 typedef struct {
   size_t length;
   float *values;   /* (panels, length, GEMM_PANEL) */
@@ -45,11 +45,11 @@ typedef struct {
 } Panels;
 
 typedef struct {
-  Engine engine; /* first: an Engine * of ours is a CpuEngine * */
+  Engine engine; /* must be first: an Engine * is cast to CpuEngine * */
   const GemmKernels *kernels;
   size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
   Layer layer[NETWORK_MAX_LAYERS];
-  uint32_t *identity;   /* 0, 1, 2, ...: the index of a product that leaves nothing out */
+  uint32_t *identity;   /* 0, 1, 2, ...: the index of a product that skips no term */
   const uint8_t **row;  /* (capacity) the block's rows in the dataset */
   uint16_t *label;      /* (capacity) */
   Panels rows, columns; /* panels of rows for forward, of pixels for the gradient */
@@ -57,46 +57,46 @@ typedef struct {
   bool *correct;        /* (capacity) */
   uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
   uint16_t *labels;     /* (dataset_rows) */
-  uint8_t *augmented;   /* as pixels; NULL until a range asks for it */
-  TrainRange drawn;     /* whose rows `augmented` holds; rows 0: nobody's */
+  uint8_t *augmented;   /* like `pixels`; NULL until a range asks for augmentation */
+  TrainRange drawn;     /* the range whose rows `augmented` holds; rows == 0 if it holds none */
   StagingBuffer staging[2];
   EngineSums sums;
   float *gradients; /* (gradient_floats): of all layers, one after the other; NULL: one rank */
   size_t gradient_floats; /* a multiple of the number of ranks */
-  Error failure;          /* of the ranks' sum */
+  Error failure;          /* why the ranks' sum failed */
   bool failed;
   Barrier barrier;
-  double bytes;                       /* of all that was asked for, */
-  uint64_t most;                      /* of which so many are given */
-  void *block[ENGINE_CPU_MAX_BLOCKS]; /* all that was allocated */
+  double bytes;                       /* bytes that were asked for */
+  uint64_t most;                      /* bytes that may be allocated */
+  void *block[ENGINE_CPU_MAX_BLOCKS]; /* all allocated blocks */
   int blocks;
 } CpuEngine;
 
-/* A thread and its team. It takes every `threads`-th panel of rows; for weights see first_panel. */
+/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
 typedef struct {
   size_t thread, threads;
 } Team;
 
-/* A team of threads calls these together, each by its own number, in the same order. */
+/* All threads of a team call these in the same order, each with its own number. */
 
-/* Runs step `step` of a range; false, with cpu->failure, if ranks could not add their gradients. */
+/* Runs step `step` of a range. Returns false with cpu->failure if ranks could not add gradients. */
 bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
-/* Goes forward over `count` rows of the range's window from `first` on, at most cpu->capacity. */
+/* Runs forward over `count` rows of the range's window from `first` on, at most cpu->capacity. */
 void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
                       Team team);
-/* Adds the loss of the rows of the last forward pass to cpu->sums. */
+/* Adds the loss of the last forward pass's rows to cpu->sums. */
 void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
 
-/* Walks over the panels of `rows` rows that are this thread's, and over their rows. */
+/* Loops over this thread's panels of `rows` rows, and over their rows. */
 #define OWN_PANELS(p, rows, team)                                                                  \
   for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
 #define OWN_ROWS(r, rows, team)                                                                    \
   OWN_PANELS (p, rows, team)                                                                       \
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
 
-/* Updates `count` neighbours of a layer's parameters from `at` on by any rule and gradient. */
+/* Updates `count` adjacent parameters of a layer, from `at` on, by any rule and the gradient. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step);
 
-/* Computes average = keeps average + (1 - keeps) values, (count); both begin on a cache line. */
+/* Computes average = keeps average + (1 - keeps) values, (count). Both start on a cache line. */
 void cpu_average(float *average, const float *values, size_t count, float keeps);

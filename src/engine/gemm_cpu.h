@@ -1,7 +1,7 @@
 /* The CPU engine's three products, a tile at a time, each fused with what follows it. A tile is
    GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m, j) b(index[j], n), held
-   in registers. Terms are added in order of j, so a tile's bits depend neither on its width nor on
-   its thread. `index` leaves out terms that are 0 in a panel: four fifths of MNIST's pixels are. */
+   in registers. Terms are added in order of j, so a tile's bits do not depend on its width or
+   thread. `index` skips terms that are 0 in a panel, as four fifths of MNIST's pixels are. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,14 +25,14 @@ typedef struct {
 } GemmTerms;
 
 typedef struct {
-  const char *name; /* of the instruction set */
-  size_t width;     /* most columns of a tile, a multiple of GEMM_ALIGN */
+  const char *name; /* name of the instruction set */
+  size_t width;     /* maximum columns of a tile, a multiple of GEMM_ALIGN */
 
-  /* y(m, n) = c(m, n) + bias[n], then activate() if asked; y's rows are y_row floats apart. */
+  /* y(m, n) = c(m, n) + bias[n], then activate() if `activates`; rows are y_row floats apart. */
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 
-  /* dx(m, n) = c(m, n) times the slope where the output is y; rows are `row` floats apart. */
+  /* dx(m, n) = c(m, n) * the activation's slope at output y; rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* c is the gradient of weights w: v = momentum v + c + weight_decay w, w = w - rate v, rows `row`
@@ -41,5 +41,5 @@ typedef struct {
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;
 
-/* Returns the i-th of this machine's kernels, fastest first, from 0; NULL behind the last. */
+/* Returns the machine's i-th kernels, from 0, fastest first; NULL after the last. */
 const GemmKernels *gemm_kernels(int i);

@@ -9,8 +9,8 @@
 #include "model/network.h"
 
 typedef enum {
-  SCHEDULE_STEP,     /* times `decay` after each epoch behind the warm-up */
-  SCHEDULE_CONSTANT, /* as it is */
+  SCHEDULE_STEP,     /* multiplied by `decay` after each epoch behind the warm-up */
+  SCHEDULE_CONSTANT, /* always the same */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* from 1 towards 0 */
 } LrScheduleKind;
@@ -18,11 +18,11 @@ typedef enum {
 typedef struct {
   LrScheduleKind kind;
   float rate, decay;
-  int warmup; /* epochs at the start in which the rate rises to what it would be */
+  int warmup; /* epochs at the start in which the rate rises to its full value */
 } LrSchedule;
 
-/* Returns the learning rate of epoch `epoch`, from 0, of `epochs`. The first of w warm-up epochs
-   has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+/* Returns the learning rate of epoch `epoch`, which counts from 0, out of `epochs`. The first of w
+   warm-up epochs has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
@@ -41,7 +41,7 @@ typedef enum {
   FUSION_LAYER,    /* one kernel per layer and direction */
   FUSION_STEP,     /* the kernels of a step in one graph */
   FUSION_EPOCH,    /* all steps of an epoch in one kernel */
-  FUSION_EXERCISE, /* kernels/exercise.cu, as its reader has left it; auto never takes it */
+  FUSION_EXERCISE, /* kernels/exercise.cu as the reader has edited it; auto never picks it */
 } Fusion;
 static const char *const training_fusions[] = {
     [FUSION_AUTO] = "auto",      [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
@@ -49,8 +49,8 @@ static const char *const training_fusions[] = {
     [FUSION_EXERCISE + 1] = NULL}; /* names */
 
 typedef enum {
-  PRECISION_FP32, /* products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* at least as accurate as tf32, where that is faster */
+  PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
+  PRECISION_TF32, /* matrix products at least as accurate as tf32, where that is faster */
 } Precision;
 
 /* The network reads a pixel p as (p / max - mean) / std. Zeros are the defaults: 255, 0 and 1. */
@@ -58,41 +58,41 @@ typedef struct {
   float max, mean, std;
 } PixelScale;
 
-/* The share of a hidden layer's activations that a training step drops, from 0, below 1. If count
-   is at most 1, all hidden layers have one share; else each has its own. */
+/* The share of a hidden layer's activations that a training step drops, at least 0 and below 1. If
+   count is at most 1, all hidden layers have the same share; otherwise each has its own. */
 typedef struct {
   int count;
   float share[NETWORK_MAX_LAYERS - 1];
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* where rows take half of the host's memory at most, and fit the device's */
+  RESIDENT_AUTO, /* if rows take at most half of the host's memory, and fit the device's */
   RESIDENT_YES,
-  RESIDENT_NO /* every epoch reads the files anew */
+  RESIDENT_NO /* every epoch reads the files again */
 } Residency;
 
 typedef struct {
   HiddenSizes hidden;
   int classes, epochs;
   LrSchedule schedule;
-  int early_stop; /* epochs without a better one, by the rows to judge by, 0: never */
+  int early_stop; /* stop after so many epochs without a better one; 0 never stops */
   Residency resident;
-  int batch;             /* rows of a step, of all ranks together, from 1 */
-  uint64_t seed;         /* of the first parameters, the order of rows and their augmentation */
+  int batch;             /* rows of a step, over all ranks, at least 1 */
+  uint64_t seed;         /* seeds the first parameters, the order of rows and their augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
-  float label_smoothing; /* share of the target that all classes have in equal parts, from 0 */
+  float label_smoothing; /* share of the target spread evenly over all classes, at least 0 */
   DropoutShares dropout;
-  float ema; /* above 0, the network is an average of the parameters, which decays by this */
+  float ema; /* if above 0, the network is an average of the parameters, with this decay */
   PixelScale pixels;
-  AugmentStrengths augment; /* of training rows; all 0: none */
+  AugmentStrengths augment; /* for training rows; all 0 means no augmentation */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
   Precision precision;
-  uint64_t device_memory; /* most bytes of a GPU's memory to take, 0: any */
-  int threads; /* of readers and the CPU engine; 0: one per core, an engine takes from 1 */
+  uint64_t device_memory; /* most bytes of GPU memory to take; 0 means no limit */
+  int threads;            /* of readers and the CPU engine; 0 means one per core */
 } Training;
 
-/* Returns how many arrays of network.floats values the optimizer keeps, zeros at first: the
-   momentum or first moment; for adam and adamw also the second moment. */
+/* Returns how many arrays of network.floats values the optimizer keeps: the momentum or first
+   moment and, for adam and adamw, the second moment. They start as zeros. */
 static inline size_t training_moments(const Training *training) {
   return optimizer_has_second(training->rule.kind) ? 2 : 1;
 }
@@ -103,7 +103,7 @@ static inline size_t training_states(const Training *training) {
   return training_moments(training) + (training->ema > 0);
 }
 
-/* Returns the share of hidden layer l's activations that training drops, l from 0. */
+/* Returns the share of hidden layer l's activations that training drops; l counts from 0. */
 static inline float training_dropout(const Training *training, int l) {
   return training->dropout.share[training->dropout.count > 1 ? l : 0];
 }
@@ -114,7 +114,7 @@ static inline bool training_drops(const Training *training) {
   return false;
 }
 
-/* Returns the pixel that the network reads as 1. */
+/* Returns the pixel value that the network reads as 1. */
 static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }

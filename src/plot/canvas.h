@@ -1,7 +1,7 @@
 /* A canvas of RGB pixels, white at first: rectangles, images, lines and text, saved as a PNG.
 
-   Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be
-   fractions; what lies outside is not drawn. Edges of lines and letters are smoothed. */
+   Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be fractions.
+   Parts outside are not drawn. Edges of lines and letters are smoothed. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 typedef uint32_t Colour; /* 0xRRGGBB */
 
-/* Returns the red, green or blue of a colour, 0 to 255: part 0, 1 or 2. */
+/* Returns a colour's red (part 0), green (1) or blue (2), 0 to 255. */
 static inline int colour_part(Colour colour, int part) {
   return (int)(colour >> (16 - 8 * part) & 255);
 }
@@ -18,18 +18,18 @@ static inline int colour_part(Colour colour, int part) {
 typedef struct {
   int width, height;
   uint8_t *pixels;   /* (height, width, 3) */
-  uint8_t *coverage; /* (height, width): scratch of what is being drawn, 0 between calls */
+  uint8_t *coverage; /* (height, width): scratch while drawing, 0 between calls */
 } Canvas;
 
 bool canvas_open(Canvas *picture, int width, int height, Error *error);
-void canvas_close(Canvas *picture); /* one of zeros is allowed */
+void canvas_close(Canvas *picture); /* *picture may be all zeros */
 
-/* Its edges are rounded to whole pixels. */
+/* Fills a rectangle whose edges are rounded to whole pixels. */
 void canvas_rectangle(Canvas *picture, double x, double y, double width, double height,
                       Colour colour);
 
-/* Draws an image of greys, `pixels` (height, width), 0 is black: each pixel becomes a square of
-   `zoom` pixels, the first at (x, y). */
+/* Draws an image of greys, `pixels` (height, width), where 0 is black. Each pixel becomes a square
+   of side `zoom`, the first one at (x, y). */
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom);
 

@@ -1,6 +1,6 @@
-/* Pictures of a run and of what came out of it, each a PNG file that replaces what was there.
+/* Draws a run and its results, each figure as a PNG file that replaces an older one.
 
-   Every function returns false with *error set if memory ends or the file cannot be written. */
+   Every function returns false with *error set if memory runs out or the file cannot be written. */
 #pragma once
 
 #include "model/metrics.h"
@@ -10,48 +10,48 @@
 
 /* Draws loss and accuracy of results (runs, count) over the epochs, for training and test rows.
    Curves are means over the runs; several runs also get a thin curve each. A line marks the best
-   epoch. A value that is not finite is a gap. Fails if none is finite. */
+   epoch. A value that is not finite leaves a gap. Fails if no value is finite. */
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error);
 
 enum { FIGURES_MAX_FILTERS = 1024 };
 
-/* Draws the weights of each value of the first layer as an image of its inputs: grey is 0, one
-   scale for all. If the inputs are not a square, an image is as wide as their divisor nearest to a
-   square's side. Of more than FIGURES_MAX_FILTERS values the first are drawn. */
+/* Draws, for each output of the first layer, its weights as an image of the inputs, all in one
+   scale where grey is 0. If the inputs are not a square, the image's width is the divisor of their
+   number nearest to a square's side. Draws only the first FIGURES_MAX_FILTERS outputs. */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
   const uint8_t *pixels; /* (side, side) */
   int truth, prediction;
-  double probability; /* of the prediction */
-  uint64_t row;       /* from 1, as in the file */
+  double probability; /* the probability of the prediction */
+  uint64_t row;       /* row of the file, from 1 */
 } Mistake;
 
-/* Draws wrong predictions in the order given, the most confident first; names: of the classes.
-   Without any, the picture says so. */
+/* Draws wrong predictions in the given order, the most confident first. names: class names. With no
+   wrong prediction, the picture says so. */
 bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *names,
                    const char *path, Error *error);
 
 enum { FIGURES_MAX_NUMBERS = 30 };
 
-/* Draws the confusion matrix, truth down, predictions across: the colour tells the share of the
-   truth's rows. Up to FIGURES_MAX_NUMBERS classes have their counts written. */
+/* Draws the confusion matrix, truth down, predictions across. Colour shows the share of the truth's
+   rows. Up to FIGURES_MAX_NUMBERS classes, cells also show counts. */
 bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
 
 /* ---- what the network saw ----------------------------------------------------------------- */
 
-/* A picture with a box around every digit that was found in it, and beside it the digits as the
-   network saw them, with its answers. */
+/* A picture with a box around every digit found in it. Beside it are the digits as the network saw
+   them, with its answers. */
 
 typedef struct {
   const double *probabilities; /* (classes) */
-  int best;                    /* the likeliest class, the first of equals */
+  int best;                    /* the likeliest class; among equals, the first */
   bool sure;
 } SeenAnswer;
 
-/* Replaces the file `path` by a PNG of the picture called `name`, with the digits of the
-   photograph, (side, side) each, and the answers to them, (count). names: of the classes. Fails
-   without memory, or if the file cannot be written. */
+/* Replaces the file `path` by a PNG of the picture `name`, with the photograph's digits, (side,
+   side) each, and the answers to them, (count). names: class names. Fails if memory runs out or the
+   file cannot be written. */
 bool plot_seen(const char *name, const Image *image, const Photograph *photograph,
                const SeenAnswer *answers, int side, const char *names, const char *path,
                Error *error);

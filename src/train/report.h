@@ -10,7 +10,7 @@ typedef struct {
   bool shows_progress; /* standard output is a terminal, and not quiet */
   bool has_heading;    /* the heading of the epochs is printed */
   int percent;         /* the last percentage shown, or -1 */
-  bool aside;          /* remarks go to standard error: output is for programs, or quiet */
+  bool aside;          /* remarks go to standard error (output for programs, or quiet) */
   bool failed;         /* standard output cannot be written */
   Error error;         /* why standard output cannot be written */
 } Report;

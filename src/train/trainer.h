@@ -19,9 +19,9 @@
 /* A run's configuration. The caller owns the file names, which outlive the trainer. */
 typedef struct {
   const char *train, *test;         /* test may be NULL */
-  const char *validation;           /* the file to judge by instead, NULL: none */
+  const char *validation;           /* the file to judge by instead; may be NULL */
   const char *label_column, *names; /* see DatasetConfig */
-  double hold_out;                  /* or the share of the training file to judge by, 0: none */
+  double hold_out;                  /* or the share of the training file to judge by, or 0 */
   const char *rereads_test; /* the option that reads the test file again after training, or the
                                judging file if there is no test file; may be NULL */
   Training training;
@@ -135,7 +135,7 @@ typedef struct {
   int epoch;     /* from 0 */
   uint64_t most; /* the largest window of rows that have stayed */
   bool began;
-  Loader loader;   /* of the file; its window is the pass's; reader NULL: the rows have stayed */
+  Loader loader;   /* of the file, with the pass's window; reader is NULL if the rows have stayed */
   uint64_t number; /* the window's number, from 0 */
 } TrainerPass;
 

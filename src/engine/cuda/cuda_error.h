@@ -1,4 +1,4 @@
-/* Failures of the CUDA runtime as sentences. */
+/* Turns failures of the CUDA runtime into sentences. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,6 +6,6 @@
 #include "base/error.h"
 #include "cuda_try.h"
 
-/* Returns true if `status` is cudaSuccess, else sets *error, of_gpu too, to what failed (`what`:
-   "training") and what can be done, and makes the runtime forget the failure, if it can. */
+/* Returns true if `status` is cudaSuccess. Otherwise sets *error and of_gpu, says what failed
+   (`what`, as in "training") and what to do, and clears the runtime's error if it can. */
 bool cuda_done(cudaError_t status, const char *what, Error *error);

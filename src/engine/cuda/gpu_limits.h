@@ -1,10 +1,10 @@
-/* The limits of the GPU that planning goes by. */
+/* The limits of the GPU that plans use. */
 #pragma once
 
 #include "base/error.h"
 #include "kernels.h"
 
-/* The limits of the current device, then gpu_limits_lower(). */
+/* Reads the limits of the current device, then calls gpu_limits_lower(). */
 bool gpu_limits_read(GpuLimits *limits, Error *error);
 
 /* Lowers limits to what the environment says, so that a test on a large GPU plans as on a small
