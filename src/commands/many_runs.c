@@ -1,8 +1,7 @@
-/* Runs that differ in their options train at once: on the CPU as many as there are threads, each on
-   rows of its own; on a GPU as many as the engine may have members, all on the rows of the first
-   one. Each belongs to a worker, a thread that trains one run after the other. A run takes over the
-   engine of the worker's last one, with the rows that are there, where it would open the same one.
-   It has the same bits as alone. */
+/* Trains several runs with different options at once. On the CPU there are as many as threads, each
+   with its own rows. On a GPU there are as many as the engine may have members, all on the first
+   one's rows. Each worker, a thread, trains one run after the other. A run reuses the engine and
+   rows of the worker's previous run if they serve. It has the same bits as alone. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,24 +10,24 @@
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is not higher */
+enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* the limit of --threads is not higher */
 
-/* Bytes that a run's two readers take whatever its rows are: the files' buffers, and the text and
-   the parsed rows of one thread each. */
+/* Bytes that a run's two readers need for any rows: the files' buffers, and one thread's text and
+   parsed rows for each reader. */
 static const double READERS_BYTES = 4e6;
 
-/* The workers, and the trainers of their first runs, the first of which is open from the start. */
+/* The workers, and the trainers of their first runs. The first trainer is open from the start. */
 typedef struct {
   ManyRuns *runs;
   int count, workers, opened; /* runs; threads; trainers */
-  Trainer *rows;              /* whose rows the others train on; NULL: each has its own */
+  Trainer *rows;              /* the trainer whose rows the others use; NULL if each has its own */
   Trainer *trainer[MOST_MEMBERS];
-  int threads;         /* of each worker's engine */
+  int threads;         /* threads of each worker's engine */
   atomic_int next;     /* the first run that no worker has taken */
-  atomic_bool failed;  /* no run is to be begun */
-  pthread_mutex_t one; /* what follows is for one worker at a time */
+  atomic_bool failed;  /* no further run may begin */
+  pthread_mutex_t one; /* guards the fields below */
   pthread_cond_t moved;
-  int kept; /* runs that are done, in their order */
+  int kept; /* runs that are kept, in order */
   Error error;
 } Team;
 
@@ -38,8 +37,8 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
-/* Makes *o the options of a run, and returns its trainer's. If `threads` is 0, its engine has as
-   many threads as the options say, or all. */
+/* Sets *o to the options of a run and returns its trainer's configuration. If `threads` is 0, the
+   engine has as many threads as the options say, or one per core. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, r->first + run * r->step, o);
@@ -48,8 +47,8 @@ static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options 
   return config;
 }
 
-/* Returns the trainer of a run: `last`, the trainer of the worker's previous run, if it serves this
-   one, or a new trainer in its place. */
+/* Returns the trainer of a run: `last`, from the worker's previous run, if it serves this run too,
+   or else a new trainer that replaces it. */
 static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Options *o,
                          Error *error) {
   const TrainerConfig config = config_of(r, run, threads, o);
@@ -61,8 +60,8 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Returns how many workers there are. A GPU has one. The CPU has one for each thread, but only as
-   many as can train networks like the first at once in half of the memory. */
+/* Returns the number of workers on the CPU: one per thread, but only as many as can train networks
+   like the first in half of the memory. On a GPU returns 1. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
   const EngineConfig *c = &first->engine->config;
@@ -74,7 +73,7 @@ static int count_workers(const Team *team) {
   return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
 }
 
-/* Makes members for as many of the first runs as the GPU has room for, maybe none. */
+/* Opens members for as many of the first runs as the GPU has room for, possibly none. */
 static bool open_members(Team *team, Error *error) {
   const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
   ManyRuns *r = team->runs;
@@ -113,7 +112,7 @@ static void tell_data(ManyRuns *r, const Trainer *trainer) {
   r->read = true;
 }
 
-/* Keeps what came of a run once all runs before it are kept. */
+/* Keeps the result of a run after all earlier runs are kept. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
   ManyRuns *r = team->runs;
@@ -130,14 +129,14 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run of the worker's number, and then one after the other of those that are left. */
+/* Trains the run with the worker's number, then the runs that nobody has taken. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
   ManyRuns *r = team->runs;
   Trainer *trainer = NULL;
   Options o;
-  pthread_mutex_lock(&team->one); /* until it is known how many work */
+  pthread_mutex_lock(&team->one); /* waits until the number of workers is known */
   pthread_mutex_unlock(&team->one);
   for (int run = worker->number; run < team->count; run = atomic_fetch_add(&team->next, 1)) {
     Error why;
@@ -185,14 +184,14 @@ static bool train_all(Team *team, Error *error) {
 bool many_runs(ManyRuns *r, Error *error) {
   Team team = {.runs = r, .count = (r->count - r->first + r->step - 1) / r->step, .opened = 1};
   Options o;
-  /* Kernels of different networks run at once only if they wait in different queues. */
+  /* Kernels of different networks overlap only if they wait in different queues. */
   if (r->count > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (r->count > 1 && !source_can_repeat(r->options->train))
     return error_set(error,
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
-  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* shows what the others will take */
+  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* shows what the others will need */
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;

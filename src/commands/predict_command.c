@@ -1,21 +1,21 @@
-/* What is done with saved networks: --evaluate, --predict, --classify and --html. */
+/* Uses saved networks: --evaluate, --predict, --classify and --html. */
 #include <string.h>
 
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum { BATCH = 64 }; /* as training has it by default */
+enum { BATCH = 64 }; /* training's default */
 
-/* What the first network that has it says of its run. */
+/* What the first network that describes its run says. */
 typedef struct {
-  Options o;           /* the caller's: class_names, and test if that is auto, are set here */
-  bool finds_test;     /* it is auto */
-  DataSummary trained; /* the rows of its training; rows 0: unknown */
+  Options o;           /* the caller's, with class_names and an automatic `test` set here */
+  bool finds_test;     /* --test is auto */
+  DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
   Report *report;
   Device device;
 } Asked;
 
-/* Pixels have the scale that the network was trained with; of another program's file, that of the
+/* Opens an engine. Its pixel scale is the network's or, for another program's file, that of the
    command line. */
 static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
   Options *o = &a->o, trained = *o;
@@ -44,7 +44,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
   return NULL;
 }
 
-/* An engine with the network in the file. */
+/* Opens an engine with the network in the file. */
 static Engine *open_network(Asked *a, const char *path, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
@@ -60,7 +60,7 @@ static Engine *open_network(Asked *a, const char *path, Error *error) {
   return engine;
 }
 
-/* An engine with the networks of options->load, which are to predict for the same rows. */
+/* Opens an engine with the networks of options->load, which predict for the same rows. */
 static Engine *open_networks(Asked *asked, Error *error) {
   Engine *engine[OPTIONS_LOADS];
   const PathList *load = &asked->o.load;
@@ -81,7 +81,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
   return NULL;
 }
 
-/* Says what the rows show beside those of training, if the network knows them. */
+/* Prints how the rows differ from the training rows, if the network knows those. */
 static void compare(Asked *a, const char *path, const DataSummary *rows) {
   if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
 }
@@ -136,7 +136,7 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
   return true;
 }
 
-/* Settles --test auto once the networks are loaded. */
+/* Decides what --test auto means after the networks are loaded. */
 static bool find_test(Asked *a, Error *error) {
   Options *o = &a->o;
   if (!a->finds_test || !o->evaluate) return true;
@@ -170,7 +170,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* nothing must be printed twice, or read twice that cannot be */
+  const Options *o = &asked.o; /* print nothing twice, and read no pipe twice */
   const bool able = !o->classify && (!*o->predict || *o->output) &&
                     source_can_repeat(*o->predict ? o->predict : options_test_file(o));
   return device_fall_back(&asked.device, able, error) && run(&asked, error);

@@ -1,7 +1,7 @@
 /* --seeds: trains networks of seeds s, s + 1, ..., and says how they differ.
 
-   The ranks of a run share out the networks, rank r taking the r-th of every `ranks`, and say
-   nothing to each other until all are trained. */
+   Ranks divide the networks: rank r trains the r-th of every `ranks`. Ranks do not communicate
+   until all networks are trained. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@ typedef struct {
   const Options *options;
   Ranks *ranks;
   Report *report;
-  int count; /* of networks */
+  int count; /* number of networks */
   int epochs;
-  EpochResult *epoch; /* (count, epochs): 0 of other ranks' */
-  TrainLog *log;      /* NULL: none */
+  EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
+  TrainLog *log;      /* NULL if there is no log */
   InUse in_use;       /* by this rank's networks */
 } Seeds;
 
@@ -31,7 +31,7 @@ static TrainerConfig network_config(void *context, int network, Options *o) {
   return trainer_config(o);
 }
 
-/* A TrainerEvents.epoch; context: the network's epochs. */
+/* A TrainerEvents.epoch. context: the network's epochs. */
 static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   ((EpochResult *)context)[result->epoch - 1] = *result;
@@ -51,7 +51,7 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
   return result == TRAINER_DONE;
 }
 
-/* Says the last epoch of a network, and logs all of them behind its header. */
+/* Prints the last epoch of a network, and logs all its epochs after its header. */
 static bool say_network(const Seeds *s, int network, const InUse *in_use, Error *error) {
   char path[DERIVED_PATH];
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
@@ -96,8 +96,8 @@ static bool say_all(const Seeds *s, Error *error) {
   return report_good(s->report, error);
 }
 
-/* Tells every rank of the epochs that the others' networks had. What the first one has said and
-   logged of its own networks it then says of theirs. */
+/* Gives every rank the epochs of all networks. The first rank has printed and logged its own
+   networks; it now prints and logs the others. */
 static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->count * of_one;

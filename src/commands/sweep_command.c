@@ -1,9 +1,4 @@
-/* --sweep: looks for the options that train best.
-
-   Trials are all combinations of the values that are listed or, where an option has a range, drawn
-   at random from --seed. They are trained by successive halving (Jamieson and Talwalkar,
-   "Non-stochastic best arm identification and hyperparameter optimization", 2016): all for a few
-   epochs, the best third of them for three times as many, up to --epochs. Validation rows judge. */
+/* --sweep: searches for the options that train best. */
 #include <string.h>
 
 #include "commands/commands.h"
@@ -14,30 +9,30 @@ typedef struct {
   char text[24];
 } Value;
 
-/* An option and the values that it may have: a list, or two bounds. */
+/* An option and the values to search: a list, or two bounds. */
 typedef struct {
   const OptionRow *row;
   Value value[VALUES_MOST];
   int count;
   bool ranges, logarithmic;
-  double low, high; /* where it ranges */
+  double low, high; /* bounds of a range */
 } Searched;
 
 typedef struct {
   int number; /* from 1, in the order in which they are drawn */
   Value value[OPTIONS_MOST];
-  Checkpoint at;   /* where it stands, while it may go on */
-  double accuracy; /* of the validation rows after its last epoch; -1: it diverged */
-  int epochs;      /* trained */
+  Checkpoint at;   /* where training stands, if it may go on */
+  double accuracy; /* on the validation rows after its last epoch; -1 if it diverged */
+  int epochs;      /* epochs trained */
 } Trial;
 
 typedef struct {
-  const Options *options; /* of one run, without --sweep, that each trial changes */
+  const Options *options; /* options of one run, without --sweep; each trial changes them */
   Searched searched[OPTIONS_MOST];
-  int count; /* of options */
+  int count; /* number of searched options */
   Trial *trials;
-  int trial_count, epochs; /* up to which they train */
-  bool last;               /* nobody goes on after that */
+  int trial_count, epochs; /* epochs that trials train up to */
+  bool last;               /* no trial continues after these epochs */
 } Sweep;
 
 /* ---- what is searched ----------------------------------------------------------------------- */
@@ -52,7 +47,7 @@ static bool keep_value(Searched *to, const char *text, Error *error) {
   return to->row->kind->set(to->row, text, &checked, error);
 }
 
-/* Takes a value of a list, or "0.01:0.2:log", a range; changes text. */
+/* Adds a value of a list, or a range such as "0.01:0.2:log". Changes `text`. */
 static bool add_value(Searched *to, char *text, Error *error) {
   const OptionKind *kind = to->row->kind;
   char *high = strchr(text, ':'), *rest = high ? strchr(high + 1, ':') : NULL;
@@ -76,7 +71,7 @@ static bool add_value(Searched *to, char *text, Error *error) {
                    rest ? ", and above 0" : "");
 }
 
-/* Returns the option's row, which every network may have another value of; NULL: it has none. */
+/* Returns the row of an option that may differ between networks, or NULL if there is none. */
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
@@ -84,7 +79,7 @@ static const OptionRow *find_option(const char *name, Error *error) {
       error, "--sweep cannot try '%s': name an option of training that takes one value", name);
 }
 
-/* "lr=0.01:0.2:log,momentum=0.8,0.9" */
+/* Reads a list such as "lr=0.01:0.2:log,momentum=0.8,0.9". */
 static bool read_searched(Sweep *s, const char *list, Error *error) {
   char text[OPTIONS_PATH], *rest;
   strcpy(text, list);
@@ -104,7 +99,7 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-/* Sets the trial's values: those of combination `at` of all lists, and random ones of ranges. */
+/* Sets the trial's values: combination `at` of the lists, and random values of the ranges. */
 static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
@@ -123,14 +118,14 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   }
 }
 
-/* Sets text to the options of a trial that other trials have other values of. */
+/* Writes the trial's searched options to `text`. */
 static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH]) {
   *text = '\0';
   for (int i = 0; i < s->count; i++)
     text_append(text, OPTIONS_PATH, " --%s %s", s->searched[i].row->name, t->value[i].text);
 }
 
-/* Makes *o the options of a trial, as a command line would be that has them. */
+/* Sets *o to the trial's options, as if a command line gave them. */
 static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *error) {
   *o = *s->options;
   for (int i = 0; i < s->count; i++)
@@ -148,7 +143,7 @@ static bool check_trial(const Sweep *s, const Trial *t, Error *error) {
 }
 
 static bool draw_trials(Sweep *s, int trials, Error *error) {
-  uint64_t lists = 1; /* combinations of lists */
+  uint64_t lists = 1; /* number of combinations */
   bool ranges = false;
   for (int i = 0; i < s->count; i++) {
     ranges |= s->searched[i].ranges;
@@ -212,7 +207,7 @@ static bool keep_trial(void *context, int run, const Trainer *trainer, const Opt
   return s->last || trainer->diverged || trainer_checkpoint(trainer, &t->at, error);
 }
 
-/* The best first; of equal ones the one that was drawn first. */
+/* Orders trials: the best first; among equals, the one drawn first. */
 static int compare_trials(const void *a, const void *b) {
   const Trial *x = a, *y = b;
   if (x->accuracy != y->accuracy) return x->accuracy < y->accuracy ? 1 : -1;
@@ -223,7 +218,7 @@ static int compare_trials(const void *a, const void *b) {
 
 static bool halve(Sweep *s, Report *report, Error *error) {
   const int epochs = s->options->training.epochs;
-  int part = 1; /* of the epochs, that all trials are trained for */
+  int part = 1; /* all trials first train for epochs / part */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   ManyRuns runs = {.options = s->options,
@@ -251,7 +246,7 @@ static bool halve(Sweep *s, Report *report, Error *error) {
   return true;
 }
 
-/* Prints the best trials, each with the options that train it. */
+/* Prints the best trials, each with the options to train it. */
 static void say(const Sweep *s, Report *report) {
   char values[OPTIONS_PATH];
   report_result(report, "         val-acc  epochs");

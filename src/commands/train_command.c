@@ -1,4 +1,4 @@
-/* One run: trains, and saves, logs and draws what the options say. */
+/* Trains one network, and saves, logs and draws what the options say. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -6,36 +6,36 @@
 
 typedef struct {
   const Options *options;
-  const Checkpoint *from; /* the run to continue, NULL: a new one */
+  const Checkpoint *from; /* the run to continue, or NULL for a new one */
   Report *report;
-  TrainerConfig config; /* config.ranks: NULL, or only the first of them prints and saves */
+  TrainerConfig config; /* if config.ranks is not NULL, only its first rank prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
-  TrainLog *log;           /* NULL: none */
+  TrainLog *log;           /* NULL if there is no log */
   const char *save;        /* where the network is saved, "" for nowhere */
-  char best[DERIVED_PATH]; /* where that of the best epoch is; "" for nowhere */
-  int best_saved;          /* that epoch, 0: not yet */
-  int saved;               /* the epoch after which that was, 0: not yet */
+  char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" for nowhere */
+  int best_saved;          /* the epoch saved in `best`; 0 if none yet */
+  int saved;               /* the epoch after which `save` was last written; 0 if not yet */
   EpochResult *results;    /* (options->training.epochs) */
-  int count;               /* of results */
-  bool told;               /* what was read */
-  bool learned_nothing;    /* in an epoch, which was said */
-  DataSummary tested;      /* the rows that test what validation rows judged */
+  int count;               /* number of results */
+  bool told;               /* the files that were read have been printed */
+  bool learned_nothing;    /* in some epoch, and the run has said so */
+  DataSummary tested;      /* the rows of the final test */
   double began;            /* when the process started */
-  int signal;              /* that ends the run, 0: none */
-  int signalled;           /* the rank that it came to */
-  Error unanswered;        /* why ranks could not ask each other for it */
+  int signal;              /* the signal that ends the run, or 0 */
+  int signalled;           /* the rank that got the signal */
+  Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
-/* If ranks cannot ask each other, that ends the run, too. */
+/* A TrainerEvents.stop. It also ends the run if ranks cannot ask each other for signals. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
          run->signal != 0;
 }
 
-/* is_best: the last epoch is the best so far. */
+/* Saves the network. is_best: the last epoch is the best so far. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
   if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
@@ -46,7 +46,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Says and logs what was read. */
+/* Prints and logs which files were read. */
 static bool say_data(Run *run, Error *error) {
   const Trainer *t = run->trainer;
   report_data(run->report, t);
@@ -56,7 +56,7 @@ static bool say_data(Run *run, Error *error) {
           train_log_data(run->log, trainer_judge_option(t), t->judge.path, &t->judge.data, error));
 }
 
-/* What cannot be printed or logged ends the run, but not before the network is saved. */
+/* Prints and logs an epoch. If that fails, the run ends, but only after the network is saved. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Checkpoint *at = &run->trainer->position;
@@ -82,7 +82,7 @@ static void on_progress(void *context, int epoch, int epochs, double done) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Numbers, yes and no are written as JSON has them. */
+/* Writes numbers and booleans as JSON has them. */
 bool run_log_header(TrainLog *log, const InUse *in_use, const Options *o, Error *error) {
   ShortText values[OPTION_ROWS];
   TrainLogField fields[OPTION_ROWS + 4] = {
@@ -106,12 +106,12 @@ static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;
   run->results = make_array(run->results, o->training.epochs);
   if (!run->results) return error_set(error, "out of memory");
-  /* The first rank alone writes. */
+  /* Only the first rank writes files. */
   if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
   return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
 }
 
-/* A trainer at the start of the run, or where it stood (from). */
+/* Opens a trainer at the start of a run, or where `from` stands. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
@@ -143,7 +143,7 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   return train_log_epoch(run->log, &result, error);
 }
 
-/* Tests the network if that was left for the end, draws its pictures, and says so. */
+/* Runs the test if it was left for the end, draws pictures, and prints that it did. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
   const bool tests = run->evaluate.rows.path && run->config.test &&
@@ -169,7 +169,7 @@ static void say_what_was_written(const Run *run) {
   if (run->log) run_files_say_wrote(run->report, run->options->log, "");
 }
 
-/* Sets the last words of a run that was interrupted, which is not a failure. */
+/* Sets the last line of an interrupted run, which is not a failure. */
 static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   ShortText rank = {""};
@@ -223,14 +223,14 @@ static bool train(Run *run, Error *error) {
   return report_good(run->report, error);
 }
 
-/* Trains; if the GPU fails and the device was left to us, the CPU goes on. */
+/* Trains. If the GPU fails and --device is auto, the CPU continues. */
 static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
   if (open_trainer(run, run->from, error) && train(run, error)) return true;
-  const bool able = !c->ranks && source_can_repeat(c->train) && /* training can begin again */
+  const bool able = !c->ranks && source_can_repeat(c->train) && /* training can start again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
-  const Checkpoint *from = run->from; /* or where the run was saved last, if it was */
+  const Checkpoint *from = run->from; /* or where the run was last saved */
   const bool saved_since = run->saved && (!from || run->saved != from->epoch);
   Checkpoint saved = {0};
   if (saved_since && !checkpoint_load(&saved, run->save, error)) return false;

@@ -7,7 +7,7 @@
 #include "base/formats.h"
 #include "base/sizes.h"
 
-/* REPALL_NL: blank lines are reported, too. */
+/* REPALL_NL makes libcsv report blank lines, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 #define UNENDED_QUOTE "a quoted field that does not end on its line"
@@ -18,20 +18,20 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 /* What is known of the first line so far. */
 typedef struct {
   CsvColumns *columns;
-  const char *wanted; /* the name of the label's column; NULL: a usual one */
-  size_t rank;        /* of the name that was found, the surest is 0 */
-  size_t row_number;  /* a column that numbers rows, CSV_NONE: none has */
-  bool word, empty;   /* the first field is a word; is empty */
-  bool numbers;       /* the fields behind it are numbers */
-  bool counts;        /* the fields count from 0 or 1, with the first or without it */
-  long last;          /* the number of the field before */
+  const char *wanted; /* the label column's name; NULL if any usual name will do */
+  size_t rank;        /* rank of the name found; 0 is the surest */
+  size_t row_number;  /* the column that numbers rows, or CSV_NONE */
+  bool word, empty;   /* the first field is a word; a field is empty */
+  bool numbers;       /* the fields after the first are numbers */
+  bool counts;        /* the fields count from 0 or 1, with or without the first */
+  long last;          /* the number in the previous field */
 } FirstLine;
 
 static bool is_called(const char *text, size_t length, const char *name) {
   return strlen(name) == length && strncasecmp(text, name, length) == 0;
 }
 
-/* Sees a name of the label's column. */
+/* Compares a field with a name of the label's column. */
 static void see_name(FirstLine *first, const char *text, size_t length, const char *name,
                      size_t rank) {
   if (rank >= first->rank || !is_called(text, length, name)) return;
@@ -85,7 +85,7 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error) {
   struct csv_parser csv;
-  enum { COUNTED = 9 }; /* columns that count; fewer could be a row */
+  enum { COUNTED = 9 }; /* columns that count; a row could have fewer by chance */
   FirstLine first = {.columns = columns,
                      .wanted = wanted,
                      .rank = SIZE_MAX,
@@ -145,7 +145,7 @@ Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column) {
   return &chunk->fault;
 }
 
-/* Notes a fault, after which the rest of the row is not taken. */
+/* Records a fault. The rest of the row is then ignored. */
 static Error *fault_at(ChunkParser *parser, uint64_t line, size_t column) {
   parser->pixel = parser->row_end = parser->row;
   return chunk_fault(parser->chunk, line, column);
@@ -155,7 +155,7 @@ static size_t fields(const ChunkParser *parser) {
   return parser->passed + parser->extra + (size_t)(parser->pixel - parser->row);
 }
 
-/* Parses a number of digits alone, below `limit`. */
+/* Parses a number that has only digits and is below `limit`. */
 static inline bool parse_integer(const unsigned char *text, size_t length, unsigned limit,
                                  unsigned *value) {
   unsigned sum = 0;
@@ -168,7 +168,7 @@ static inline bool parse_integer(const unsigned char *text, size_t length, unsig
   return length > 0;
 }
 
-/* Parses a number, as printed by %.18e: -1 if it is none. */
+/* Parses a number, as printed by %.18e. Returns -1 if it is not a number. */
 static double parse_float(const unsigned char *text, size_t length) {
   char copy[32], *end;
   if (length == 0 || length >= sizeof copy || *text < '0' || *text > '9') return -1;
@@ -179,7 +179,7 @@ static double parse_float(const unsigned char *text, size_t length) {
   return *end ? -1 : value;
 }
 
-/* Parses a whole number below `limit`, with or without a point behind it. */
+/* Parses a whole number below `limit`. A decimal point may follow it. */
 static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
   if (parse_integer(text, length, limit, value)) return true;
   const double number = parse_float(text, length);
@@ -188,7 +188,7 @@ static bool parse_whole(const unsigned char *text, size_t length, unsigned limit
   return *value == number;
 }
 
-/* Sets *value to the class of a label, which is a number or a name. */
+/* Sets *value to the class of a label, which is a number or a class name. */
 static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t length,
                         unsigned *value) {
   const char *text = (const char *)field;
@@ -199,7 +199,7 @@ static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t 
   return false;
 }
 
-/* True if the next field of the row is its label. */
+/* Returns true if the next field of the row is its label. */
 static bool is_at_label(const ChunkParser *parser) {
   return parser->columns->judged && fields(parser) == parser->columns->label;
 }
@@ -233,7 +233,7 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
             is_label ? "a label" : "an integer", most, cure.text);
 }
 
-/* Called before a row's first field. Returns false after a fault, or if no row may begin here. */
+/* Begins a row before its first field. Returns false after a fault, or if no row may begin here. */
 static bool begin_row(ChunkParser *parser) {
   const Chunk *chunk = parser->chunk;
   if (chunk->blank != CSV_NONE)
@@ -243,8 +243,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a field at the begin of a row, at its label or behind it. Returns false if it is a pixel.
- */
+/* Takes a field at a row's beginning, or at or after its label. Returns false if it is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
@@ -271,7 +270,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
   return true;
 }
 
-/* Takes a field that is not a pixel of digits alone; none matters after a fault. */
+/* Takes a field that is not a pixel of digits alone. Ignores it after a fault. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
   unsigned value;
@@ -282,7 +281,7 @@ __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsi
     not_an_integer(parser, text, length);
 }
 
-/* Called by libcsv for a field: fifty million times in MNIST, so pixels go first. */
+/* libcsv calls this for each field, fifty million times in MNIST, so pixels come first. */
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;
@@ -292,7 +291,7 @@ static void take_field(void *text, size_t length, void *context) {
     take_other(parser, text, length);
 }
 
-/* Called by libcsv at a carriage return, a line feed or the end of the text, after fields or not */
+/* libcsv calls this at a carriage return, a line feed or the end of the text. */
 static void end_row(int terminator, void *context) {
   ChunkParser *parser = context;
   Chunk *chunk = parser->chunk;

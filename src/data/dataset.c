@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* rows that show if a file is sorted: a full staging buffer has as many */
+enum { LOOK = 4096 }; /* rows that show if a file is sorted: the rows of a full staging buffer */
 
-/* Text of a chunk. Large enough that taking turns costs nothing beside parsing, small enough
-   that the first rows come soon and the threads end together. It also bounds a line: ten times
+/* Text of a chunk. It is large enough that taking turns is cheap beside parsing, and small enough
+   that the first rows come soon and the threads end together. It also limits a line, to ten times
    what 4097 quoted columns need. */
 enum { CHUNK_BYTES = 1 << 18 };
 
@@ -24,7 +24,7 @@ typedef struct Worker {
   DatasetReader *reader;
   pthread_t thread;
   ChunkParser parser;
-  Chunk *chunk; /* being filled */
+  Chunk *chunk; /* the chunk that is being filled */
   char text[CHUNK_BYTES];
 } Worker;
 
@@ -36,7 +36,7 @@ struct DatasetReader {
 
   /* Shared, under the mutex. */
   pthread_mutex_t mutex;
-  pthread_cond_t turn;        /* a worker may take its turn, or stop */
+  pthread_cond_t turn;        /* a worker may take its turn or must stop */
   pthread_cond_t ready;       /* a chunk has been parsed */
   bool reading;               /* a worker has its turn */
   bool ended;                 /* no worker takes another turn */
@@ -44,23 +44,23 @@ struct DatasetReader {
   size_t unparsed;            /* chunks being filled or parsed */
   uint64_t parsed_rows;
   Chunk *spare;       /* chunks to be filled */
-  Chunk *head, **end; /* the queue in file order; the link where the next chunk goes */
+  Chunk *head, **end; /* the queue in file order; the link for its next chunk */
 
   /* Owned by the thread whose turn it is. */
   Source source;
-  size_t tail_length; /* the beginning of a line, to be read on by the next turn */
+  size_t tail_length; /* the start of a line that the next turn completes */
   char tail[CHUNK_BYTES];
 
-  /* Owned by the consumer: how far it is in the first chunk, and what all chunks before it held. */
-  Split split;  /* each NULL: all rows are delivered */
-  size_t taken; /* rows */
+  /* Owned by the consumer: its place in the first chunk, and the totals of all earlier chunks. */
+  Split split;  /* its `each` is NULL if all rows are delivered */
+  size_t taken; /* rows taken from the first chunk */
   uint64_t rows;
   DataSummary summary;
   uint64_t pixel_sum;
-  uint16_t last_label; /* delivered */
-  uint64_t offset;     /* the last of those chunks' */
+  uint16_t last_label; /* of the last delivered row */
+  uint64_t offset;     /* the offset of the last earlier chunk */
   uint64_t line;       /* the number of the line that follows */
-  uint64_t blank_line; /* the first of the blank lines that end them, or CSV_NONE */
+  uint64_t blank_line; /* the first of the blank lines at their end, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
@@ -94,14 +94,14 @@ static Chunk *new_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* A chunk to be filled, or NULL if the reader must first be done with one. */
+/* Returns a chunk to be filled, or NULL if the consumer must first finish one. */
 static Chunk *take_chunk(DatasetReader *reader) {
   Chunk *chunk = reader->spare;
   if (chunk) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* make do with what there is; who waits for all rows must know */
+    if (!chunk) { /* go on with the chunks there are; dataset_max_rows must know */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -109,7 +109,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Waits for the worker's turn. Called, and returns, with the mutex locked. */
+/* Waits for the worker's turn. The mutex is locked before and after the call. */
 static bool begin_turn(Worker *worker) {
   DatasetReader *reader = worker->reader;
   while (!reader->ended) {
@@ -129,7 +129,7 @@ static bool begin_turn(Worker *worker) {
   return false;
 }
 
-/* Finds the least and the greatest pixel of the rows, and their sum. */
+/* Finds the least and the greatest pixel of the chunk's rows, and the sum of all pixels. */
 static void measure(Chunk *chunk, size_t inputs) {
   uint8_t least = UINT8_MAX, greatest = 0;
   chunk->sum = 0;
@@ -168,7 +168,7 @@ static void *work(void *context) {
     worker->chunk->parsed = true;
     reader->unparsed--;
     reader->parsed_rows += worker->chunk->rows;
-    if (chunk_failed(worker->chunk)) reader->ended = true; /* what follows is not wanted */
+    if (chunk_failed(worker->chunk)) reader->ended = true; /* nobody wants what follows a fault */
     pthread_cond_signal(&reader->ready);
   }
   pthread_mutex_unlock(&reader->mutex);
@@ -182,8 +182,8 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Returns the column that --label-column says by its number, from 0, which may be too large;
-   CSV_NONE: by no number. */
+/* Returns the column that --label-column gives as a number, counted from 0 and possibly too large,
+   or CSV_NONE if it gives no number. */
 static size_t numbered_column(const char *label, size_t columns) {
   char *end;
   if (strcmp(label, "last") == 0) return columns - 1;
@@ -251,7 +251,7 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Starts up to `threads` workers; one is enough. */
+/* Starts up to `threads` workers. It succeeds if at least one starts. */
 static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
   int code = ENOMEM;
   for (size_t i = 0; i < threads; i++) {
@@ -271,7 +271,7 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
                                       reader->source.name, strerror(code));
 }
 
-/* The next chunk in file order, once it is parsed; NULL at the end. */
+/* Returns the next chunk in file order after it is parsed; NULL at the end. */
 static Chunk *wait_for_chunk(DatasetReader *reader) {
   pthread_mutex_lock(&reader->mutex);
   while (reader->head ? !reader->head->parsed : !reader->ended)
@@ -281,8 +281,8 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns true if the first `classes` columns, or the last ones, hold one 1 in each row of the
-   chunk, not always in the same place, and zeros. The label may be any of these columns. */
+/* Returns true if the chunk's first `classes` columns, or its last ones, are one-hot: each row has
+   one 1, not always in the same place, and zeros. The label may be one of these columns. */
 static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
   const size_t classes = (size_t)c->classes, begin = last ? c->inputs + 1 - classes : 0;
   size_t place = 0;
@@ -302,7 +302,7 @@ static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
   return varies;
 }
 
-/* Refuses a file whose first rows have a column for each class. */
+/* Refuses a file whose first rows have one-hot labels. */
 static bool check_one_hot(DatasetReader *reader, Error *error) {
   enum { ENOUGH = 10 };
   const CsvColumns *c = &reader->columns;
@@ -317,13 +317,13 @@ static bool check_one_hot(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Returns the bytes of the shortest row: for each column a separator and a digit, which a column
-   that nobody looks at may lack. */
+/* Returns the bytes of the shortest row: a separator and a digit for each column. An ignored column
+   may lack the digit. */
 static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known: an archive must be unpacked first. */
+/* Returns true if the length of the text is known. An archive's is known only once unpacked. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
@@ -334,14 +334,14 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* One more row may be begun and fail. */
+  /* One more row may begin and fail. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
-  /* Without a bound of rows half of the memory is the bound, and the other half is for where the
-     rows go: a small archive may hold rows without end. */
+  /* Without a row limit, half of the memory is the limit; the other half is for the dataset. A
+     small archive may hold endless rows. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
                                      : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
-  reader->spare = new_chunk(reader); /* with one, the reader gets on however short memory is */
+  reader->spare = new_chunk(reader); /* with one chunk the reader works even if memory is short */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
   return (c->hold_out == 0 ||
@@ -409,7 +409,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* no worker can go on before somebody reads */
+  bool all, full = false; /* full: no worker can go on until somebody reads */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);
@@ -443,7 +443,7 @@ const DataSummary *dataset_summary(DatasetReader *reader) {
   return s;
 }
 
-/* Counts a chunk that has been delivered, and lets a worker fill it again. */
+/* Counts a delivered chunk, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
   DataSummary *s = &reader->summary;
   s->least = min_int(s->least, chunk->least);
@@ -464,7 +464,7 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-/* Copies the next rows of a chunk, `wanted` at most; returns how many. */
+/* Copies the next rows of a chunk, at most `wanted`. Returns how many it copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
                         uint16_t *labels, size_t wanted) {
   const size_t inputs = reader->columns.inputs;

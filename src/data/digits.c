@@ -82,7 +82,7 @@ typedef struct {
   int x, y;
 } Point;
 
-/* Reads the points of a path; returns how many. */
+/* Reads the points of a path. Returns how many there are. */
 static int read_path(const char *path, Point point[MAX_POINTS]) {
   int count = 0, length;
   for (Point *p = point;
@@ -95,7 +95,7 @@ static int read_path(const char *path, Point point[MAX_POINTS]) {
 
 /* ---- random numbers ---------------------------------------------------------------------- */
 
-/* A digit's own series of numbers. */
+/* A digit's own series of random numbers. */
 typedef struct {
   uint64_t seed, stream, counter;
 } Dice;
@@ -112,8 +112,8 @@ static float dice_between(Dice *dice, float low, float high) {
   return low + (high - low) * random_unit(dice_word(dice));
 }
 
-/* Mean 0, standard deviation `deviation`, never beyond 3.5 of it: a sum of four uniforms is
-   close to normal and needs no logarithm. */
+/* Returns a number with mean 0 and standard deviation `deviation`, at most 3.5 deviations away: a
+   sum of four uniforms is close to normal and needs no logarithm. */
 static float dice_normal(Dice *dice, float deviation) {
   const RandomWords words = random_words(dice->seed, dice->stream, dice->counter++);
   float sum = -2.0f;
@@ -123,7 +123,7 @@ static float dice_normal(Dice *dice, float deviation) {
 
 /* ---- from skeleton to line segments ------------------------------------------------------- */
 
-/* One bit of the pen's path. */
+/* A short segment of the pen's path. */
 typedef struct {
   float x0, y0, x1, y1, radius;
 } Segment;
@@ -170,16 +170,16 @@ static Place hand_place(const Hand *hand, float x, float y) {
                  hand->sine * wide + hand->cosine * bent_v};
 }
 
-/* At t from 0 to 1 the cubic from b to c with the slopes that a and d give it (Catmull and Rom,
-   "A class of local interpolating splines", 1974). */
+/* Returns the point at t, 0 to 1, of the cubic from b to c whose slopes follow from a and d
+   (Catmull and Rom, "A class of local interpolating splines", 1974). */
 static float curve(float a, float b, float c, float d, float t) {
   const float linear = c - a, square = 2.0f * a - 5.0f * b + 4.0f * c - d,
               cube = 3.0f * (b - c) + d - a;
   return b + 0.5f * t * (linear + t * (square + t * cube));
 }
 
-/* Appends the curve from place[from] to the next. The whole curve goes from `first` to `last`:
-   at its ends the neighbour that gives the slope is the end itself. */
+/* Appends the curve from place[from] to the next place. The whole curve goes from `first` to
+   `last`; at its ends, the end itself is the neighbour that gives the slope. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];
@@ -203,16 +203,15 @@ static void add_strokes(Drawing *drawing, const Point *point, const Place *place
 
 /* ---- size, place, ink --------------------------------------------------------------------- */
 
-/* The pen: its radius in pixels, and the part of it that it gains from the first to the middle
-   of the path, and again to the last. */
+/* The pen: its radius in pixels, and the part of the radius that it gains from the path's start to
+   its middle, and again to its end. */
 typedef struct {
   float radius, taper;
 } Nib;
 
-enum { EDGE = 1 }; /* pixels from ink to paper */
+enum { EDGE = 1 }; /* width in pixels of the edge between ink and paper */
 
-/* Moves the drawing to the middle of the box and scales it so that its ink is `size` pixels the
-   longer way. */
+/* Centres the drawing in the box and scales it so that its ink is `size` pixels the longer way. */
 static void fit(Drawing *drawing, Nib nib, float size) {
   Segment *s = drawing->segment;
   float left = s[0].x0, right = left, top = s[0].y0, bottom = top;
@@ -237,8 +236,8 @@ static int clamp_pixel(float place) {
   return place < 0 ? 0 : place >= (float)DIGITS_BOX ? DIGITS_BOX - 1 : (int)place;
 }
 
-/* A pixel is as dark as its centre is near to the path: black within the pen's radius, less half
-   the edge, white beyond it, more half the edge. */
+/* Darkens pixels near the path. A pixel is black if its centre is within the radius less half the
+   edge, white beyond the radius plus half the edge, and grey in between. */
 static void ink(const Segment *s, double *box) {
   const float reach = s->radius + 0.5f * EDGE, dx = s->x1 - s->x0, dy = s->y1 - s->y0;
   const float square = dx * dx + dy * dy;

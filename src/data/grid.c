@@ -5,11 +5,11 @@
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Doubles the length of the windows until two of them cover the whole one. line: the first of
-   `count` values, `step` apart; scratch: (count + 2 radius), of which the ends are 0. */
+/* Doubles the windows' length until two of them cover a whole window. line: the first of `count`
+   values, `step` apart. scratch: (count + 2 radius), whose ends are 0. */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   const int end = count + 2 * radius, window = 2 * radius + 1;
-  int length = 1; /* of the window from each place on, whose largest value is there */
+  int length = 1; /* of the window from each place on; the place holds its maximum */
   memset(scratch, 0, (size_t)end);
   for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
   for (; 2 * length <= window; length *= 2)
@@ -49,7 +49,7 @@ void grid_centre(const double *digit, int width, int height, int side, uint8_t *
 
 /* ---- regions ------------------------------------------------------------------------------ */
 
-/* Gives the label to the pixel and to all that are connected with it. stack: (width x height). */
+/* Labels the pixel and all pixels connected with it. stack: (width x height). */
 static void fill(const uint8_t *grid, int width, int height, int pixel, int32_t *labels,
                  int32_t label, int *stack) {
   int waiting = 0;

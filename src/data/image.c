@@ -7,8 +7,8 @@
 #include "base/sizes.h"
 #include "base/stream.h"
 
-/* Memory that stb may still allocate for the picture that it reads: a file of a few bytes can ask
-   for gigabytes. An array's size stands before it. */
+/* Memory that stb may still allocate for the picture: a file of a few bytes can ask for gigabytes.
+   Each array has its size in front of it. */
 typedef union {
   size_t size;
   max_align_t aligned;
@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* A new array is 0: version 2.27 of stb reads tables that a JPEG uses and does not have. */
+/* New memory is zeroed: version 2.27 of stb reads tables that a JPEG uses but does not have. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -42,18 +42,18 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNM
-#define STBI_NO_GIF /* version 2.27 declares its reader all the same */
+#define STBI_NO_GIF /* version 2.27 declares its reader nevertheless */
 #define STBI_NO_STDIO
-#ifndef __clang_analyzer__ /* which would judge stb's code, too */
+#ifndef __clang_analyzer__ /* else it would check stb's code, too */
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
-/* Version 2.27 declares the one and defines the other, of which compilers complain; later ones have
-   the first alone, which is not used. */
+/* Version 2.27 declares one name and defines the other, so compilers complain. Later versions have
+   only the first, which is not used. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
-/* Most bytes of a file: more than IMAGE_MAX_PIXELS take in any format, even uncompressed. */
+/* Maximum bytes of a file: more than IMAGE_MAX_PIXELS take in any format, even uncompressed. */
 enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
@@ -63,7 +63,7 @@ typedef struct {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-/* All bytes of a file, which may be a pipe: malloc'ed, or NULL. */
+/* Returns all bytes of a file, which may be a pipe, or NULL. The caller frees them. */
 static uint8_t *read_file(const char *path, int *length, Error *error) {
   FILE *file = stream_open_input(path);
   size_t capacity = 1 << 15, used = 0;
@@ -87,11 +87,11 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* Returns true for a JPEG with a Huffman table of more than 256 codes, behind which version 2.27 of
-   stb writes. It takes any 0xff 0xc4 for the start of tables, as we do; past the end it reads
-   zeros. */
+/* Returns true if a JPEG has a Huffman table of more than 256 codes: version 2.27 of stb then
+   writes past its array. As stb does, it takes any 0xff 0xc4 as the start of tables, and reads
+   zeros past the end. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
-  if (length < 1 || bytes[0] != 0xff) return false; /* no JPEG */
+  if (length < 1 || bytes[0] != 0xff) return false; /* not a JPEG */
   for (int at = 0; at + 4 < length; at++) {
     if (bytes[at] != 0xff || bytes[at + 1] != 0xc4) continue;
     int left = bytes[at + 2] * 256 + bytes[at + 3] - 2, table = at + 4;
@@ -106,12 +106,12 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
-/* Counts the scans of a JPEG as stb finds them: it skips other segments by their length, and a
-   scan's data up to the next marker, for which a byte of 0 and restarts are none. */
+/* Counts the scans of a JPEG as stb finds them. stb skips other segments by their length. It skips
+   a scan's data up to the next marker; a byte of 0 and restarts are not markers. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
-  if (length < at || bytes[0] != 0xff) return 0; /* no JPEG */
+  if (length < at || bytes[0] != 0xff) return 0; /* not a JPEG */
   while (at + 3 < length) {
     const int marker = bytes[at + 1];
     if (bytes[at] != 0xff || marker == 0 || marker == 0xff ||
@@ -126,11 +126,11 @@ static int count_scans(const uint8_t *bytes, int length) {
   return scans;
 }
 
-/* Refuses a picture whose header promises more than may be read. */
+/* Refuses a picture whose header promises more than the limits allow. */
 static bool check_header(const char *path, const uint8_t *bytes, int length, const Grey *grey,
                          int channels, Error *error) {
   const int width = grey->width, height = grey->height;
-  if (width < 1 || height < 1) /* version 2.27 of stb lets a PGM say so */
+  if (width < 1 || height < 1) /* version 2.27 of stb accepts this in a PGM */
     return error_set(error, "%s has no pixels: %d x %d", path, width, height);
   if (width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
       (int64_t)width * height > IMAGE_MAX_PIXELS)
@@ -143,10 +143,10 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
                      "%s is a JPEG of %d scans of %d x %d pixels: up to %d pixels in all scans "
                      "together can be read",
                      path, scans, width, height, IMAGE_MAX_SCANNED);
-  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* it reads too far then */
+  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* stb would read too far */
     return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
   const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* at least */
-  if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* it does not see */
+  if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb misses this */
     return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
   return true;
 }
@@ -155,14 +155,14 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12, UPRIGHT = 1, LAST = 8 };
 
-/* The TIFF structure in an Exif segment, whose numbers are in either order of bytes. */
+/* The TIFF structure in an Exif segment. Its numbers have either byte order. */
 typedef struct {
   const uint8_t *bytes;
   size_t length;
   bool little;
 } Tiff;
 
-/* Returns a number of 2 or 4 bytes; 0 if it reaches over the end. */
+/* Returns a number of 2 or 4 bytes, or 0 if it extends past the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -172,7 +172,7 @@ static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
 }
 
 int exif_orientation(const uint8_t *bytes, size_t length) {
-  static const char head[] = "Exif\0"; /* and another 0 */
+  static const char head[] = "Exif\0"; /* followed by another 0 */
   const bool is_jpeg = length > 2 && memcmp(bytes, "\xff\xd8", 2) == 0;
   const uint8_t *exif =
       is_jpeg ? memmem(bytes, min_size(length, 1 << 16), head, sizeof head) : NULL;
@@ -195,7 +195,7 @@ int exif_orientation(const uint8_t *bytes, size_t length) {
 
 /* ---- pixels -------------------------------------------------------------------------------- */
 
-/* Reads the size first and the pixels then, so that no header makes us allocate what it likes. */
+/* Reads the size before the pixels, so that a false header cannot make us allocate too much. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
@@ -215,7 +215,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
-  else if (errno == ENOMEM) /* stb may have tried another format since */
+  else if (errno == ENOMEM) /* stb may have tried another format since then */
     error_set(error, "no memory to read %s", path);
   else
     error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* The mean of the file's pixels that level (x, y) stands for, over white as their alpha has it. */
+/* Returns the mean of the file's pixels under level (x, y), drawn over white by their alpha. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* The index, upright, of level (x, y) as stored in (width, height) */
+/* Returns the upright index of level (x, y), which is stored in (width, height). */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

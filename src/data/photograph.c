@@ -5,14 +5,14 @@
 
 #include "data/grid.h"
 
-/* Ink: how far each pixel stands out from the ground around it, whatever the light. */
+/* Ink is how far each pixel stands out from the ground around it, in any light. */
 typedef struct {
   int width, height;
-  int scale;         /* pixels: no pen's stroke is wider, shades that are wider are ground */
-  int noise;         /* contrast that is not told from the ground */
+  int scale;         /* widest stroke of a pen, in pixels; wider shades are ground */
+  int noise;         /* contrast that cannot be told from the ground */
   uint8_t *contrast; /* (height, width) */
   int32_t *labels;   /* (height, width): 1 + index of the piece, later of the digit; 0 elsewhere */
-  Region *pieces;    /* connected ink, later whole digits; part_of -1: of none */
+  Region *pieces;    /* connected ink, later whole digits; part_of is -1 if it is part of none */
   int count;
 } Ink;
 
@@ -22,9 +22,9 @@ static void invert(uint8_t *grid, int count) {
   for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
 
-/* Overwrites `level` by the ground as it would be without dark ink. A closing fills every dark
-   place that a square of `scale` pixels does not fit into and leaves larger ones, and straight
-   edges, as they are (Serra, "Image analysis and mathematical morphology", 1982). */
+/* Replaces `level` by the ground without dark ink. A closing fills every dark place that a square
+   of `scale` pixels does not fit into. It leaves larger places, and straight edges, as they are
+   (Serra, "Image analysis and mathematical morphology", 1982). */
 static bool find_ground(uint8_t *level, const Ink *ink) {
   const int w = ink->width, h = ink->height;
   bool good = true;
@@ -41,10 +41,9 @@ static int level_at(const Image *image, int x, int y) {
   return image->level[y * image->width + x];
 }
 
-/* Ink is the smaller part of its surroundings and differs more from what is around it, so the
-   skewness of the differences tells whether it is light. Edges of shadows differ to both sides. A
-   pixel stands out by the share of the light that dark ink takes, or by what chalk adds to a
-   board's black. */
+/* Ink covers less than its surroundings and differs more from them, so the skewness of the
+   differences tells whether it is light. Edges of shadows differ to both sides. A pixel's contrast
+   is the share of light that dark ink takes, or the light that chalk adds to a black board. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
@@ -74,15 +73,15 @@ static bool find_contrast(const Image *image, Ink *ink) {
   return good;
 }
 
-/* Returns the smallest value that more than `rank` of the counted values do not exceed. */
+/* Returns the smallest value v such that more than `rank` of the counted values are at most v. */
 static int value_of_rank(const int histogram[256], int rank) {
   int value = 0;
   for (int below = histogram[0]; below <= rank; below += histogram[value]) value++;
   return value;
 }
 
-/* Measures the noise of the ground and subtracts the ground's median from all contrast: most of a
-   picture is ground. Returns the strongest contrast; one pixel in ten thousand is an outlier. */
+/* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
+   of a picture is ground. Returns the strongest contrast, outliers (one pixel in 10,000) aside. */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* of the median: 2.7 standard deviations of a normal distribution */
   int values[256] = {0}, deviations[256] = {0};
@@ -95,14 +94,14 @@ static int find_noise(Ink *ink) {
   return max_int(0, value_of_rank(values, count - 1 - count / 10000) - median);
 }
 
-/* Ink has at least this share of the strongest contrast in the picture. */
+/* Ink has at least this share of the picture's strongest contrast. */
 static const double INK_SHARE = 0.3;
 
-/* Finds dark ink on light ground or light ink on dark ground, and its pieces: none if nothing
-   stands out. Returns false without memory. */
+/* Finds dark ink on light ground or light ink on dark ground, and its pieces. There are no pieces
+   if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
   enum { LEAST_CONTRAST = 20 }; /* of 255: 20 levels on white paper */
-  enum { SMALL = 48 };          /* pixels: in a smaller picture a digit fills half of a side */
+  enum { SMALL = 48 };          /* pixels; a digit fills half of a side of smaller pictures */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,
@@ -130,14 +129,14 @@ static void free_ink(Ink *ink) {
 
 /* ---- which of them are digits ------------------------------------------------------------- */
 
-/* True if the piece, not yet joined to others, lies at the border of the picture. */
+/* Returns true if the piece, before any join, touches the border of the picture. */
 static bool at_border(const Ink *ink, const Region *r) {
   return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
          r->box.bottom == ink->height;
 }
 
-/* Finds the piece with the most ink, with which others are compared: one at the border only if none
-   is inside. */
+/* Finds the piece with the most ink, the measure for all others. It lies at the border only if no
+   piece is inside. */
 static const Region *find_largest(const Ink *ink) {
   const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < ink->count; i++) {
@@ -147,10 +146,10 @@ static const Region *find_largest(const Ink *ink) {
   return largest[largest[0] == NULL];
 }
 
-/* Returns true if two pieces are parts of one digit, such as the roof of a 5 and the rest: one is
+/* Returns true if two pieces belong to one digit, such as the roof of a 5 and the rest: one is
    small, and their boxes overlap or nearly do. */
 static bool belong(Box a, Box b) {
-  enum { GAP = 12 }; /* heights of the higher piece to the gap between them, at most */
+  enum { GAP = 12 }; /* the gap is at most 1 / GAP of the higher piece's height */
   const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
   const bool small = 3 * min_int(box_extent(a), box_extent(b)) < 2 * higher;
   return small && a.left <= b.right + near && b.left <= a.right + near &&
@@ -159,7 +158,7 @@ static bool belong(Box a, Box b) {
 
 enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
 
-/* Joins pieces to digits until nothing changes; returns how many are left. */
+/* Joins pieces into digits until nothing changes. Returns how many remain. */
 static int join_pieces(Region **pieces, int count) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -181,11 +180,11 @@ static int digit_of(const Ink *ink, int piece) {
   return piece;
 }
 
-/* Finds the digits among the pieces, and labels their pixels. Returns how many; more than
-   PHOTOGRAPH_MOST also where there are too many pieces. A digit has at least two fifths of the
-   largest one's extent and a fourth of its height, and is not a stroke across the page. */
+/* Finds the digits among the pieces and labels their pixels. Returns how many there are; also more
+   than PHOTOGRAPH_MOST if there are too many pieces. A digit has at least two fifths of the largest
+   piece's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 }; /* pieces to the extent of the largest: less is dust */
+  enum { LEAST = 12 }; /* below 1 / LEAST of the largest piece's extent, a piece is dust */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -236,8 +235,8 @@ static int by_line(const void *a, const void *b) {
   return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : x->line - y->line;
 }
 
-/* Gives each digit, from left to right, to the line whose last digit is at the same height, to half
-   of the higher one's; else a line begins. Returns the slope of all lines. */
+/* Adds each digit, from left to right, to the line whose last digit is at the same height, give or
+   take half of the higher one's height, or starts a new line. Returns the slope of all lines. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
   double across = 0, down = 0;
@@ -265,8 +264,8 @@ static double find_lines(Written *w, int count, double slope) {
   return across > 0 ? down / across : 0;
 }
 
-/* Sorts digits by lines, from left to right in each, and returns the slope of the lines, by which
-   the page is tilted: 0 if it is too steep or too few digits tell. rows: of each digit's line. */
+/* Sorts digits by lines, and from left to right in each line. Returns the lines' slope, the tilt of
+   the page; 0 if it is too steep or there are too few digits. rows: the line of each digit. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
   static const double STEEPEST = 0.21, LEVEL = 0.03; /* 12 and 2 degrees */
@@ -291,8 +290,8 @@ static double put_in_order(Region **digits, int count, int *rows) {
 
 /* ---- from there to a row of MNIST --------------------------------------------------------- */
 
-/* Finds the lines from the first to the last that are not noise at an edge, which has less than two
-   hundredths of the ink of the fullest line. */
+/* Finds the first and last lines that are not noise at an edge. Noise has less than two hundredths
+   of the fullest line's ink. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
@@ -300,7 +299,7 @@ static void trim(const double *sums, int lines, int *first, int *end) {
   for (*end = lines; sums[*end - 1] < 0.02 * fullest;) --*end;
 }
 
-/* Returns the mean over x0 <= x < x1, y0 <= y < y1 of `level`; pixels are squares of side 1. */
+/* Returns the mean of `level` over x0 <= x < x1, y0 <= y < y1. Pixels are squares of side 1. */
 static double mean_ink(const double *level, int width, double x0, double x1, double y0, double y1) {
   double sum = 0;
   for (int y = (int)y0; y < y1; y++) {
@@ -312,11 +311,11 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Sizes the ink in the box of `level`, `width` wide, and centres it as MNIST's digits are. The
-   strongest pixel becomes 255: scaling has made a thin pen's lines grey, and MNIST has no pale
+/* Sizes the ink in the box of `level`, which is `width` wide, and centres it as MNIST's digits are.
+   The strongest pixel becomes 255: scaling has made thin lines grey, and MNIST has no pale
    digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
-  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* of a digit's longer extent, of its page */
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* a digit's longer extent; its page */
   const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
   const int across = max_int(1, (int)round(box_width(box) * factor)),
             down = max_int(1, (int)round(box_height(box) * factor));
@@ -335,12 +334,12 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
   return true;
 }
 
-/* Cuts out the ink of a digit and what is pale enough to be its soft edge, turned so that its line,
-   of that slope, is level; then sizes and centres it. */
+/* Cuts out a digit's ink and any pale pixels that may be its soft edge, turned so that its line,
+   which has this slope, is level. Then sizes and centres it. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
   enum { EDGE = 8, LEAST_EDGE = 2 }; /* scales to an edge, at most; pixels, at least */
-  enum { LEAST_TURNED = 8 };         /* pixels: turning could lose a smaller digit */
+  enum { LEAST_TURNED = 8 };         /* pixels; turning could lose smaller digits */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;

@@ -9,14 +9,14 @@
 #include "base/output.h"
 #include "base/stream.h"
 
-enum { GZIP_ONLY = MAX_WBITS + 16 }; /* as inflateInit2 has it */
+enum { GZIP_ONLY = MAX_WBITS + 16 }; /* makes inflateInit2 accept gzip alone */
 static const unsigned char MAGIC[] = {0x1f, 0x8b};
 
 static bool is_standard_input(const char *path) {
   return strcmp(path, "-") == 0;
 }
 
-/* The time of the last change of status, ctime, is the one that nobody can set back. */
+/* Compares ctime, the time of the last change of status, because nobody can set it back. */
 bool source_stamps_equal(const struct stat *a, const struct stat *b) {
   return is_same_file(a, b) && a->st_size == b->st_size && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
          a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
@@ -29,8 +29,8 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* Checks that a regular file is unchanged. A file that is replaced loses its name: that changes it.
- */
+/* Checks that a regular file is unchanged. A replaced file loses its name, which changes its
+   stamp. */
 static bool check_unchanged(Source *source) {
   struct stat status;
   return !S_ISREG(source->stamp.st_mode) ||
@@ -38,7 +38,7 @@ static bool check_unchanged(Source *source) {
          error_set(&source->error, "%s changed while it was being read", source->name);
 }
 
-/* Reads some bytes, at least one. Returns 0 at the end, or with source->error set. */
+/* Reads at least one byte. Returns 0 at the end, or with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
     if (source->once && !stream_wait(source->file, &source->abandoned)) {
@@ -57,7 +57,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
   }
 }
 
-/* Reads on behind the input that is left, which may be moved. Returns false at the end. */
+/* Appends to the input that is left, which may move. Returns false at the end. */
 static bool read_input(Source *source) {
   z_stream *stream = &source->stream;
   memmove(source->input, stream->next_in, stream->avail_in);
@@ -70,7 +70,7 @@ static bool read_input(Source *source) {
 
 /* ---- what they say ----------------------------------------------------------------------- */
 
-/* copy and unpack hand out what they can, and set ended or error if no more will come. */
+/* copy and unpack return what they can. They set ended or error if no more will come. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;
@@ -86,7 +86,7 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Skips zeros, which tapes and dd leave behind an archive, and begins the next member, if any. */
+/* Skips zeros, which tapes and dd append to an archive, and begins the next member, if any. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
   while (stream->avail_in > 0 || read_input(source)) {

@@ -15,7 +15,7 @@ static int labels_that_occur(const DataSummary *s) {
 }
 
 bool data_is_sorted(const DataSummary *s, bool so_far) {
-  enum { FEWEST = 64 }; /* expected changes; fewer may be chance */
+  enum { FEWEST = 64 }; /* expected changes; a smaller number may be chance */
   const double rows = (double)s->rows;
   double changes = rows;
   for (int c = 0; c < s->classes; c++)
@@ -33,7 +33,7 @@ ShortText data_text(const DataSummary *s) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* Avoids jansson, which omits values if memory runs out. */
+/* Writes JSON without jansson, which omits values if memory runs out. */
 char *data_to_json(const DataSummary *s) {
   enum { ROOM = 32 * (DATASET_MAX_CLASSES + 16) };
   char *text = calloc(ROOM, 1);
@@ -73,18 +73,18 @@ bool data_from_json(DataSummary *s, const char *text) {
 
 /* ---- remarks ------------------------------------------------------------------------------ */
 
-/* Each remark returns "" where it does not apply. */
+/* A remark, or "" if it does not apply. */
 typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* which is said earlier */
+  return trained || !s->sorted || s->streamed /* another remark said so */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
-/* Names the first labels without rows, such as 2 to 9; "" if all labels have rows. */
+/* Names the first labels without rows, such as 2 to 9, or "" if all labels have rows. */
 static ShortText absent_labels(const DataSummary *s) {
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
@@ -101,7 +101,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
                       : nothing;
 }
 
-/* Pictures are squares. A few pixels beyond a square are columns of other data. */
+/* Remarks that pictures should be squares. A few extra pixels are columns of other data. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
@@ -117,7 +117,7 @@ static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
-/* True if both describe one file, or rows that have the same summary. */
+/* Returns true if both describe the same file, or rows with the same summary. */
 static bool are_equal(const DataSummary *a, const DataSummary *b) {
   return (a->inode && a->inode == b->inode && a->device == b->device) ||
          (a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&

@@ -35,7 +35,7 @@ void report_result(Report *report, const char *format, ...) {
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-/* "-" for NAN */
+/* Formats a number; NAN becomes "-". */
 static ShortText fixed(double value, int decimals, const char *unit) {
   return isnan(value) ? text_format("-") : text_format("%.*f%s", decimals, value, unit);
 }
@@ -65,7 +65,7 @@ static ShortText loss_text(double value) {
   return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
 
-/* "epoch  3/10", as wide for every epoch of a run */
+/* Formats "epoch 3/10", equally wide for every epoch of a run. */
 static ShortText epoch_text(int epoch, int epochs) {
   return text_format("epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
 }
@@ -83,7 +83,7 @@ void report_remark(void *context, const char *line) {
   fprintf(stderr, "mlp-train: note: %s\n", line);
 }
 
-/* The learning rate, and where it ends if it changes. */
+/* Prints the learning rate and, if it changes, its last value. */
 static void report_rate(Report *report, const Training *t) {
   const double first = lr_schedule_rate(&t->schedule, t->epochs, 0),
                last = lr_schedule_rate(&t->schedule, t->epochs, t->epochs - 1);
@@ -140,8 +140,8 @@ void report_data(Report *report, const Trainer *t) {
     data_compare(t->judge.path, judge, &t->train.data, report_remark, report);
 }
 
-/* Every row starts with the word epoch, which the heading leaves out: `grep ^epoch` finds the rows
-   alone. Up to 999999 epochs a line has at most 80 characters. */
+/* Every row starts with the word epoch, but the heading does not, so `grep ^epoch` finds only rows.
+   Up to 999999 epochs a line has at most 80 characters. */
 void report_epoch(Report *report, const EpochResult *r, bool is_last) {
   const ShortText epoch = epoch_text(r->epoch, r->epochs);
   if (report->quiet && !is_last) return;

@@ -9,9 +9,9 @@
 #include "base/text.h"
 
 struct TrainLog {
-  FILE *file;     /* `headers` in memory until the first epoch, then the log */
-  char *headers;  /* the text of these, once `file` is flushed */
-  size_t size;    /* of the text */
+  FILE *file;     /* holds `headers` in memory until the first epoch; then it is the log */
+  char *headers;  /* the text of the headers, once `file` is flushed */
+  size_t size;    /* length of `headers` */
   bool is_opened; /* `file` is the log */
   bool csv, append;
   char path[]; /* for errors */
@@ -34,8 +34,8 @@ static bool fail(const TrainLog *log, Error *error) {
   return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
 }
 
-/* Writes what a new log begins with, or ends the last line of an old one. Returns false if that
-   cannot be read. */
+/* Writes the beginning of a new log, or ends the last line of an old one. Returns false if the old
+   log cannot be read. */
 static bool begin(TrainLog *log) {
   const bool is_old = log->append && fseek(log->file, -1, SEEK_END) == 0;
   const int last = is_old ? getc(log->file) : '\n';
@@ -47,10 +47,10 @@ static bool begin(TrainLog *log) {
   return true;
 }
 
-/* Opens the log itself. */
+/* Opens the log file. */
 static bool open_file(TrainLog *log, Error *error) {
   if (log->is_opened) return true;
-  const bool kept = fclose(log->file) == 0 && log->headers; /* there may have been no memory */
+  const bool kept = fclose(log->file) == 0 && log->headers; /* false if memory ran out */
   if (!kept) errno = ENOMEM;
   log->file = kept ? fopen(log->path, log->append ? "a+e" : "we") : NULL;
   log->is_opened = log->file && begin(log);
@@ -70,7 +70,7 @@ TrainLog *train_log_open(const char *path, bool append, Error *error) {
   return error_null(error, "no memory for the log %s", path);
 }
 
-/* Ends the line, in JSON its object, too, and sees to it that it is in the file. */
+/* Ends the line, and in JSON its object, and makes sure that it is in the file. */
 static bool end_line(const TrainLog *log, Error *error) {
   fputs(log->csv ? "\n" : "}\n", log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
@@ -86,7 +86,7 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* The names of options are written as the other names are: lr_decay. */
+/* Writes the names of options with _, as the other names are: lr_decay. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
   if (!log || log->csv) return true;
   fputs("{\"kind\": \"run\"", log->file);
@@ -118,7 +118,7 @@ bool train_log_data(TrainLog *log, const char *role, const char *path, const Dat
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
-  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows: of test or of validation rows */
+  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows of test or validation */
   const double none[JUDGED] = {NAN, NAN, NAN, NAN},
                judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
                                  count_of(r->test_rows)};

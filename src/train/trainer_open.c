@@ -1,5 +1,5 @@
-/* The trainer's opening and closing: its files, its engine, the run that it continues. What it does
-   in between is in trainer_run.c. */
+/* Opens and closes the trainer: its files, its engine, the run that it continues. trainer_run.c has
+   what happens in between. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -79,20 +79,20 @@ static bool open_files(Trainer *t, Error *error) {
                    train);
 }
 
-/* Sets *rows to what a dataset for both files needs. Rows may be resident if they take half of the
-   host's memory at most, with their labels, in the dataset and while they wait to be copied there.
-   What is free at the moment does not count: the order of rows follows from this, and the same run
-   on the same machine is to give the same bits. */
+/* Sets *rows to what a dataset for both files needs. Rows may be resident if they and their labels
+   take at most half of the host's memory, including copies that wait to be uploaded. Memory that is
+   free at the moment does not count: it would change the order of rows, and the same run on the
+   same machine must give the same bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
-  uint64_t most = UINT32_MAX; /* as a TrainRange has it */
+  uint64_t most = UINT32_MAX; /* the limit of a TrainRange */
   if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
-  if (*rows == 0) *rows = 1; /* an archive without a good row: reading it says why */
+  if (*rows == 0) *rows = 1; /* an archive without a good row; the read will say why */
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
   if (error) error->too_large = true;
@@ -112,14 +112,14 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const bool fits = from->step == 0
                         ? from->rows == 0
                         : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
-                              from->rows > (from->step - 1) * batch; /* a short last one */
+                              from->rows > (from->step - 1) * batch; /* a short last batch */
   return fits ||
          error_set(error, "%s was interrupted in the middle of an epoch: continue with its --batch",
                    t->config.from_name);
 }
 
-/* Sets kind[CHECKPOINT_ARRAYS] to the arrays that an engine keeps, and returns their number: the
-   parameters and training_states. */
+/* Sets kind[CHECKPOINT_ARRAYS] to the arrays that an engine keeps, the parameters and the
+   training_states, and returns their number. */
 static int list_arrays(const Training *training, CheckpointArray *kind) {
   int count = 0;
   kind[count++] = CHECKPOINT_PARAMETERS;
@@ -129,8 +129,8 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
-/* Copies the arrays into the engine. One that the checkpoint lacks is as at the start of a run:
-   moments are 0, and an average is the parameters that are trained. */
+/* Copies the arrays into the engine. An array that the checkpoint lacks has its first value:
+   moments are 0, and an average equals the trained parameters. */
 static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
   CheckpointArray kind[CHECKPOINT_ARRAYS];
   const int count = list_arrays(&engine->config.training, kind);
@@ -150,16 +150,16 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
   return good;
 }
 
-/* Makes the engine and the position those of the run to continue. */
+/* Sets the engine and the position to those of the run to continue. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = *from;
-  t->position.parameters = NULL; /* these are the checkpoint's */
+  t->position.parameters = NULL; /* the checkpoint owns these */
   t->position.options = NULL;
   t->position.names = t->position.data = NULL;
   return write_arrays(t->engine, from, error);
 }
 
-/* True if all ranks could do what this one did, so that they go on together. */
+/* Returns true if every rank succeeded, so that all of them go on or none. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
@@ -169,7 +169,7 @@ static bool all_good(Ranks *ranks, bool good, Error *error) {
   return false;
 }
 
-/* Leaves t->engine NULL if it cannot be opened. */
+/* Opens the files and the engine. Leaves t->engine NULL if the engine cannot be opened. */
 static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
                      Error *error) {
   const TrainerConfig *c = &t->config;
@@ -211,8 +211,8 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
-  /* Rows that do not fit in memory of host or device are streamed, if the files have no error and
-     can be read again. */
+  /* Streams rows that do not fit in memory of host or device, if the files have no error and can be
+     read again. */
   const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
                           error->too_large && source_can_repeat(t->train.path) &&
                           source_can_repeat(t->judge.path);
@@ -301,7 +301,7 @@ static bool begin(Trainer *t, TrainerPass *p, Error *error) {
   return true;
 }
 
-/* Takes what is known of the rows that have been read of a file. */
+/* Stores the summary of the rows that were read from a file. */
 static void take_summary(const Trainer *t, TrainerFile *file) {
   if (file->rows > 0) return;
   file->data = *dataset_summary(file->reader);
@@ -309,7 +309,7 @@ static void take_summary(const Trainer *t, TrainerFile *file) {
   file->data.white = (int)training_white(&t->config.training);
 }
 
-/* The file has been read to its end. */
+/* Ends a pass: the file has been read to its end. */
 static bool end(const Trainer *t, const TrainerPass *p, Error *error) {
   trainer_close_file(p->file);
   p->file->rows = p->loader.done;

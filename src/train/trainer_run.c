@@ -1,44 +1,44 @@
-/* The trainer's run: trainer_run's loop over the epochs, train_epoch's over the rows of one, and
-   where a run ends early. trainer_open.c and the loader bring the rows; forward, loss, backward and
-   update of a step are the engine's. */
+/* Runs the trainer: trainer_run loops over the epochs, train_epoch over the rows of an epoch. Here
+   is also where a run ends early. trainer_open.c and the loader bring the rows; the engine does
+   forward, loss, backward and update. */
 #include "train/trainer.h"
 
 #include <inttypes.h>
 
 #include "base/clock.h"
 
-/* Parts of an epoch that shows its progress. */
+/* The parts of an epoch after which progress is shown. */
 enum { PROGRESS_PARTS = 20 };
 
-/* Derives the key of an order's augmentation from the order's own: larger than any number of a
-   staging buffer, for which keys are derived as well. */
+/* Derives the key of an order's augmentation from the order's key. It exceeds every staging
+   buffer's number, from which keys are also derived. */
 #define AUGMENTATION (1ull << 40)
-#define DROPOUT (1ull << 41) /* the same for its dropout */
+#define DROPOUT (1ull << 41) /* derives the key of its dropout */
 
 /* ---- where a run ends early ------------------------------------------------------------------ */
 
-/* An epoch. Functions that take one return false if it failed, with *error set, or was stopped. */
+/* An epoch. Functions on an Epoch return false if it failed, with *error set, or was stopped. */
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
   int epoch;           /* from 0 */
-  bool in_parts;       /* it is so long that its progress is shown, and a signal looked for */
-  uint64_t steps;      /* of its windows so far */
+  bool in_parts;       /* so long that it shows progress and checks for signals */
+  uint64_t steps;      /* steps of its windows so far */
   uint64_t collected;  /* steps whose sums are in the trainer's position */
   double collected_at; /* in seconds_now */
-  bool stopped;        /* events->stop ended the run here: the position tells where */
+  bool stopped;        /* events->stop ended the run here; the position says where */
   EpochResult result;
 } Epoch;
 
-/* True if the run is to end here, behind so many steps of the epoch. */
+/* Returns true if the run must end here, after `steps` steps of the epoch. */
 static bool is_stopped(Epoch *e, uint64_t steps) {
   if (!e->events->stop || !e->events->stop(e->events->context)) return false;
   e->trainer->position.step = steps;
   return e->stopped = true;
 }
 
-/* Ends an epoch in which reading failed, which a signal may have caused. Only pipes get here with
-   one; ranks do not read pipes. */
+/* Handles a failed read, which a signal may have caused. Only pipes get here with a signal, and
+   ranks do not read pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
   if (!e->stopped && !e->trainer->config.ranks)
@@ -46,13 +46,13 @@ static bool cut_short(Epoch *e) {
   return false;
 }
 
-/* Waits for queued work. A failure counts for more than a stop. */
+/* Waits for queued work. If it fails, the failure is returned even if the run was also stopped. */
 static bool wait_for_sums(Epoch *e, EngineSums *sums, Error *error) {
   Engine *engine = e->trainer->engine;
   return engine->call->collect(engine, sums, error) || (e->stopped = false);
 }
 
-/* Waits for what has been trained of this epoch, up to step `end`. */
+/* Waits for this epoch's training up to step `end`, and adds its sums. */
 static bool collect(Epoch *e, uint64_t end, Error *error) {
   Checkpoint *at = &e->trainer->position;
   EngineSums sums;
@@ -79,14 +79,14 @@ static void show_progress(const Epoch *e, double done) {
 
 /* ---- training ----------------------------------------------------------------------------- */
 
-/* True if the epoch is one window of all rows, in random order, once all are there: later epochs of
-   resident rows, and the first one of a file that has its rows sorted by label. The file's first
-   window shows it, so what an epoch does is a function of the file. */
+/* Returns true if the epoch is one window of all rows in random order, once all rows are there.
+   Later epochs of resident rows are; so is the first, if the file's first window shows rows sorted
+   by label. So the choice depends on the file alone. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
-/* Returns the steps of a window. Only those of the first epoch are in the file's order. */
+/* Returns the steps of a window. Only windows of the first epoch are in the file's order. */
 static TrainRange range_of(const Epoch *e, const TrainerPass *pass) {
   const Training *training = &e->trainer->config.training;
   const uint64_t order = trainer_order_key(e->trainer, e->epoch),
@@ -103,8 +103,8 @@ static TrainRange range_of(const Epoch *e, const TrainerPass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Looks at the loss up to step `end` and shows the progress: after each part of a whole epoch,
-   else about every `patience` seconds, by the clock of the first rank. */
+/* Checks the loss up to step `end` and shows the progress: in a whole epoch after each part, else
+   about every `patience` seconds by the clock of the first rank. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {
@@ -118,8 +118,8 @@ static bool look(Epoch *e, uint64_t end, double part, Error *error) {
          (!wanted || collect(e, end, error));
 }
 
-/* Trains on the steps of a window, except those before the position, in calls so short that a
-   signal is noticed between two. The weights do not depend on the calls. */
+/* Trains on a window's steps from the position on, in calls so short that signals are noticed
+   between them. The weights do not depend on where the calls are cut. */
 static bool train_window(Epoch *e, TrainRange range, Error *error) {
   Engine *engine = e->trainer->engine;
   Checkpoint *at = &e->trainer->position;
@@ -147,7 +147,7 @@ static bool train_window(Epoch *e, TrainRange range, Error *error) {
   return true;
 }
 
-/* Rows that are sorted and streamed teach one class after the other. */
+/* Warns that sorted rows, if streamed, teach one class after the other. */
 static void say_order(const Epoch *e) {
   const Trainer *t = e->trainer;
   if (t->train.data.sorted && !t->resident && e->events->remark)
@@ -158,25 +158,25 @@ static void say_order(const Epoch *e) {
                           .text);
 }
 
-/* Takes an epoch's rows through the network and back, window after window. */
+/* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* In file order only augmentation makes a difference between one window and many. */
+  /* In file order, one window and many differ only by augmentation. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   TrainerPass pass = {
       .file = &t->train, .epoch = e->epoch, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  /* Where a run is resumed its rows are not there yet. */
+  /* A resumed run has not read its rows yet. */
   bool good = !is_whole(e) || trainer_load_rows(t, &t->train, error);
   while (good && (good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
-    if (pass.loader.reader && is_whole(e)) /* not all rows are there */
+    if (pass.loader.reader && is_whole(e)) /* some rows are still missing */
       good = !is_stopped(e, t->position.step);
     else
       good = train_window(e, range_of(e, &pass), error);
   }
-  if (good && pass.loader.reader && is_whole(e)) { /* now they are */
+  if (good && pass.loader.reader && is_whole(e)) { /* now all rows are there */
     pass = (TrainerPass){.file = &t->train, .epoch = e->epoch, .most = UINT64_MAX};
     e->in_parts = true;
     good = trainer_next(t, &pass, error) && train_window(e, range_of(e, &pass), error);
@@ -184,7 +184,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   if (!good) cut_short(e);
   if (e->stopped) e->steps = t->position.step;
   if ((good || e->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
-  if (good && t->position.step > e->steps) /* the file may have become another one */
+  if (good && t->position.step > e->steps) /* the file may have changed */
     return error_set(error,
                      "the saved run stands at step %" PRIu64
                      " of an epoch, but %s has only %" PRIu64 " steps",
@@ -194,7 +194,7 @@ static bool train_epoch(Epoch *e, Error *error) {
 
 /* ---- evaluation --------------------------------------------------------------------------- */
 
-/* Evaluates the rows to judge by, in calls as short as those of training. */
+/* Evaluates the judging rows, in calls as short as those of training. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   TrainerPass pass = {.file = &t->judge, .most = UINT64_MAX};
@@ -220,7 +220,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 
 /* ---- all epochs --------------------------------------------------------------------------- */
 
-/* Trains and evaluates; sets e->result. */
+/* Trains and evaluates an epoch, and sets e->result. */
 static bool run_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   const Training *training = &t->config.training;
@@ -258,7 +258,7 @@ static bool run_epoch(Epoch *e, Error *error) {
   return true;
 }
 
-/* Moves the position behind an epoch. */
+/* Moves the position to the end of an epoch. */
 static void advance(Checkpoint *position, const EpochResult *result) {
   const double accuracy = result->test_accuracy;
   position->epoch = result->epoch;
@@ -285,7 +285,7 @@ TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error
 TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   const TrainerConfig *c = &t->config;
   Checkpoint *at = &t->position;
-  double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the last epoch, if known */
+  double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the previous epoch, if known */
   t->totals = (RunTotals){0};
   while (at->epoch < c->training.epochs) {
     Epoch e = {.trainer = t,
