@@ -20,9 +20,9 @@ bool run_files_derived(const Options *o, int index, char *path) {
   return true;
 }
 
-/* Returns the options of a run as a saved file holds them; the caller frees it. NULL on failure. */
+/* Returns a run's options as a saved file holds them, or NULL on failure. The caller frees it. */
 static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream would not tell that its text ends early */
+  /* open_memstream would not report that its text ends early */
   const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
@@ -40,13 +40,13 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   Checkpoint saved;
   Options now = *o;
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
-  if (saved.step > 0) /* the rest of an epoch has the order that it began with */
+  if (saved.step > 0) /* the rest of an epoch keeps the order it began with */
     now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
   saved.options = saved_text(&now, error);
   saved.names = o->class_names;
   const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
                     checkpoint_save(&saved, path, error);
-  saved.names = NULL; /* they are o's */
+  saved.names = NULL; /* o owns the names */
   checkpoint_free(&saved);
   return good;
 }
@@ -62,13 +62,13 @@ static void leave_to_first(Options *o, const Ranks *ranks) {
 
 /* ---- formats ------------------------------------------------------------------------------ */
 
-/* True if the word is one of those that blanks separate. */
+/* Returns true if `word` is one of `words`, which are separated by blanks. */
 static bool is_among(const char *word, const char *words) {
   return !strchr(word, ' ') &&
          strstr(text_format(" %s ", words).text, text_format(" %s ", word).text);
 }
 
-/* Refuses the name of an output that promises another format. */
+/* Refuses an output's name that promises another format. */
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
              *ending = strrchr(name + strspn(name, "."), '.'), *second = strchr(row->endings, ' ');
@@ -79,12 +79,12 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
                    first, row->endings, second ? " or ." : "", second ? second + 1 : "", path);
 }
 
-/* Returns the file that an option names to be written, NULL: none. */
+/* Returns the file that an option asks to write, or NULL. */
 static const char *output_of(const OptionRow *row, const Options *o) {
   return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
 }
 
-/* The same if it is a picture. */
+/* Returns the picture that an option asks to write, or NULL. */
 static const char *picture_of(const OptionRow *row, const Options *o) {
   const char *path = output_of(row, o);
   return path && is_among(row->endings, "png html") ? path : NULL;
@@ -94,10 +94,10 @@ static const char *picture_of(const OptionRow *row, const Options *o) {
 
 static const char mnist_test[] = "data/mnist_test.csv";
 
-/* Replaces a default path without a file by the file of that name in the cache, if any. */
+/* If there is no file at a default path, uses the file of that name in the cache, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  const bool has_cache = cache && *cache == '/'; /* others are to be ignored: XDG Base Directory */
+  const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
   char cached[OPTIONS_PATH];
   if (strcmp(path, initial) != 0 || access(path, F_OK) == 0 || (!has_cache && !home)) return;
   const int length = snprintf(cached, sizeof cached, "%s%s/mlp-train/%s", has_cache ? cache : home,
@@ -135,18 +135,18 @@ static bool rows_are_there(const Options *o, Error *error) {
 
 static bool file_exists(const char *path, Error *error) {
   if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
-  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* its reader judges the rest */
+  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* the reader checks the rest */
   return error_set(error,
                    "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
                    "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
                    path);
 }
 
-/* Tells a user who has only a training file, of a competition say, how to do without another. */
+/* Tells a user who has only a training file, as in a competition, how to do without a test file. */
 bool run_files_are_there(const Options *o, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
     return false;
-  if (*o->sweep) return true; /* it does without */
+  if (*o->sweep) return true; /* a sweep needs no test file */
   if (!options_test_is_auto(o)) return file_exists(options_test_file(o), error);
   return error_set(error,
                    "there is no test file: --validation 0.1 judges by a tenth of the rows of %s, "
@@ -156,9 +156,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Tells same_file_check what the table does not know: --train is not read with --load, --resume is
-   written without --save, and networks whose names are derived: of --seeds nothing else; --show
-   may not replace a picture that is asked about. */
+/* Tells same_file_check what the table does not know: --load does not read --train; --resume writes
+   without --save; --seeds writes only networks with derived names; --show may not replace a picture
+   that --classify reads. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
@@ -194,9 +194,8 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Refuses to save options that would not be read again as they are: a line of a configuration is at
-   most 198 bytes, blanks at its end are dropped, and ; or # behind a blank begins a comment.
- */
+/* Refuses to save options that could not be read back unchanged: a configuration's line has at most
+   198 bytes, blanks at its end are dropped, and ; or # after a blank begins a comment. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
   Options loaded;
   Error why = {.text = "not UTF-8"};

@@ -1,4 +1,4 @@
-/* Common to all engines: checks of requests; ranks open theirs together and add their sums. */
+/* What all engines share: checks of requests, and ranks that open engines together and add sums. */
 #include "engine/engine.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b) {
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
-/* Counts are exact in float64 up to 2^53. */
+/* Adds the ranks' sums. Counts are exact in float64 up to 2^53. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error) {
   double all[] = {sums->loss, (double)sums->correct, (double)sums->rows};
   if (!ranks_sum_doubles(config->ranks, all, sizeof all / sizeof *all, error)) return false;
@@ -49,7 +49,7 @@ bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *e
 }
 
 Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
-  Error mine = {.text = ""}; /* "": this rank's engine is open */
+  Error mine = {.text = ""}; /* "" if this rank's engine is open */
   if (!engine) mine = *error;
   Error *all = ranks_gather(ranks, &mine, sizeof mine, error);
   bool good = all;
@@ -62,7 +62,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);
-  engine->device[80] = '\0'; /* room for what follows */
+  engine->device[80] = '\0'; /* room for the ranks' text */
   text_append(engine->device, sizeof engine->device, ", %d ranks%s", ranks_count(ranks),
               hosts > 1 ? text_format(" on %d hosts", hosts).text : "");
   return engine;
@@ -73,7 +73,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
 /* Looks for a GPU that can be used; with ranks, each needs one. Sets device->reason to why not. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   const bool mine = engine_cuda_available(&device->reason);
-  double lacks = !mine; /* ranks */
+  double lacks = !mine; /* ranks without a GPU */
   device->looked = true;
   if (!ranks_sum_doubles(ranks, &lacks, 1, error)) return false;
   if (mine && lacks > 0) error_set(&device->reason, "another rank has no GPU");
@@ -83,8 +83,8 @@ static bool look(Device *device, Ranks *ranks, Error *error) {
 
 Engine *device_open(void *context, const EngineConfig *config, Error *error) {
   Device *device = context;
-  /* With one queue for launches the driver makes a context 60 ms sooner and takes it down 50 ms
-     sooner. Copies run beside kernels all the same; ranks, whose sums do, keep their queues. */
+  /* With one launch queue, the driver creates a context 60 ms sooner and destroys it 50 ms sooner.
+     Copies still overlap. Ranks keep their queues, because their sums must overlap. */
   if (!config->ranks) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
   if (device->choice != DEVICE_CPU && config->ranks && !engine_cuda_take(config->ranks, error))
     return NULL;

@@ -1,6 +1,6 @@
-/* The CPU engine: its memory and the calls of engine.h. Inside, weights are stored transposed, (in,
-   out), and every row is padded to GEMM_ALIGN floats, so that no kernel has an edge. Nothing that
-   lies in the padding reaches a result. */
+/* The CPU engine: its memory and the calls of engine.h. It stores weights transposed, (in, out),
+   and pads every row to GEMM_ALIGN floats, so that no kernel has an edge. Padding never reaches a
+   result. */
 #include "engine/engine_cpu.h"
 
 #include <omp.h>
@@ -13,12 +13,12 @@
 #include "base/memory.h"
 
 enum {
-  EVALUATION_ROWS = 256, /* at least, of a block: it reads the weights once */
+  EVALUATION_ROWS = 256, /* minimum rows of a block, which reads the weights once */
   CACHE_LINE = 64,       /* bytes */
 };
 
-/* Returns zeros on a cache line's boundary, freed with the engine. Once there is no memory this and
-   every later call returns NULL, and counts the bytes all the same: check the last call. */
+/* Returns zeros on a cache line's boundary, freed with the engine. After memory runs out, this and
+   all later calls return NULL but still count the bytes: the caller checks the last call. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
   cpu->bytes += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
@@ -45,7 +45,7 @@ static bool cpu_upload(Engine *engine, int index, uint64_t first_row, uint64_t r
   return true;
 }
 
-/* Augments the rows of the range's window into `augmented`, unless they are there. */
+/* Augments the rows of the range's window into `augmented`, unless they are there already. */
 static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   const int side = augment_side(cpu->engine.config.network.size[0]);
   const size_t stride = cpu->staging[0].stride, rows = cpu->engine.config.dataset_rows + 1;
@@ -95,7 +95,7 @@ static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return !cpu->failed || error_set(error, "%s", cpu->failure.text);
 }
 
-/* A thread writes the logits of its rows, which depend on no other thread. */
+/* Predicts. Each thread writes the logits of its own rows, which depend on no other thread. */
 static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
                         Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
@@ -125,20 +125,20 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns the array of a layer that is array `a` of read and write. */
+/* Returns which array of a layer is array `a` of read and write. */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers from or to another, laid out as in network.h; one is NULL. */
+/* Copies an array of all layers from `from` or to `to`, laid out as in network.h. One is NULL. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);
   for (int l = 0; l < network->layers; l++) {
     const Layer *layer = &cpu->layer[l];
     for (size_t o = 0; o < layer->outputs; o++)
-      for (size_t i = 0; i <= layer->inputs; i++) { /* the last is the bias */
+      for (size_t i = 0; i <= layer->inputs; i++) { /* the last row is the bias */
         const bool bias = i == layer->inputs;
         const size_t flat =
             bias ? network->bias[l] + o : network->weight[l] + o * layer->inputs + i;
@@ -180,7 +180,7 @@ static void cpu_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-/* Sets the pointer to that many zeros, or to NULL. */
+/* Sets the pointer to `count` zeros, or to NULL. */
 #define ALLOCATE(cpu, pointer, count) ((pointer) = allocate(cpu, count, sizeof *(pointer)))
 
 static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t length) {
@@ -201,7 +201,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->outputs = (size_t)size[l + 1];
     layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
     layer->out = round_up(layer->outputs, GEMM_ALIGN);
-    if (layer->out % 256 == 0) /* 1 KiB: its rows would share few of a cache's sets */
+    if (layer->out % 256 == 0) /* a multiple of 1 KiB: rows would share few cache sets */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
@@ -247,13 +247,13 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Prepares everything but the parameters, in `most` bytes. Returns false if there is no memory. */
+/* Prepares everything but the parameters, in `most` bytes. Returns false if memory runs out. */
 static bool prepare(CpuEngine *cpu, const EngineConfig *config, uint64_t most) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
   cpu->most = most;
-  cpu->bytes = (double)config->network.floats * sizeof(float); /* of engine_cpu_open */
+  cpu->bytes = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -281,10 +281,10 @@ double engine_cpu_bytes(const EngineConfig *config) {
   return bytes;
 }
 
-/* Starts OpenMP threads, which stay. Returns how many: fewer where OMP_THREAD_LIMIT says so. */
+/* Starts OpenMP threads, which stay. Returns their number, which OMP_THREAD_LIMIT may reduce. */
 static int start_threads(int count) {
   int running = 0;
-  omp_set_dynamic(false); /* else a team may have fewer threads at any time */
+  omp_set_dynamic(false); /* otherwise a team may have fewer threads at any time */
 #pragma omp parallel num_threads(count) reduction(+ : running)
   running++;
   return running;

@@ -1,9 +1,9 @@
-/* An update of the CPU engine by any rule of optimizer.h. The momentum rule is part of the product
-   that forms the gradient (gemm_cpu_tile.h). Others divide and take roots: a loop of vectors, as
-   this file is compiled without math errors in errno, applies them to a tile of the gradient. */
+/* Updates parameters of the CPU engine by any rule of optimizer.h. The momentum rule is part of the
+   product that forms the gradient (gemm_cpu_tile.h). Other rules divide and take roots. Here they
+   update a tile in a vector loop, since this file is compiled without errno for math errors. */
 #include "engine/engine_cpu.h"
 
-/* Updates `count` neighbours by a rule of this kind. */
+/* Updates `count` adjacent parameters by a rule of this kind. */
 static inline __attribute__((always_inline)) void
 optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float decay, size_t count,
             const float *restrict g, float *restrict w, float *restrict m, float *restrict v) {
@@ -11,7 +11,7 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
-/* Makes the kind a constant in each call: a loop with a branch would not become vectors. */
+/* Makes the kind a constant in each call, because a loop with a branch would not be vectorised. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;

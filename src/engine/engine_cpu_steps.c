@@ -1,9 +1,8 @@
 /* A step of the CPU engine on OpenMP threads. A call of train is one parallel region, and a step
-   has two halves, which a barrier ends. In the first, every thread takes rows through the network
-   and back. In the second, every thread takes weights: their gradient over all rows, and the
-   update. No sum is split between threads and a weight always has the same owner, so the bits do
-   not depend on the number of threads. With ranks the gradients are stored and added before the
-   update. */
+   has two halves, each ended by a barrier. In the first, each thread takes its rows forward and
+   back. In the second, each thread computes its weights' gradient over all rows, and updates them.
+   Threads never split a sum, and a weight always has the same owner, so the bits do not depend on
+   the number of threads. With ranks, gradients are stored and added before the update. */
 #include "engine/engine_cpu.h"
 
 #include <string.h>
@@ -14,7 +13,7 @@
 _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
 enum {
-  BARRIER_SPINS = 1000, /* some 20 us: more than what separates the threads of a step */
+  BARRIER_SPINS = 1000, /* about 20 us, more than the delay between threads */
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
@@ -42,8 +41,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Lists the terms of a panel: `count` pixels of its four rows or, of four neighbouring pixels,
-   their `count` rows. Where black is 0, terms that are black in all four are left out. */
+/* Lists the terms of a panel: `count` pixels of its four rows or, for four adjacent pixels, their
+   `count` rows. If black is 0, skips terms that are black in all four. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -80,7 +79,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   const uint8_t *pixels = augment_any(range->augment) ? cpu->augmented : cpu->pixels;
   OWN_PANELS (p, rows, team) {
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
-      uint64_t row = cpu->engine.config.dataset_rows; /* black, past the last */
+      uint64_t row = cpu->engine.config.dataset_rows; /* the black row after the last */
       if (r < rows) {
         const uint32_t position = (uint32_t)(first + r), window = (uint32_t)range->rows;
         row = range->first_row +
@@ -93,7 +92,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   }
 }
 
-/* Computes the output of layer l by an array of parameters. */
+/* Computes the output of layer l with an array of parameters. */
 static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l];
   const bool activates = l + 1 < cpu->engine.config.network.layers;
@@ -112,7 +111,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   }
 }
 
-/* Drops values of layer l's output, of rows at positions `first` on that the thread computed. */
+/* Drops values of layer l's output, in the rows this thread computed; `first` is their position. */
 static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
                  Team team) {
   const Layer *layer = &cpu->layer[l];
@@ -128,7 +127,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes loss, correctness and the gradient of the mean loss of all_rows rows in the logits. */
+/* Computes loss, correctness, and the logits' gradient of the mean loss over all_rows rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;
@@ -155,8 +154,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of the output of the layer below from that of layer l's output. The
-   slope is 0 where dropout made the output 0; what dropout let pass it scaled. */
+/* Computes the gradient of the lower layer's output from that of layer l's output. The slope is 0
+   where dropout made the output 0; dropout has scaled the other outputs. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
@@ -178,19 +177,19 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
 
 /* ---- the second half of a step: weights ------------------------------------------------------ */
 
-/* Thread t owns panels from first_panel(t) to first_panel(t + 1), and finds them in its cache. */
+/* Thread t owns panels first_panel(t) to first_panel(t + 1) - 1, and finds them in its cache. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-/* The use of a gradient. */
+/* What happens to a gradient. */
 typedef enum {
   UPDATE,          /* the gradient over the rows updates the weights */
-  STORE,           /* it is stored */
-  UPDATE_BY_STORED /* what was stored updates them, as if it were the gradient */
+  STORE,           /* the gradient is stored */
+  UPDATE_BY_STORED /* the stored gradient updates the weights */
 } Use;
 
-/* Returns the terms of the gradient of layer l's weights in panel p, from a column on. */
+/* Returns the terms of the gradient of layer l's weights in panel p, from `column` on. */
 static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows,
                                 Use use) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
@@ -258,7 +257,7 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
   }
 }
 
-/* Takes this thread's part of a layer's parameters, which all are updated, into the average. */
+/* Takes this thread's part of a layer's parameters into the average, after all were updated. */
 static void average(const Layer *layer, float keeps, Team team) {
   const size_t lines = (layer->in + 1) * layer->out / GEMM_ALIGN;
   const size_t from = GEMM_ALIGN * part_start(lines, team.thread, team.threads);
@@ -274,7 +273,7 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-/* updates: how many the run has had before this one. */
+/* Updates all weights. updates: the run's updates before this one. */
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
@@ -309,7 +308,7 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   if (team.thread == 0) add_sums(cpu, rows);
   if (cpu->gradients) {
     update_all(cpu, rows, range, updates, STORE, team);
-    if (team.thread == 0) /* it speaks for all */
+    if (team.thread == 0) /* thread 0 acts for all */
       cpu->failed =
           !ranks_sum_floats(config->ranks, cpu->gradients, cpu->gradient_floats, &cpu->failure);
     wait_for_all(&cpu->barrier, team);

@@ -1,4 +1,4 @@
-/* GCC fuses a * b + c only if asked to, and needs unrolled loops to keep arrays in registers. */
+/* GCC fuses a * b + c only on request, and needs unrolled loops to keep arrays in registers. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT ON
 #define UNROLL
@@ -7,7 +7,7 @@
 #define UNROLL _Pragma("GCC unroll 4")
 #endif
 
-/* Without it GCC unrolls a loop over a tile's row into single floats. */
+/* Without this, GCC unrolls a loop over a tile's row into single floats. */
 #define IN_VECTORS _Pragma("omp simd")
 
 #include "engine/gemm_cpu.h"
@@ -32,7 +32,7 @@ typedef float Four __attribute__((vector_size(GEMM_PANEL * sizeof(float))));
 
 #endif
 
-/* SSE2, NEON: what every machine of the architecture has. */
+/* SSE2 or NEON, which every machine of the architecture has. */
 #define NAME(x) x##_basic
 #define TARGET
 #define LANES 4

@@ -7,7 +7,7 @@
 
 #include "base/output.h"
 
-/* stb's own deflate does not survive a failing allocation. Returns NULL without memory. */
+/* stb's own deflate crashes if an allocation fails. Returns NULL if memory runs out. */
 static unsigned char *pack(unsigned char *bytes, int size, int *packed, int level) {
   uLongf length = compressBound((uLong)size);
   unsigned char *out = malloc(length);
@@ -62,7 +62,7 @@ static Box box_around(const Canvas *p, double x0, double y0, double x1, double y
       clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
 }
 
-/* coverage: the part of the pixel that takes the colour, of 255 */
+/* Mixes the colour into a pixel. coverage: the covered part of the pixel, of 255. */
 static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
   uint8_t *pixel = pixel_at(p, x, y);
   for (int k = 0; k < 3; k++)
@@ -84,14 +84,14 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
                        0x10101u * *pixels++);
 }
 
-/* A place of a line: 64 in a pixel, so that what the C library and the compiler round otherwise
-   paints the same pixels. */
+/* Rounds a place of a line to 1/64 pixel, so that differences in rounding between C libraries and
+   compilers do not change a pixel. */
 static double snap(double place) {
   return round(64 * place) / 64;
 }
 
-/* Adds a line to the coverage, which takes the larger value where lines cross, so that the joints
-   of a letter are not painted twice. */
+/* Adds a line to the coverage. Where lines cross, the larger value counts, so that the joints of a
+   letter are not painted twice. */
 static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   x0 = snap(x0), y0 = snap(y0);
@@ -126,11 +126,11 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points,
-   a point two digits in base 36: x from the left, y downwards, capitals from 0 to e = 14, small
-   letters from 4, tails down to i = 18. A stroke starts at its first point and ends at its last;
-   those between pull it as the control points of a quadratic B-spline, so a point given twice is
-   a corner and two points are a straight line. */
+/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points, a
+   point is two digits in base 36: x from the left, y downwards. Capitals reach from 0 to e = 14,
+   small letters start at 4, tails end at i = 18. A stroke starts at its first point and ends at its
+   last; those between pull it as the control points of a quadratic B-spline, so a point given twice
+   is a corner and two points are a straight line. */
 /* clang-format off */
 static const char *const letters[] = {
     /* sp ! " #        */ "", "101a 1e1e", "1014 4044", "2e30 6e70 0585 0989",
@@ -174,7 +174,7 @@ static int base36(char digit) {
   return digit <= '9' ? digit - '0' : digit - 'a' + 10;
 }
 
-/* Digits are equally wide, so that numbers line up. */
+/* Returns a letter's width. Digits are equally wide, so that numbers line up. */
 static double width_of(char c) {
   double width = c == ' ' ? SPACE : c >= '0' && c <= '9' ? DIGIT : 0;
   for (const char *s = letter_of(c); *s; s += *s == ' ' ? 1 : 2)
@@ -182,7 +182,7 @@ static double width_of(char c) {
   return width;
 }
 
-/* Adds a stroke of `digits` digits: quadratic curves that meet in the middle between two points. */
+/* Adds a stroke of `digits` digits as quadratic curves that meet halfway between points. */
 static void cover_stroke(Canvas *p, const char *stroke, size_t digits, const double origin[2],
                          double unit) {
   double a[2], b[2], c[2], from[2], to[2];

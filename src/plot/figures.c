@@ -10,22 +10,22 @@
 
 enum { PANEL = 480, PANEL_TOP = 92, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights */
 enum { PANEL_LEFT = 110, PANEL_RIGHT = CHART_WIDTH - 40 };
-enum { MANY_EPOCHS = 64 }; /* more are drawn without dots */
+enum { MANY_EPOCHS = 64 }; /* a curve of more epochs has no dots */
 static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 
 typedef enum { LOSS, ACCURACY, MEASURES } Measure;
 typedef enum { TRAINING, TEST, KINDS } Kind;
 
-/* What the curves show: results (runs, count). */
+/* The data of the curves: results (runs, count). */
 typedef struct {
   const EpochResult *results;
   int runs, count;
-  int kinds; /* 1: there are no rows to judge by */
+  int kinds; /* 1 if there are no judging rows */
   const char *names[KINDS];
-  int best; /* epoch, 0: none is known */
+  int best; /* the best epoch; 0 if unknown */
 } Curves;
 
-/* Returns the value of a run after epoch i, from 0; of run -1 the mean over all runs. */
+/* Returns the value of a run after epoch i, from 0. Run -1 is the mean over all runs. */
 static double value_of(const Curves *c, int run, int i, Measure measure, Kind kind) {
   if (run < 0) {
     double sum = 0;
@@ -37,7 +37,7 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
   return 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
 }
 
-/* Leaves some air around the values; no axis is shorter than its numbers can tell apart. */
+/* Leaves space around the values. No axis is shorter than its numbers can tell apart. */
 static void widen(Axis *axis, double air) {
   const double low = axis->low, high = axis->high;
   double more = air * (high - low);
@@ -47,7 +47,7 @@ static void widen(Axis *axis, double air) {
   axis->high += more;
 }
 
-/* Draws the values of a run, or their mean if it is -1. What is not finite is a gap. */
+/* Draws a run's values, or for run -1 their mean. A value that is not finite leaves a gap. */
 static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const Axis *y_axis,
                        int run, Measure measure, Kind kind) {
   const double line = run < 0 ? LINE : THIN;
@@ -64,7 +64,7 @@ static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const 
   }
 }
 
-/* Sets the axis to all finite values. False if there are none. */
+/* Extends the axis to all finite values. Returns false if there are none. */
 static bool span(const Curves *c, Measure measure, Axis *axis) {
   axis_clear(axis);
   for (int run = c->runs > 1 ? 0 : -1; run < (c->runs > 1 ? c->runs : 0); run++)
@@ -75,7 +75,7 @@ static bool span(const Curves *c, Measure measure, Axis *axis) {
 
 /* Draws the panel of a measure, if it has finite values. */
 static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
-  static const double FAR = 20; /* many values would lie along the bottom of a linear axis */
+  static const double FAR = 20; /* on a linear axis many values would lie at the bottom */
   Axis y = {.upright = true,
             .from = top + PANEL - PANEL_FOOT,
             .to = top + PANEL_HEAD,
@@ -113,7 +113,7 @@ static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) 
   return true;
 }
 
-/* Writes the title, and sets c->best to the epoch of the best test accuracy, the first. */
+/* Returns the title. Sets c->best to the first epoch with the best test accuracy. */
 static ShortText title_curves(Curves *c) {
   const EpochResult *last = &c->results[c->count - 1];
   const double at_last = value_of(c, -1, c->count - 1, ACCURACY, TEST);
@@ -168,7 +168,7 @@ enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; of a filter
 static const double FILTERS_AREA = 1.4e6;                 /* pixels of all the filters, about */
 static const double ASPECT = 1.5; /* width of the grid over its height, about */
 
-/* Returns the divisor that is nearest to the square root. */
+/* Returns the divisor of `inputs` that is nearest to its square root. */
 static int filter_width(int inputs) {
   const double side = sqrt(inputs);
   int best = 1;
@@ -177,8 +177,8 @@ static int filter_width(int inputs) {
   return best;
 }
 
-/* Returns the size of a weight that is drawn white, or black if it is negative: three times the
-   root of the mean square of the finite weights. */
+/* Returns the absolute weight that is drawn white, or black if negative: three times the root mean
+   square of the finite weights. */
 static double weights_scale(const float *weights, int count) {
   double squares = 0;
   int finite = 0;
@@ -288,7 +288,7 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
   }
 }
 
-/* Writes names or numbers of the classes at the left of the cells and below them. */
+/* Writes the classes' names or numbers left of the cells and below them. */
 static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
   const double side = grid->width, below = TOP + metrics->classes * side + 24;
   for (int c = 0; c < metrics->classes; c++) {

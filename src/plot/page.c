@@ -78,7 +78,7 @@ double axis_place(const Axis *axis, double value) {
   return place(axis, number_of(axis, value));
 }
 
-/* Draws a line across, and its number, if that is on the axis. */
+/* Draws a grid line and its number, if the number is on the axis. */
 static void draw_tick(Canvas *page, const Axis *a, double number, double value, bool fixed,
                       int digits) {
   enum { BEYOND = 6 };
@@ -95,7 +95,7 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
   }
 }
 
-/* Draws powers of ten, 2 and 5 times them, and the rest, where there is room. */
+/* Draws powers of ten, then 2 and 5 times these, then other multiples, where there is room. */
 static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
   const double length = axis->high - axis->low;
   const int step = max_int(1, (int)ceil(length / wanted));
@@ -107,8 +107,8 @@ static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
     }
 }
 
-/* Draws multiples of a step, which is 1, 2 or 5 times a power of ten, with as many decimals as tell
-   one from the next. */
+/* Draws multiples of a step, which is 1, 2 or 5 times a power of ten. Numbers have as many decimals
+   as tell them apart. */
 static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
   const double least = (axis->high - axis->low) / wanted * (1 - 1e-9);
   const double power = pow(10, floor(log10(least))), part = least / power;
@@ -176,7 +176,7 @@ void dot_chart_add(DotChart *chart, const char *label, double ms, Colour colour)
     chart->rows[chart->count++] = (DotChartRow){text_format("%s", label), ms, colour};
 }
 
-/* The axis starts below the smallest value; its end leaves room for the largest value's number. */
+/* Returns an axis that starts below the smallest value and leaves room for the largest's number. */
 static Axis axis_of(const DotChart *chart) {
   double widest = 0;
   Axis axis = {.logarithmic = true,

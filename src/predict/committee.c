@@ -1,13 +1,13 @@
-/* An engine of engines: rows go to every member, and what they predict is averaged. */
+/* An engine of engines: every member gets all rows, and the predictions are averaged. */
 #include "predict/predict.h"
 
 #include <string.h>
 
 typedef struct {
-  Engine engine; /* first: an Engine * of ours is a Committee * */
+  Engine engine; /* must be first: an Engine * is cast to Committee * */
   int count;
-  float *logits;    /* (staging_rows, classes) of a member */
-  double *sums;     /* (staging_rows, classes) of all members' probabilities */
+  float *logits;    /* (staging_rows, classes), of one member */
+  double *sums;     /* (staging_rows, classes), sums of the members' probabilities */
   Engine *member[]; /* (count) */
 } Committee;
 
@@ -15,13 +15,13 @@ static int classes_of(const Committee *c) {
   return network_classes(&c->engine.config.network);
 }
 
-/* Lends the first member's buffer. */
+/* Lends the first member's staging buffer. */
 static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   Engine *first = ((Committee *)engine)->member[0];
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the others before its upload: till then it is readable. */
+/* Copies the first member's buffer to the others before its upload, while it is still readable. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;
@@ -37,7 +37,7 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
   return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
 }
 
-/* Adds the probabilities of c->logits to c->sums; what is not finite stays so. */
+/* Adds the probabilities of c->logits to c->sums. Values that are not finite stay so. */
 static void add_probabilities(Committee *c, uint64_t rows) {
   const int classes = classes_of(c);
   double probabilities[NETWORK_MAX_CLASSES];
@@ -58,7 +58,7 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
     if (!c->member[m]->call->predict(c->member[m], first_row, rows, c->logits, error)) return false;
     add_probabilities(c, rows);
   }
-  /* float64 holds probabilities down to 1e-308; below that one is as good as 0 */
+  /* float64 holds probabilities down to 1e-308; smaller ones count as 0 */
   for (size_t i = 0; i < values; i++)
     logits[i] = (float)log(c->sums[i] > 0      ? c->sums[i] / c->count
                            : isnan(c->sums[i]) ? NAN

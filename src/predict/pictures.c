@@ -1,4 +1,4 @@
-/* Answers to pictures of digits, as text or JSON. */
+/* Answers for pictures of digits, as text or JSON. */
 #include "predict/predict.h"
 
 #include <errno.h>
@@ -8,22 +8,22 @@
 #include "base/interrupt.h"
 #include "plot/figures.h"
 
-/* All that is known while pictures are answered. */
+/* The state while pictures are answered. */
 typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
   double *probabilities;              /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
-  SeenAnswer answer[PHOTOGRAPH_MOST]; /* to them */
-  bool shown;                         /* a picture was, with --show */
-  Error failure;                      /* of the last picture without an answer; "": none */
+  SeenAnswer answer[PHOTOGRAPH_MOST]; /* the digits' answers */
+  bool shown;                         /* --show has drawn a picture */
+  Error failure;                      /* the last picture without an answer; "" if none */
 } Answers;
 
 /* A row of digits, with blanks between them if the classes have names. */
 typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
 
-/* Writes a row of digits as text, "?" for one that is unsure. first: the row's first digit; returns
-   the digit behind its last one. */
+/* Writes a row of digits as text, with "?" for unsure ones. first: the row's first digit. Returns
+   the index after its last digit. */
 static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++)
@@ -35,7 +35,7 @@ static int write_row(const Answers *a, const Photograph *photograph, int first, 
 
 /* ---- lines of text ------------------------------------------------------------------------ */
 
-/* A box is as ImageMagick writes it, so that it can be given to -crop. */
+/* Writes the answers as text. A box has ImageMagick's form, so that it can be given to -crop. */
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
   FILE *file = a->pictures->file;
   char name[4 * PATH_MAX];
@@ -99,7 +99,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* as bright as the rows it was trained on */
+  for (int p = 0; p < size; p++) /* as bright as the training rows */
     staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
@@ -112,7 +112,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   return true;
 }
 
-/* Says of the last picture without an answer that it has none: the very last is the caller's. */
+/* Reports the previous picture without an answer and stores this one; the caller gets the last. */
 static void set_aside(Answers *a, const Error *error) {
   if (*a->failure.text) a->pictures->failed(a->pictures->context, &a->failure);
   a->failure = *error;

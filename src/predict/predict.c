@@ -31,12 +31,12 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 typedef struct {
   Engine *engine;
   float *logits; /* (staging_rows, classes) */
-  uint64_t rows; /* seen */
+  uint64_t rows; /* rows shown so far */
   PredictRow *use;
   void *context;
 } Pass;
 
-/* Shows the rows of a window, which lie in staging buffer `index`. */
+/* Passes on the rows of a window, which lie in staging buffer `index`. */
 static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index, Error *error) {
   Engine *engine = pass->engine;
   const size_t classes = (size_t)network_classes(&engine->config.network);
@@ -113,19 +113,19 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bo
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
 
-enum { MISTAKES = 64 }; /* that a picture shows */
+enum { MISTAKES = 64 }; /* most mistakes in a picture */
 
-/* The most confident wrong predictions so far, the most confident first. */
+/* The most confident wrong predictions so far, in order of confidence. */
 typedef struct {
   const EvaluateConfig *config;
   Metrics *metrics;
   Mistake list[MISTAKES];
-  uint8_t *pixels; /* (MISTAKES, inputs): list's, in any order */
+  uint8_t *pixels; /* (MISTAKES, inputs), for `list`, in any order */
   int inputs, count;
   double white; /* --pixel-max */
 } Gallery;
 
-/* A PredictRow. */
+/* A PredictRow for the gallery. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
@@ -147,7 +147,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   return true;
 }
 
-/* Draws what shows the parameters. */
+/* Draws the figures that show parameters. */
 static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   const EvaluateConfig *c = g->config;
   const Network *network = &engine->config.network;

@@ -1,6 +1,6 @@
 #include "engine/cuda/cuda_error.h"
 
-/* Returns advice on a failure, "" if there is none. */
+/* Returns advice on a failure, or "" if there is none. */
 static const char *advice(cudaError_t status) {
   if (status == cudaErrorDevicesUnavailable)
     return ": another process has it to itself, wait for that one";
@@ -18,11 +18,11 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
   if (status == cudaSuccess) return true;
   int driver = 0, runtime = 0, device;
   struct cudaDeviceProp properties = {.name = "GPU"};
-  cudaGetLastError(); /* told now: the next launch must not report it again */
+  cudaGetLastError(); /* reported here, so the next launch must not report it */
   switch (status) {
   case cudaErrorInsufficientDriver:
     cudaRuntimeGetVersion(&runtime);
-    cudaDriverGetVersion(&driver); /* 0: there is none */
+    cudaDriverGetVersion(&driver); /* 0 if there is no driver */
     if (driver == 0)
       error_set(error, "no driver of an NVIDIA GPU is installed");
     else

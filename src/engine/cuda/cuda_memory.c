@@ -1,9 +1,9 @@
-/* An engine's memory, streams and events: a list of what it owns, given back at the end. */
+/* The list of memory, streams and events that an engine owns and releases at the end. */
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
 
-/* Hands `what` to the engine, to be released by `release` after everything that came later. */
+/* Makes the engine the owner of `what`. `release` releases it after everything that came later. */
 static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
   e->owned[e->owned_count++] = (Owned){what, release};
   return true;

@@ -23,8 +23,8 @@ static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *e
 }
 
 static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, uint64_t rows) {
-  if (first_row < e->rows_seen) { /* these dataset rows may be in use */
-    /* `consumed` tells of the rows that this staging buffer filled last, and of no others */
+  if (first_row < e->rows_seen) { /* work may be using these dataset rows */
+    /* `consumed` covers only the rows that this staging buffer filled last */
     if (first_row != staging->first_row || rows > staging->rows)
       TRY(cudaEventRecord(staging->consumed, e->compute));
     TRY(cudaStreamWaitEvent(e->copy, staging->consumed, 0));
@@ -63,7 +63,7 @@ static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   return cudaSuccess;
 }
 
-/* Makes d_order the range's, unless it is already. */
+/* Fills d_order with the range's order, unless it is there already. */
 static cudaError_t order(CudaEngine *e, const TrainRange *range) {
   const TrainRange *o = &e->ordered;
   if (o->first_row == range->first_row && o->rows == range->rows &&
@@ -74,7 +74,7 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
-/* Augments the rows of the range's window into d_augmented, unless they are there. */
+/* Augments the rows of the range's window into d_augmented, unless they are there already. */
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
   const size_t start = range->first_row * e->stride;
   if (engine_augments_alike(&e->augmented, range)) return cudaSuccess;
@@ -84,8 +84,8 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-/* Returns where a part of a range ends that begins with `step`. A wide network's has one set of
-   scales, so it is of few steps, as many rows each: few rows have larger gradients. */
+/* Returns where the part of a range ends that begins with `step`. A wide network's part has one set
+   of scales, so it has few steps, all with equal rows: fewer rows have larger gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
                  end = range->first_step + range->steps;
@@ -120,7 +120,7 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   return consume(e, range->first_row, range->rows);
 }
 
-/* Makes the member's GPU the current one of the calling thread, which may never have used it. */
+/* Makes the member's GPU current in the calling thread, which may never have used it. */
 static bool take_gpu(const CudaEngine *e, Error *error) {
   return !e->first || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
 }
@@ -211,7 +211,7 @@ static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count
 
 static bool cuda_write(Engine *engine, const float *arrays, size_t count, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  steps_forget(e); /* graphs have the rule of the run that ended */
+  steps_forget(e); /* the graphs use the previous run's rule */
   return replay_settle(e, error) &&
          cuda_done(write_arrays(e, arrays, count), "writing the parameters", error);
 }
@@ -285,7 +285,7 @@ static bool allocate(CudaEngine *e, Error *error) {
     good = cuda_pinned(e, &s->h_pixels, c->staging_rows * e->stride, error) &&
            cuda_pinned(e, &s->h_labels, c->staging_rows * sizeof(uint16_t), error) &&
            cuda_event(e, &s->copied, error) && cuda_event(e, &s->consumed, error);
-    if (good && e->stride > (size_t)n->size[0]) /* no reader writes behind a row's end */
+    if (good && e->stride > (size_t)n->size[0]) /* no reader writes past a row's pixels */
       memset(s->h_pixels, 0, c->staging_rows * e->stride);
   }
   good = good && ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
@@ -295,7 +295,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Launches one small kernel at the end: a GPU that does not work fails before data are read. */
+/* Launches one small kernel last, so that a broken GPU fails before data are read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);
@@ -312,7 +312,7 @@ static bool initialise(CudaEngine *e, Error *error) {
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
-  size_t floats = (size_t)c->network.size[0]; /* of a row's activations */
+  size_t floats = (size_t)c->network.size[0]; /* floats of a row's activations */
   for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
   return max_int((int)min_size(EVALUATE_FLOATS / floats, EVALUATE_ROWS), engine_rows(c));
 }
@@ -341,7 +341,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
   e->level = engine->wide                ? &level_wide
              : fusion == FUSION_NONE     ? &level_none
              : fusion == FUSION_EXERCISE ? &level_exercise
-                                         : &level_layer; /* level epoch evaluates by it */
+                                         : &level_layer; /* level epoch evaluates with it */
   return true;
 }
 
@@ -363,7 +363,7 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
-/* Returns an engine with what follows from the configuration. */
+/* Returns an engine whose fields follow from the configuration. */
 static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) return error_null(error, "out of memory for the engine");
@@ -378,11 +378,11 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* A member is an engine with parameters, an order, results and a stream of its own. On Hopper a
-   network of two hidden layers that is not too large trains in a cluster (kernels/many/); others by
-   tiles, as alone. A network's bits are the same whoever trains beside it. */
+/* A member is an engine with its own parameters, order, results and stream. On Hopper a network of
+   two hidden layers trains in a cluster (kernels/many/) if it is small enough; other networks train
+   by tiles, as alone. A network's bits do not depend on the networks beside it. */
 
-/* Clusters that do not fit wait. With many that wait, all networks end at nearly the same time. */
+/* Clusters that do not fit wait. If many wait, all networks end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -391,7 +391,7 @@ static bool by_clusters(const CudaEngine *e) {
          many_clusters() > 0;
 }
 
-/* Kernels by tiles that wait for blocks of their own must all have room; a cluster never waits. */
+/* Kernels by tiles wait for each other's blocks, so all need room. A cluster never waits. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;
@@ -420,8 +420,8 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* for the launcher's check: a member has too few rows to use it */
-  e->taken = first->taken;   /* all share --device-memory */
+  e->d_work = first->d_work; /* only the launcher checks it: a member has too few rows to use it */
+  e->taken = first->taken;   /* members share --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;

@@ -1,17 +1,17 @@
-/* The choice of a level of fusion and a precision, by the GPU's limits: nothing here calls CUDA. */
+/* Chooses a level of fusion and a precision by the GPU's limits. Nothing here calls CUDA. */
 #include "engine/cuda/cuda_state.h"
 
 #include <string.h>
 
-/* The rows of a batch, and parameters times rows, from which on the kernels for wide layers are
-   faster. On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at
-   1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
+/* The kernels for wide layers are faster from so many rows of a batch, and parameters times rows.
+   On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at 1024 rows;
+   784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
-/* Parameters times a rank's rows, below which two ranks took longer than one, on two H200s. */
+/* On two H200s, two ranks took longer than one below this many parameters times a rank's rows. */
 static const double RANKS_FROM = 3e8;
 
-/* Kernels that do not take every network. */
+/* Kernels that do not support every network. */
 enum {
   OF_WIDE = 1,
   OF_TILES = 1 << FUSION_NONE,
@@ -19,7 +19,7 @@ enum {
   OF_EXERCISE = 1 << FUSION_EXERCISE
 };
 
-/* Returns what these kernels take where the engine has something else; NULL: they take it all. */
+/* Returns what these kernels need and the engine lacks, or NULL if they support the engine. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
   const Training *t = &c->training;
   const struct {
@@ -41,7 +41,7 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
   return NULL;
 }
 
-/* Only the products of levels layer and step have a cheaper form, and only by bf16 tensor cores. */
+/* Only the products of levels layer and step have a cheaper form, and only on bf16 tensor cores. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;
@@ -54,12 +54,12 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
                           : "tf32");
 }
 
-/* Up to so many rows of a step tiles are faster than rows: on an H100, ms per epoch of
-   784-300-100-10, 8.8 instead of 9.9 at 32 rows, but 6.2 instead of 5.1 at 64. Tiles were faster
-   than level step at 36 of 37 shapes, by a factor of 1.04 to 5. */
+/* Tiles are faster than rows up to this many rows of a step. On an H100, ms per epoch of
+   784-300-100-10: 8.8 instead of 9.9 at 32 rows, but 6.2 instead of 5.1 at 64. Tiles were 1.04 to 5
+   times faster than level step at 36 of 37 shapes. */
 enum { TILES_TO = 32 };
 
-/* Plans level epoch: by tiles, by rows, or neither. Returns why neither, or "". */
+/* Plans level epoch by tiles, by rows, or not at all. Returns why not at all, or "". */
 static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits, TilesPlan *tiles,
                                   EpochPlan *plan) {
   const Network *n = &c->network;

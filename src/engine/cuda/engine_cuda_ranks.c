@@ -1,7 +1,7 @@
-/* The GPUs of a run of ranks: each rank takes one, and NCCL, loaded with the first engine, adds
-   their gradients. The sums and the updates by them have streams of their own, beside the gradients
-   of other layers and the next step's forward. NCCL adds in an order that follows from the ranks
-   and the number of values alone, and gives every rank the same bits. */
+/* The GPUs of a run of ranks. Each rank takes one GPU, and NCCL, loaded with the first engine, adds
+   their gradients. The sums and the updates by sums have their own streams, beside other layers'
+   gradients and the next step's forward. The order of NCCL's additions depends only on the ranks
+   and the number of values, and all ranks get the same bits. */
 #include "engine/cuda/cuda_state.h"
 
 #include <sched.h>
@@ -11,17 +11,17 @@
 #include "base/clock.h"
 #include "base/nccl.h"
 
-static const double CLOSE_SECONDS = 5;  /* for others, where this rank gives up */
+static const double CLOSE_SECONDS = 5;  /* to wait for others after this rank gives up */
 static const double NAME_SECONDS = 0.5; /* for the launcher to notice that a rank has ended */
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 
 /* A GPU and its host. */
 typedef struct {
-  char host[64], bus[32]; /* bus "": there is none */
+  char host[64], bus[32]; /* bus is "" if there is no GPU */
 } GpuPlace;
 
-/* Launchers differ: some show each rank all GPUs of its host, some its own alone. */
+/* Takes one GPU per rank. Some launchers show each rank all GPUs of its host, some only its own. */
 bool engine_cuda_take(Ranks *ranks, Error *error) {
   const char *what = "finding the device";
   int devices = 0, device;
@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* These are NULL, and not in its header, in releases before 2.27. */
+  /* NULL, and not in its header, in releases before 2.27. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -117,7 +117,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* The blocks of a sum. NCCL would take 7 on an H200, too few beside kernels of products. */
+/* The blocks of a sum. NCCL would use 7 on an H200, too few beside kernels of products. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {
@@ -138,7 +138,7 @@ bool sums_open(CudaEngine *e, Error *error) {
           "meeting the other ranks", error))
     return false;
   s->comm = comm;
-  /* Ranks of a host can share what NCCL has allocated: see share_gradient. */
+  /* Ranks of one host can share memory that NCCL allocated: see share_gradient. */
   if (nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register) {
     s->allocate = allocate_by_nccl;
     s->release = free_by_nccl;
@@ -152,7 +152,7 @@ bool sums_open(CudaEngine *e, Error *error) {
   return good;
 }
 
-/* Lets NCCL add the gradients of a host's ranks where they lie. All ranks call this at once. */
+/* Lets NCCL add the gradients of a host's ranks in place. All ranks call this together. */
 static ncclResult_t share_gradient(CudaEngine *e) {
   enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
   const size_t bytes = e->engine.config.network.floats * sizeof(float);
@@ -228,8 +228,8 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* A kernel of NCCL waits for other ranks for ever. When the engine is closed, the wait is given up
-   soon: a launcher does not leave a rank many seconds to say why it ends. */
+/* An NCCL kernel waits for other ranks forever. A closing engine gives up the wait soon, because a
+   launcher leaves a rank only a few seconds to say why it ends. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
   const double began = seconds_now();
   Ranks *ranks = e->engine.config.ranks;
@@ -247,7 +247,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  /* Calls may fail a moment before the launcher has noticed the end of another rank. */
+  /* Calls may fail just before the launcher notices that another rank has ended. */
   const double failed = seconds_now();
   while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
          ranks_go_on(ranks, began, error))

@@ -1,8 +1,8 @@
-/* A training step at every level (levels.c), and ranks, optimizers, averages and graphs. */
+/* Runs a training step at every level (levels.c), with ranks, optimizers, averages and graphs. */
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* of the long graph: a launch of it costs as much as of one */
+  GRAPH_STEPS = 64, /* steps of the long graph; its launch costs as much as one step's */
   /* Values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed; 32 MB 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
@@ -25,12 +25,12 @@ static BatchView train_view(const CudaEngine *e, int rows) {
   return view;
 }
 
-/* Returns where layer l's parameters begin, or for l = layers where all and their padding end. */
+/* Returns where layer l's parameters begin. l = layers gives the end of all, with padding. */
 static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
 
-/* Updates layers first to end - 1, planes too, by e->d_gradient and the rule of the optimizer. */
+/* Updates layers first to end - 1, and their planes, by e->d_gradient and the optimizer's rule. */
 static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
                             cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;
@@ -51,7 +51,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, config->training.rule.kind, &p, stream);
 }
 
-/* Updates layers first to end - 1 by their sums, while e->compute goes on: see sums_join. */
+/* Updates layers first to end - 1 by their sums, while e->compute continues: see sums_join. */
 static cudaError_t update_by_sums(CudaEngine *e, BatchView batch, int first, int end) {
   TRY(optimize(e, batch, first, end, e->sums.updates));
   return sums_updated(e, first, end);
@@ -83,8 +83,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* The ranks add the gradients of layers l to end - 1, and update. Layer l's update must not
-   overtake the gradient of its input: it is *late and follows the next bucket's. */
+/* Adds the ranks' gradients of layers l to end - 1, and updates. Layer l's update must not overtake
+   the gradient of its input, so it is *late: it follows the next bucket's update. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -96,7 +96,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Forward, then backward from the last layer on, and the update; ranks add bucket by bucket. */
+/* Runs forward, then backward from the last layer, and the update. Ranks add bucket by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -116,7 +116,7 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* Queues `count` steps from d_state's position on, and one more of `rest` rows, if not 0. */
+/* Queues `count` steps from d_state's position on, then a step of `rest` rows if it is not 0. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
   const int rows = engine_rows(config);
@@ -135,7 +135,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* Makes a graph of steps as above. It moves the state on, ready to be launched again. */
+/* Captures a graph of of->steps steps. Each launch moves the state on for the next. */
 static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
@@ -161,7 +161,7 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues so many steps by a graph, which is made anew if it has others. */
+/* Queues `steps` steps by a graph. Captures the graph again if it has other steps. */
 static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
   if (steps == 0 && rest == 0) return cudaSuccess;
   if (by->steps != steps || by->rest != rest) forget_graph(by);
@@ -171,8 +171,8 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
   return cudaGraphLaunch(by->graph, e->compute);
 }
 
-/* The steps of a range. A short last one has a graph of its own. Ranks' updates overlap with the
-   next step but at a graph's end: a range as long as the last has one graph for its rest. */
+/* Queues a range's steps. A short last step has its own graph. Ranks' updates overlap with the next
+   step, except at a graph's end, so an equally long range has one graph for its rest. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
@@ -191,7 +191,7 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* The same as below by tiles, whose parts begin at multiples of what a launch has at most. */
+/* Does by tiles what steps_by_epoch does. Parts begin at multiples of a launch's most steps. */
 static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
@@ -234,7 +234,7 @@ static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Returns where a network of two hidden layers trains, and on what. */
+/* Returns where a network of two hidden layers trains, and on which arrays. */
 static EpochJob epoch_job(const CudaEngine *e, StepState state) {
   const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
   return (EpochJob){.d_pixels = e->d_train_on,
@@ -253,8 +253,8 @@ static EpochJob epoch_job(const CudaEngine *e, StepState state) {
                     .d_mail = e->d_mail};
 }
 
-/* Launches the steps of a range in parts that begin at multiples of EPOCH_STEPS, so that the bits
-   are those of one. A part is one kernel for products of pixels and one for everything else. */
+/* Launches the steps of a range in parts that begin at multiples of EPOCH_STEPS, so that cuts do
+   not change the bits. A part is one kernel for products of pixels and one for everything else. */
 static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
   EpochJob job = epoch_job(e, state);
@@ -270,7 +270,7 @@ static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Launches a member's steps at once: they wait until a cluster of the GPU is free. */
+/* Launches all of a member's steps at once. They wait until a cluster of the GPU is free. */
 static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
   const EpochJob job = epoch_job(e, state);
   return launch_many(e->first->plan.shape, &job, &e->d_sums->overflowed, e->compute);
@@ -284,7 +284,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
     if (has_cluster(e)) return steps_by_cluster(e, state);
     return (has_tiles(e) ? steps_by_tiles : steps_by_epoch)(e, state, steps);
   case FUSION_STEP:
-    /* A step past the end, outside of any graph: a library may load its kernels in it. */
+    /* Runs a step past the end, outside any graph: a library may load its kernels in it. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -298,14 +298,14 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   }
 }
 
-enum { PROBE_ROWS = 64 }; /* of which the scales are found */
+enum { PROBE_ROWS = 64 }; /* rows that set the scales */
 
-/* Goes forward by level layer over the first rows of the view and, if it trains, backward. */
+/* Runs level layer forward over the first rows of the view and, if it `trains`, backward. */
 static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bound) {
   Precision *precision = &e->engine.config.training.precision, before = *precision;
   if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;
   e->level = &level_layer;
-  *precision = PRECISION_TF32; /* is enough for magnitudes */
+  *precision = PRECISION_TF32; /* enough for magnitudes */
   cudaError_t status = forward(e, view, trains);
   for (int l = last_layer(e); trains && status == cudaSuccess && l > 0; l--)
     status = e->level->backward(e, view, l);

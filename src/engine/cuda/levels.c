@@ -40,7 +40,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trai
 static cudaError_t forward_layer(CudaEngine *e, BatchView batch, int l, bool trains) {
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* part of the loss */
+  if (last && has_head(e)) return cudaSuccess; /* the loss does this */
   return launch_forward((LayerInput){at.d_x, batch}, at.d_w, at.d_b, e->d_activation[l + 1], at.in,
                         at.out, !last, dropout_after(e, l, trains), bf16_terms(e), e->compute);
 }
@@ -55,7 +55,7 @@ static cudaError_t loss_none(CudaEngine *e, BatchView batch, bool trains) {
   return launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[last + 1], classes, e->compute);
 }
 
-/* A small last layer is one kernel forward and back: only evaluation keeps its logits. */
+/* Runs a small last layer in one kernel, forward and back. Only evaluation keeps its logits. */
 static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
   const int last = last_layer(e);
   const LayerUpdate at = layer_at(e, last);
@@ -68,7 +68,7 @@ static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The gradient of layer l's input. */
+/* Computes the gradient of layer l's input. */
 static cudaError_t backward_input(CudaEngine *e, BatchView batch, int l) {
   const LayerUpdate at = layer_at(e, l);
   const Dropout dropout = dropout_after(e, l - 1, true);
@@ -107,7 +107,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
   return cudaSuccess;
 }
 
-/* The gradient never leaves the registers, unless d_gradient is there to store it. */
+/* The gradient never leaves the registers, unless there is a d_gradient to store it in. */
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
@@ -137,7 +137,7 @@ const Level level_layer = {
 /* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */
 
 static cudaError_t forward_exercise(CudaEngine *e, BatchView batch, int l, bool trains) {
-  (void)trains; /* this level takes no dropout */
+  (void)trains; /* this level has no dropout */
   const LayerUpdate at = layer_at(e, l);
   return launch_exercise_forward(at.d_x, at.d_w, at.d_b, e->d_z, e->d_activation[l + 1], batch.rows,
                                  at.in, at.out, l < last_layer(e), e->compute);
@@ -159,7 +159,7 @@ static cudaError_t update_exercise(CudaEngine *e, BatchView batch, int first, in
   for (int l = first; l < end; l++) {
     LayerUpdate at = layer_at(e, l);
     float *d_dw = at.d_gw, *d_db = at.d_gb;
-    at.d_gw = at.d_gb = NULL; /* scratch: the weights are updated */
+    at.d_gw = at.d_gb = NULL; /* scratch, as the weights are updated */
     TRY(launch_exercise_update(batch, update_rule(e), at, d_dw, d_db, e->compute));
   }
   return cudaSuccess;
