@@ -156,7 +156,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all, with fewer workers if the system refuses a thread. The caller is the first one. */
+/* Trains all. If the system refuses a thread, fewer workers do. The caller is one of them. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;

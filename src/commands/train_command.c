@@ -158,7 +158,7 @@ static bool test_and_draw(Run *run, Error *error) {
   return good;
 }
 
-/* Network and log are written by then. A run that is resumed may have had its best epoch before. */
+/* Prints which files were written. A resumed run may have had its best epoch earlier. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),
@@ -278,7 +278,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   if (!good && run.trainer && run.saved)
     text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",
                 text_shown(run.save).text, run.saved);
-  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails says so at once, and ends */
+  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails exits at once */
   free(run.results);
   *signal = good ? run.signal : 0;
   return good;

@@ -1,14 +1,13 @@
-/* CSV to bytes: one row a line, a label and pixels 0 to 255.
+/* Reads CSV as bytes: each line is a row, with a label and pixels 0 to 255.
 
    A reader streams one source (source.h: a file, a pipe or standard input, packed by gzip or not)
    from front to back. Its threads take turns reading the next chunk of whole lines and parse their
-   chunks in parallel, one libcsv parser a chunk; rows come out in file order whatever the threads
-   did. A header line, LF or CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are
-   accepted. Anything else is an error that names file, line and column, always the first one in the
-   file.
+   chunks in parallel, one libcsv parser per chunk; rows always come out in file order. A header
+   line, LF or CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are accepted. Anything
+   else is an error that names file, line and column, always the first one in the file.
 
-   csv_chunk.h says when the first line is a header. Header or row, every row must have as many
-   fields as the first line. */
+   csv_chunk.h says when the first line is a header. Every row must have as many fields as the first
+   line, even if that is a header. */
 #pragma once
 
 #include "data/source.h"

@@ -246,7 +246,7 @@ static int upright(int orientation, int x, int y, int width, int height) {
   return across ? from_left * height + from_top : from_top * width + from_left;
 }
 
-/* Shrinks what was decoded, at least to one level, and turns it. False: no memory. */
+/* Shrinks the picture to at least one level, and turns it. Returns false without memory. */
 static bool settle(const Grey *grey, int orientation, Image *image) {
   const int longer = max_int(grey->width, grey->height),
             shorter = min_int(grey->width, grey->height);

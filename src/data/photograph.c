@@ -217,7 +217,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
 
 /* ---- reading order ------------------------------------------------------------------------ */
 
-/* A digit with its centre, its line and where that line meets the picture's left side. */
+/* A digit with its centre, its line, and where the line meets the picture's left side. */
 typedef struct {
   Region *digit;
   double x, y, height, start;
@@ -338,7 +338,7 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
    which has this slope, is level. Then sizes and centres it. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* scales to an edge, at most; pixels, at least */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* scale / EDGE pixels, at least LEAST_EDGE */
   enum { LEAST_TURNED = 8 };         /* pixels; turning could lose smaller digits */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;

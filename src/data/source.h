@@ -20,7 +20,7 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
-/* Belongs to one thread at a time, except for `abandoned`. Callers may read the first group. */
+/* Only one thread at a time uses it, except `abandoned`. Callers may read the first group. */
 typedef struct {
   const char *name;  /* for messages */
   struct stat stamp; /* the file's when it was opened */

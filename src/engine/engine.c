@@ -70,7 +70,7 @@ Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
 
 /* ---- the device that --device asks for ------------------------------------------------------- */
 
-/* Looks for a GPU that can be used; with ranks, each needs one. Sets device->reason to why not. */
+/* Looks for a GPU that works; each rank needs one. Sets device->reason if there is none. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   const bool mine = engine_cuda_available(&device->reason);
   double lacks = !mine; /* ranks without a GPU */

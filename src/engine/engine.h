@@ -107,12 +107,12 @@ struct Engine {
   EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
-  bool wide;           /* by the kernels for wide layers, which keep numbers in planes, too */
-  int replays;         /* times that numbers were beyond these and work was done again */
+  bool wide;           /* uses the kernels for wide layers, which also keep numbers in planes */
+  int replays;         /* times that numbers exceeded the planes' range and work was repeated */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
 };
 
-/* What a log says of an engine: fields of it as it was. */
+/* The fields of an engine that a log reports. */
 typedef struct {
   char device[sizeof((Engine *)NULL)->device], reason[sizeof((Engine *)NULL)->reason];
   Fusion fusion;
@@ -132,9 +132,9 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
   return engine->call->predict(engine, first_row, rows, NULL, error);
 }
 
-/* Returns how much of what is left, in steps or rows of `rows` rows, one call should take, so that
-   the caller can look for signals: some tenths of a second of a synchronous engine's work, else
-   all. */
+/* Returns how much of `left`, in steps or rows of `rows` rows, one call should take, so that the
+   caller can check for signals: some tenths of a second of work if the engine is synchronous, else
+   everything. */
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
   const uint64_t most = (uint64_t)(operations / per_row) / rows;

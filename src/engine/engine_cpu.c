@@ -64,7 +64,7 @@ static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Makes numbers below 1e-38 count as 0 in this thread, or not: they slow some processors. */
+/* Turns flushing of numbers below 1e-38 to 0 on or off here: they slow some processors. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */

@@ -261,7 +261,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
 enum { CELL = 56, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5 };
 
-/* Returns the colour of a cell. The cube root lets a confusion of a row in a thousand show. */
+/* Returns a cell's colour. The cube root shows even a confusion of one row in a thousand. */
 static Colour shade(bool right, double share) {
   const Colour full = page_series[right ? 0 : 1];
   Colour colour = 0;

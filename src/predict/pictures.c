@@ -171,7 +171,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes)};
   const bool good = a.probabilities ? answer_all(&a, error)
                                     : error_set(error, "no memory for %zu classes", classes);
-  if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before what ended it */
+  if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before the last error */
   free(a.probabilities);
   return good;
 }

@@ -12,8 +12,8 @@
    read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
-/* Sees a row of a file, in file order: its number from 1, pixels (inputs), label and the logits
-   (classes) of the network, valid during the call alone. Returns false to stop, with *error set. */
+/* Takes one row of a file, in file order: its number from 1, pixels (inputs), label and logits
+   (classes), valid only during the call. Returns false with *error set to stop. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 

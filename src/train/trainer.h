@@ -1,13 +1,13 @@
 /* The epoch loop: reads the files, trains and evaluates, and knows no device.
 
-   It judges the network after every epoch: by the test file, by a validation file, or by a share
-   of the training file that is held out of training. That file is then read twice in a pass, once
-   for each part.
+   It judges the network after every epoch: by the test file, by a validation file, or by a share of
+   the training file that is held out of training. In the last case a pass reads the training file
+   twice, once for each part.
 
-   Resident, the first epoch trains in file order on rows as they arrive; the rows stay in the
-   engine's dataset, those to judge by behind those to train on, and each later epoch is a fresh
-   permutation of all of them. Streaming, every epoch reads both files through two staging buffers
-   of the dataset; from the second epoch on, the rows of a staging buffer are permuted among
+   If rows are resident, the first epoch trains on them in file order as they arrive. They stay in
+   the engine's dataset, training rows before judging rows, and each later epoch is a new
+   permutation. If rows are streamed, every epoch reads both files through two staging buffers of
+   the dataset; from the second epoch on, the rows of a staging buffer are permuted among
    themselves. */
 #pragma once
 
@@ -119,7 +119,7 @@ struct TrainerEvents {
    again. */
 TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
-/* NULL is allowed. */
+/* trainer may be NULL. */
 void trainer_close(Trainer *trainer);
 
 /* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------- */

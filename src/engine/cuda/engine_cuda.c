@@ -138,7 +138,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass, and adds to the sums or, unless `logits` is NULL, waits for these. */
+/* Queues the forward pass. Adds to the sums or, unless `logits` is NULL, waits for logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];

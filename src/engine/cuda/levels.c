@@ -4,7 +4,7 @@
    kernels a step for 784-300-100-10. Level layer keeps it on the chip: 5 kernels. */
 #include "engine/cuda/cuda_state.h"
 
-/* The dropout of layer l's output, l from 0; none for the logits, or where nothing is trained. */
+/* Returns the dropout of layer l's output, l from 0. Logits and evaluation have none. */
 static Dropout dropout_after(const CudaEngine *e, int l, bool trains) {
   const EngineConfig *c = &e->engine.config;
   const bool drops = trains && l >= 0 && l < c->network.layers - 1;
@@ -19,7 +19,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
                              e->compute);
 }
 
-/* The first layer's kernels read pixels as bytes, unless these are scaled in another way. */
+/* Writes e->d_x if there is one. Otherwise the first layer's kernels read pixels as bytes. */
 static cudaError_t input_layer(CudaEngine *e, BatchView batch) {
   return e->d_x ? scale_pixels(e, batch) : cudaSuccess;
 }
