@@ -1,16 +1,15 @@
 /* Level epoch by tiles: every step of a range in one kernel, for one to five hidden layers, batches
    up to 128, every optimizer, on GPUs with clusters of blocks (compute capability 9.0).
 
-   Who owns what. A block has a tile of 8 neurons ("units") of one hidden layer, and the weights on
-   both sides of it: those from the layer before (IN) and those to the layer behind (OUT), with
-   their moments, from the first step to the last. Weights from pixels are in registers. Weights
-   between hidden layers are in shared memory, as fp16 terms and as float32; layer 1 has no room for
-   the latter, which are in the L2 cache there. A weight between two hidden layers so lives twice,
-   with its reader forward and its reader backward. Both copies get the same bits. Each block works
-   on all rows of the batch. For the last layer, rows have owners: 16 blocks of a cluster own a
-   sixteenth of the rows each. A network that takes more clusters than the GPU has at once is
-   launched without clusters; then rows belong to blocks of their own, on multiprocessors that no
-   tile needs.
+   Who owns what. A block has a tile of 8 neurons ("units") of one hidden layer. It keeps the
+   weights from the layer before (IN) and to the layer behind (OUT), with their moments, from the
+   first step to the last. Weights from pixels are in registers. Weights between hidden layers are
+   in shared memory, as fp16 terms and as float32; layer 1 has no room for float32 and keeps it in
+   the L2 cache. So a weight between two hidden layers lives twice: in the block that reads it
+   forward and in the one that reads it backward. Both copies get the same bits. Each block works on
+   all rows of the batch. For the last layer, rows have owners: each of a cluster's 16 blocks owns a
+   sixteenth of the rows. A network that takes more clusters than the GPU has at once is launched
+   without clusters; then rows belong to blocks of their own, on multiprocessors that no tile needs.
 
    What travels. Weights never do. Activations and their gradients do:
 
@@ -20,27 +19,28 @@
    Between hidden layers a tile's 8 values of a row are packets in the L2 cache, read by every tile
    of the next layer (tiles_slices.cuh). In the head a tile sends its part of 16 logits and gets
    their gradient back, 64 bytes each for a row and block, written into the shared memory of the
-   other block, or by mail (tiles_head.cuh). So a step waits for a trip 2 times with one hidden
-   layer, 4 times with two, 6 with three.
+   other block, or by mail (tiles_head.cuh). So a step waits for 2 trips with one hidden layer, 4
+   with two, 6 with three.
 
    Who does what. 16 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
-   what a step waits for, 8 rows of the batch each: Z, H, logits, dZ, next Z, without a barrier of
-   the block between. The others have weights: gradients, updates, and the products of pixels.
-   Behind layer 1 the chain, too, updates hidden weights, while it waits for the next H.
+   which a step waits for. Each has 8 rows of the batch and makes Z, H, logits, dZ and the next Z,
+   without a barrier of the block. The other warps have weights: they make gradients, updates and
+   the products of pixels. Behind layer 1 the chain updates hidden weights, too, while it waits for
+   the next H.
 
-   Z1 before W1 is known (AHEAD; by sgd and nesterov, batches up to 64). As in epoch.cu: a step's
-   pixels are multiplied by U, what is known of W1 before the gradient of the step before it comes,
-   and the chain corrects that by K dZ, K being products of pixels (tiles_prepare.cu). So W1 is
-   updated beside the chain. Every 64th step of a window is direct, as there: bits do not depend on
-   where ranges begin if they begin there.
+   Z1 before W1 is known (AHEAD; by sgd and nesterov, batches up to 64). As in epoch.cu, a step's
+   pixels are multiplied by U, the part of W1 that is known before the previous step's gradient. The
+   chain subtracts K dZ, where K is products of pixels (tiles_prepare.cu). So W1 is updated beside
+   the chain. Every 64th step of a window is direct, as in epoch.cu. Ranges that begin at such a
+   step do not change the bits.
 
    Numbers. The tensor cores multiply fp16: a number is a high and a low term, times a power of two.
-   All four products of terms are added up in float32, in a fixed order. Pixels need one term.
-   A number beyond fp16's range makes an infinity, which comes out of every later product as NaN and
-   so reaches a loss or a weight: there it is noted in *d_overflowed, and the engine trains again
-   by level layer.
+   All four products of terms are added up in float32, in a fixed order. Pixels need one term. A
+   number beyond fp16's range makes an infinity, which comes out of every later product as NaN and
+   so reaches a loss or a weight. Then *d_overflowed is set, and the engine trains again by level
+   layer.
 
-   No mail is overwritten unread, without any acknowledgement: docs/fusion.md has the proof. */
+   Mail needs no acknowledgement: none is overwritten unread. docs/fusion.md has the proof. */
 #include "epoch/tiles_head.cuh"
 #include "epoch/tiles_launch.h"
 
@@ -54,8 +54,8 @@ static const Variant *variant_of(const TilesShape &shape, bool mail) {
   return nullptr;
 }
 
-/* Fills what of the job depends on the shape alone. Returns the bytes of a block's shared memory;
-   extra: of them are those for moments and averages of W1, if the job has them there. */
+/* Fills the job's fields that depend on the shape alone. Returns the bytes of a block's shared
+   memory. If `extra`, moments and averages of W1 are there, too. */
 static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
   size_t most = 0;
   const size_t part = UNITS * (v.rows + 8) * sizeof(float);
@@ -173,7 +173,8 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   }
 }
 
-/* The largest power of two by which a product of two rows of pixels, and 1, is an fp16. */
+/* Returns the largest power of two that keeps the product of two rows of pixels, plus 1, in
+   fp16. */
 static float scale_of_k(const TilesJob &of, int inputs) {
   const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
               largest = fmaxf(white, fabsf(of.pixel_offset));
@@ -257,7 +258,7 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   }
   job.flat = {of->d_parameters, of->d_first, of->d_second, of->d_average, of->d_overflowed};
   job.results = {of->results.d_loss + of->position, of->results.d_correct + of->position};
-  /* All blocks must be there at once: they wait for each other. */
+  /* All blocks must run at once, because they wait for each other. */
   if (plan->clusters > tiles_clusters()) return cudaErrorCooperativeLaunchTooLarge;
   TRY(prepare(*of, job, v.rows, stream));
   TRY(allow_shared(v.kernel, plan->shared_bytes));

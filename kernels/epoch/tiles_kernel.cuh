@@ -22,7 +22,7 @@ __device__ __forceinline__ void run_block(const Ground<S> &block) {
 }
 
 /* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
-   are whole clusters. By MAIL their tiles alone, then the blocks that own rows. */
+   are whole clusters. With MAIL, the tiles need no whole clusters; blocks that own rows follow. */
 template <int ROWS, bool SECOND, bool MAIL>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900

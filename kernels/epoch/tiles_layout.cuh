@@ -1,5 +1,5 @@
-/* The layout of level epoch by tiles: what a block is, what it holds in shared memory, by which
-   barriers its warps meet. tiles.cu explains the whole. */
+/* The layout of level epoch by tiles: the parts of a block, its shared memory, and the barriers of
+   its warps. tiles.cu explains the whole. */
 #pragma once
 
 #include "epoch/tiles_weight.cuh"
@@ -11,52 +11,52 @@ namespace tiles {
 constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
 constexpr int RANKS = 16;                       /* blocks of a cluster */
 
-/* The warps of a block, 128 registers a thread. 7 have W1, 112 inputs each; the helper has the
-   tile's columns of the last layer and all biases; 8 are the chain. */
+/* The warps of a block; a thread has 128 registers. Seven warps hold W1, 112 inputs each. The
+   helper holds the tile's columns of the last layer and all biases. Eight warps are the chain. */
 constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
               WARPS = CHAIN + CHAINS, THREADS = 32 * WARPS;
-constexpr int CHUNKS = 7; /* of 16 inputs, of a warp */
+constexpr int CHUNKS = 7; /* chunks of 16 inputs that a warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
 constexpr int CLASSES = 16;                    /* two pairs for each lane of a quad */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* so that zeros are no mail: its phase is 1 */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* its phase is 1, so zeroed memory is not mail */
 
-/* Powers of two that keep fp16 terms in range: of weights below 256, activations below 1023 and
+/* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. A byte as a half is the byte times 2^-24. */
 constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
 
-/* The named barriers of a block. Arrivals and waits of each are counted by the threads that take
-   part, so every warp that is named here takes part in every step. */
+/* The named barriers of a block. A barrier counts the threads that arrive or wait, so every warp
+   named here takes part in every step. */
 enum Barrier {
   DZ_READY = 1, /* chain to helper: dZ of the step is in shared memory */
-  GO,           /* chain to the other warps: the same, sent when their work delays no chain */
-  LAST_READY,   /* helper to chain: the last layer's weights are those of the next step */
-  BIASES_READY, /* helper to chain: so are its biases; it has read the gradient of the logits */
+  GO,         /* chain to the other warps: dZ is there, and their work no longer delays the chain */
+  LAST_READY, /* helper to chain: the last layer's weights are those of the next step */
+  BIASES_READY, /* helper to chain: the biases, too; the gradient of the logits has been read */
   Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
-  Z_TAKEN,      /* chain to the other warps: they may be overwritten */
+  Z_TAKEN,      /* chain to the other warps: parts of Z may be overwritten */
   CHAIN_ONLY,
   MATRIX_ONLY,
-  TERMS_READY /* all: the terms of slices are those of the next step */
+  TERMS_READY /* all warps: the slices' terms are those of the next step */
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
-/* A launch, as its blocks see it. Offsets `..._at` are of bytes from the start of shared memory. */
+/* A launch, as its blocks see it. Offsets `..._at` are bytes from the start of shared memory. */
 struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* weight layers; size[0] inputs, then units */
-  size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* of layer 1, ... in the flat arrays */
+  size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
-      clusters;          /* of hidden layer 1, ... */
-  int steps, first_step; /* first_step: its number in the window */
+      clusters;          /* from hidden layer 1 on; clusters: of the last */
+  int steps, first_step; /* first_step: the launch's first step, in its window */
   uint32_t rows, stamp;
   Rule rule;
   float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
   float own, other;      /* targets of the label and of each other class */
-  float mean, last_mean; /* 1 / rows of a step, and of the last one */
+  float mean, last_mean; /* 1 / rows of a step, and 1 / rows of the last step */
   FlatArrays flat;
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail: tiles_slices, tiles_head */
-  int first_row_block;                               /* of the head by mail: these own rows */
-  int mail_size[LAYERS];                             /* packets of a buffer of H, and of dZ */
-  float4 *slices;                                    /* of layer 1: tiles_slices.cuh */
-  float4 *extra; /* moments and averages of W1; NULL: in shared memory */
+  int first_row_block;   /* with the head by mail: blocks from here on own rows */
+  int mail_size[LAYERS]; /* packets of one buffer of H, and of one of dZ */
+  float4 *slices;        /* slices of layer 1: tiles_slices.cuh */
+  float4 *extra;         /* moments and averages of W1; NULL if these are in shared memory */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at,
       extra_at;
   /* made before the launch: tiles_prepare.cu */
@@ -68,17 +68,17 @@ struct Job {
   RowResults results;    /* by position of the launch */
 };
 
-/* A block's shared memory, of constant size; what depends on the network lies behind it. ROWS: of a
-   step. SECOND: the optimizer keeps a second moment. MAIL: the head is by mail, not by clusters.
-   AHEAD: Z1 is known before W1 is. */
+/* A block's shared memory, of constant size; arrays that depend on the network follow it. ROWS is
+   the rows of a step. SECOND is true if the optimizer keeps a second moment. MAIL is true if the
+   head is by mail, not by clusters. AHEAD is true if Z1 is known before W1. */
 template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = MAIL_;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
-  /* Steps of 16 rows; tiles of 8 rows; tiles that each warp of the chain has. */
+  /* 16 rows are a step of k, 8 a tile. Each warp of the chain has OWN tiles of rows. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
-  static constexpr int BUFFERS = AHEAD ? 3 : 2; /* of pixels */
-  static constexpr int TURNS = AHEAD ? 2 : 1;   /* of what a later step would overwrite */
+  static constexpr int BUFFERS = AHEAD ? 3 : 2; /* buffers of pixels */
+  static constexpr int TURNS = AHEAD ? 2 : 1;   /* buffers of dZ, H and the like */
   static constexpr int PITCH = ROWS + 8;        /* halves, and floats of parts of Z */
   static constexpr bool OVERLAY = ROWS == 128;  /* parts of Z lie where pixels were */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
@@ -92,8 +92,8 @@ template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 
-/* Returns x, but the compiler does not know: what follows from it is computed anew, and kept in no
-   register from step to step. For code that is seldom run. */
+/* Returns x, which the compiler cannot know. So values derived from x are computed anew, and take
+   no register from step to step. This is for code that seldom runs. */
 __device__ inline int anew(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -120,11 +120,11 @@ template <class S> struct Ground {
                ? (long long)(job.weight[l] + (size_t)to * job.size[l - 1] + from)
                : -1;
   }
-  /* The classes of lane t, two pairs. */
+  /* Returns class e of lane t, which has two pairs of classes. */
   __device__ int class_of(int e) const {
     return e < 2 ? 2 * t + e : 4 * e + t;
   }
-  /* Returns where the segment of steps ends that has this one: the first step of each is direct. */
+  /* Returns the end of this step's segment. The first step of a segment is direct. */
   __device__ int end_of_segment(int step) const {
     const int at = job.first_step + step;
     return S::AHEAD ? min(job.steps, step + (int)EPOCH_DIRECT - at % (int)EPOCH_DIRECT) : job.steps;
@@ -132,13 +132,13 @@ template <class S> struct Ground {
   __device__ uint8_t *pixels(int step) const {
     return at<uint8_t>(sizeof(S)) + (size_t)(step % S::BUFFERS) * S::PIXEL_BYTES;
   }
-  /* Parts of Z of a step: (warp, unit, row). */
+  /* Returns the parts of Z of a step: (warp, unit, row). */
   __device__ float *parts(int step) const {
     return S::OVERLAY && layer == 1 ? reinterpret_cast<float *>(pixels(step + S::BUFFERS - 1))
                                     : at<float>(job.parts_at[layer]);
   }
-  /* The gradient of the logits: it comes as (row, classes of t), and lies then as (8 rows, term,
-     row), the terms being high and low ones of each pair. */
+  /* Returns the place of the logits' gradient. It arrives as (row, classes of t). It is kept as (8
+     rows, term, row), with a high and a low term of each pair. */
   __device__ uint4 *head(int step) const {
     return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
   }
@@ -151,7 +151,7 @@ template <class S> struct Ground {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers; *low becomes the low ones. */
+/* Returns the high terms of two numbers; *low becomes their low terms. */
 __device__ inline uint32_t split(float a, float b, uint32_t &low) {
   const uint32_t high = pack_fp16(a, b);
   const float2 h = unpack_fp16(high);
@@ -172,9 +172,10 @@ template <class Own> __device__ inline uint32_t own_at(const Own &own) {
   return shared_address(&own[lane % 16][lane / 16 * 8]);
 }
 
-/* Adds what a product of two numbers of two terms each left in a lane: of the left operand's terms
-   d[e] is high, d[e + 2] low; of the right one's `high` and `low`. Both copies of a hidden weight
-   add up the same, for high times low and low times high change places. */
+/* Adds the products that a lane has of two numbers with two terms each. d[e] is from the left
+   operand's high terms, d[e + 2] from its low terms; `high` and `low` are from the right operand's
+   terms. Both copies of a hidden weight get the same sum, because high times low and low times high
+   are added to each other. */
 __device__ inline float add_terms(const float (&high)[4], const float (&low)[4], int e) {
   return (high[e] + (high[e + 2] + low[e])) + low[e + 2];
 }

@@ -8,7 +8,7 @@ namespace tiles {
 constexpr int PREPARE_THREADS = 512;
 
 /* Gathers the pixels of each step as (chunk of 16 inputs, row, 16 bytes), its labels, and numbers.
-   Rows that the step does not have, and inputs that there are not, are 0. */
+   Rows beyond the step and inputs beyond the network's are 0. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
                   uint8_t *labels, float4 *numbers) {
@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
   numbers[step] = {now.step, now.second_root, 1.0f - keeps, 0.0f};
 }
 
-/* Computes K of each step and the next, row r of the next with row s of the step, as the chain
-   reads it: (r / 8, s / 16, lane), two terms of each. Warp: 16 r times 32 s. The products are exact
-   integers; k_value makes the network's of them. */
+/* Computes K, the products of row r of the next step with row s of this step, in the chain's order:
+   (r / 8, s / 16, lane), two terms of each. Warp: 16 r times 32 s. The products are exact integers;
+   `value` converts them to the network's pixels. */
 template <class Value>
 __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
   uint4 p;

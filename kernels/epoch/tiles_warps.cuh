@@ -1,5 +1,6 @@
-/* The work of a block's warps: the warps that have weights, and the chain. FIRST: the tile is of
-   the first hidden layer and has pixels; LAST: it is of the last one and takes part in the head. */
+/* The work of a block's warps: the warps that have weights, and the chain. FIRST is true if the
+   tile is in the first hidden layer and has pixels. LAST is true if the tile is in the last hidden
+   layer and takes part in the head. */
 #pragma once
 
 #include "activation.h"
@@ -9,7 +10,7 @@
 
 namespace tiles {
 
-/* The roles of warps that have weights. Where there are no pixels all have the same code. */
+/* The roles of warps that have weights. Without pixels, all run the same code. */
 enum Role { OWNER, HELPS, ANY };
 
 template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
@@ -145,8 +146,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
   }
 };
 
-/* The chain: what a step waits for, from Z to dZ and the next Z. A warp has 8 rows of the batch, or
-   16, for the tile's units: no barrier of the block is between. */
+/* The chain is what a step waits for, from Z to dZ and the next Z. A warp has 8 or 16 rows of the
+   batch for the tile's units, so the chain needs no barrier of the block. */
 template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
@@ -174,7 +175,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
-  /* Sends two rows of a unit, or two units of a row, to where a neighbour's lane looks for them. */
+  /* Sends two rows of a unit, or two units of a row, to a lane of the neighbouring layer. */
   template <bool OF_H>
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {
@@ -204,7 +205,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
               &s.k_came);
   }
 
-  /* Adds COUNT parts to z, and the bias. */
+  /* Adds COUNT parts and the bias to z. */
   template <int COUNT>
   __device__ __forceinline__ void take_parts(int step, int end, float scale, float (&z)[OWN][2]) {
     wait<Z_READY>(THREADS);
@@ -237,8 +238,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         const bool begins = step == first;
         forward(step);
         if (KNOWN && !begins)
-          arrive<GO>(GO_THREADS); /* of the step before: not earlier, so that
-                                     nothing disturbs */
+          arrive<GO>(GO_THREADS); /* for the previous step; earlier it would disturb the chain */
         backward(step, end);
       }
       if (KNOWN) arrive<GO>(GO_THREADS);
@@ -266,7 +266,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* H, to the layer behind or into the logits. */
+  /* Makes H and sends it to the next layer, or into the logits. */
   __device__ __forceinline__ void forward(int step) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];
@@ -289,11 +289,11 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (LAST) {
       wait<LAST_READY>(HELPER_THREADS);
       if (!S::MAIL && S::TURNS == 1)
-        wait<BIASES_READY>(HELPER_THREADS); /* or an answer could come too early */
+        wait<BIASES_READY>(HELPER_THREADS); /* else an answer could come too early */
       unrolled (i, OWN)
         if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
     } else {
-      unrolled (i, OWN) { /* gradients need h, the chain does not */
+      unrolled (i, OWN) { /* for gradients; the chain does not wait for it */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms<true>(mail_of(job.h, stamp, true), n_tile(i),
@@ -303,7 +303,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* dZ, to the layer before, and Z of the next step if it is known. */
+  /* Makes dZ and sends it to the previous layer; makes the next step's Z if it is known. */
   __device__ __forceinline__ void backward(int step, int end) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.dz[step % S::TURNS];
@@ -334,7 +334,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       float dz[2];
       unrolled (e, 2) dz[e] = times_slope(activation_slope(h[i][e]), dh[i][e] * (scale / W_SCALE));
       uint32_t low, high = split(dz[0], dz[1], low);
-      if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* the bits that packets use */
+      if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* clears phase bits */
       const int row = n_tile(i) * 8 + 2 * t;
       *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
       *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) = low;
@@ -367,7 +367,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (KNOWN && step + 1 < end) correct(step);
   }
 
-  /* Z of the next step: what was known of it, less K dZ. */
+  /* Makes Z of the next step: the known part minus K dZ. */
   __device__ __forceinline__ void correct(int step) {
     uint32_t own[S::K_STEPS][4];
     unrolled (r, S::K_STEPS) ldmatrix_x4(own[r], own_at(s.dz[step % S::TURNS]) + r * 32);

@@ -8,8 +8,8 @@
 namespace tiles {
 
 /* The numbers that are the same in every update. By sgd and nesterov a weight loses of_m m + of_g
-   g, m being the new momentum. What the update makes of it but for the gradient is known before: of
-   the old m and w it loses known_m m + known_w w, and of_gradient g will be missing. */
+   g, where m is the new momentum. Before the gradient g is known, the weight loses known_m m +
+   known_w w of the old m and w. The part of_gradient g is subtracted later. */
 struct Rule {
   OptimizerRule is;
   float rate, of_m, of_g, known_m, known_w, of_gradient;
@@ -23,10 +23,10 @@ struct StepNumbers {
 };
 
 struct Weight {
-  float w, m, v, a; /* v: the second moment, a: the average, if there are any */
+  float w, m, v, a; /* v: second moment, a: average; 0 if unused */
 };
 
-/* Updates all but the average. decays: it is no bias. */
+/* Updates everything but the average. `decays` is false for a bias. */
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const StepNumbers &now, float scale,
                                        bool decays, float g, Weight &x) {
@@ -56,13 +56,13 @@ __device__ __forceinline__ float known_of(const Rule &rule, bool decays, float w
   return fmaf(-rule.known_m, m, decays ? fmaf(-rule.known_w, w, w) : w);
 }
 
-/* The flat arrays of a launch, and what becomes not 0 if a number is none. */
+/* The flat arrays of a launch. *d_overflowed becomes 1 if a weight is not finite. */
 struct FlatArrays {
   float *d_w, *d_m, *d_v, *d_average;
   uint32_t *d_overflowed;
 };
 
-/* at < 0: there is no such weight. */
+/* Returns zeros if there is no such weight, when `at` is below 0. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
