@@ -277,9 +277,10 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
 
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
   void *all = ranks_gather(ranks, bytes, size, error);
-  if (all) memcpy(bytes, all, size); /* rank 0's come first */
+  if (!all) return false;
+  memcpy(bytes, all, size); /* rank 0's come first */
   free(all);
-  return all;
+  return true;
 }
 
 /* Few values: every rank gets all of them and adds them itself. */
