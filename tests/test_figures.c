@@ -91,7 +91,8 @@ static bool draw_curves(int kind, const char *path) {
   enum { COUNT = 5, RUNS = 3 };
   EpochResult results[RUNS * COUNT];
   for (int i = 0; i < RUNS * COUNT; i++) {
-    const double part = 1.0 / (i % COUNT + 1) + 0.1 * (i / COUNT);
+    const int run = i / COUNT;
+    const double part = 1.0 / (i % COUNT + 1) + 0.1 * run;
     results[i] = (EpochResult){.epoch = i % COUNT + 1,
                                .epochs = COUNT,
                                .train_loss = 0.2 + 0.3 * part,

@@ -17,8 +17,10 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
+#ifndef __clang_analyzer__ /* which would judge stb's code, too */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
+#endif
 #include <stb/stb_image_write.h>
 
 bool canvas_open(Canvas *picture, int width, int height, Error *error) {

@@ -27,14 +27,14 @@ typedef struct {
 
 /* Returns the value of a run after epoch i, from 0. Run -1 is the mean over all runs. */
 static double value_of(const Curves *c, int run, int i, Measure measure, Kind kind) {
-  if (run < 0) {
-    double sum = 0;
-    for (run = 0; run < c->runs; run++) sum += value_of(c, run, i, measure, kind);
-    return sum / c->runs;
+  const int first = run < 0 ? 0 : run, end = run < 0 ? c->runs : run + 1;
+  double sum = 0;
+  for (int at = first; at < end; at++) {
+    const EpochResult *r = &c->results[at * c->count + i];
+    sum += measure == LOSS ? kind == TRAINING ? r->train_loss : r->test_loss
+                           : 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
   }
-  const EpochResult *r = &c->results[run * c->count + i];
-  if (measure == LOSS) return kind == TRAINING ? r->train_loss : r->test_loss;
-  return 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
+  return sum / (end - first);
 }
 
 /* Leaves space around the values. No axis is shorter than its numbers can tell apart. */
