@@ -156,7 +156,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all. If the system refuses a thread, fewer workers do. The caller is one of them. */
+/* Trains all runs. If the system refuses a thread, there are fewer workers. The caller is one. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;

@@ -17,7 +17,7 @@ typedef struct {
   int epochs;
   EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
   TrainLog *log;      /* NULL if there is no log */
-  InUse in_use;       /* by this rank's networks */
+  InUse in_use;       /* the engine that this rank's networks use */
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {

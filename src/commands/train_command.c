@@ -20,7 +20,7 @@ typedef struct {
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* number of results */
   bool told;               /* the files that were read have been printed */
-  bool learned_nothing;    /* in some epoch, and the run has said so */
+  bool learned_nothing;    /* an epoch taught it nothing, and that has been printed */
   DataSummary tested;      /* the rows of the final test */
   double began;            /* when the process started */
   int signal;              /* the signal that ends the run, or 0 */
@@ -230,7 +230,7 @@ static bool open_and_train(Run *run, Error *error) {
   const bool able = !c->ranks && source_can_repeat(c->train) && /* training can start again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
-  const Checkpoint *from = run->from; /* or where the run was last saved */
+  const Checkpoint *from = run->from; /* the run to continue, or where this run was last saved */
   const bool saved_since = run->saved && (!from || run->saved != from->epoch);
   Checkpoint saved = {0};
   if (saved_since && !checkpoint_load(&saved, run->save, error)) return false;

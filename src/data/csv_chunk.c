@@ -21,7 +21,7 @@ typedef struct {
   const char *wanted; /* the label column's name; NULL if any usual name will do */
   size_t rank;        /* rank of the name found; 0 is the surest */
   size_t row_number;  /* the column that numbers rows, or CSV_NONE */
-  bool word, empty;   /* the first field is a word; a field is empty */
+  bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* the fields after the first are numbers */
   bool counts;        /* the fields count from 0 or 1, with or without the first */
   long last;          /* the number in the previous field */

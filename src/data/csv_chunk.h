@@ -41,7 +41,7 @@ typedef struct Chunk {
   uint64_t fault_line;
   size_t fault_column; /* counts from 1; 0 means the whole line */
   uint8_t *pixels;     /* (capacity, inputs) */
-  uint16_t labels[];   /* (capacity), with the pixels behind them */
+  uint16_t labels[];   /* (capacity); the pixels follow the labels */
 } Chunk;
 
 /* Parses any number of chunks, one after the other. */

@@ -57,7 +57,7 @@ struct DatasetReader {
   uint64_t rows;
   DataSummary summary;
   uint64_t pixel_sum;
-  uint16_t last_label; /* of the last delivered row */
+  uint16_t last_label; /* the label of the last delivered row */
   uint64_t offset;     /* the offset of the last earlier chunk */
   uint64_t line;       /* the number of the line that follows */
   uint64_t blank_line; /* the first of the blank lines at their end, or CSV_NONE */

@@ -9,7 +9,7 @@
    values, `step` apart. scratch: (count + 2 radius), whose ends are 0. */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   const int end = count + 2 * radius, window = 2 * radius + 1;
-  int length = 1; /* of the window from each place on; the place holds its maximum */
+  int length = 1; /* the windows' length; a window's maximum is at its start */
   memset(scratch, 0, (size_t)end);
   for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
   for (; 2 * length <= window; length *= 2)

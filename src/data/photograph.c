@@ -83,7 +83,7 @@ static int value_of_rank(const int histogram[256], int rank) {
 /* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
    of a picture is ground. Returns the strongest contrast, outliers (one pixel in 10,000) aside. */
 static int find_noise(Ink *ink) {
-  enum { DEVIATIONS = 4 }; /* of the median: 2.7 standard deviations of a normal distribution */
+  enum { DEVIATIONS = 4 }; /* median deviations, equal to 2.7 standard deviations if normal */
   int values[256] = {0}, deviations[256] = {0};
   const int count = ink->width * ink->height;
   for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
@@ -100,7 +100,7 @@ static const double INK_SHARE = 0.3;
 /* Finds dark ink on light ground or light ink on dark ground, and its pieces. There are no pieces
    if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
-  enum { LEAST_CONTRAST = 20 }; /* of 255: 20 levels on white paper */
+  enum { LEAST_CONTRAST = 20 }; /* 20 of 255 levels on white paper */
   enum { SMALL = 48 };          /* pixels; a digit fills half of a side of smaller pictures */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,

@@ -11,7 +11,7 @@ typedef struct {
 } PhotographBox;
 
 typedef struct {
-  int count; /* at least 1 */
+  int count; /* number of digits, at least 1 */
   PhotographBox box[PHOTOGRAPH_MOST];
   int row[PHOTOGRAPH_MOST]; /* the line that the digit is in, from 0 at the top */
   uint8_t *pixels;          /* (count, side, side): from 0, ground, to 255, ink */

@@ -1,6 +1,5 @@
-/* The source of a data file's bytes: a file, a pipe or standard input ("-"), unpacked on
-   the way if they begin as gzip does (RFC 1952), in any number of members. Zeros behind the last
-   one are its padding.
+/* Reads a data file's bytes from a file, a pipe or standard input ("-"). It unpacks bytes that
+   begin as gzip does (RFC 1952), in any number of members. Zeros after the last member are padding.
 
    A regular file must stay as it was when it was opened. It is checked after every read, and bytes
    read after a change are dropped. If an archive fails, the bytes unpacked in the same call are
@@ -22,7 +21,7 @@ enum { SOURCE_INPUT = 1 << 16 };
 
 /* Only one thread at a time uses it, except `abandoned`. Callers may read the first group. */
 typedef struct {
-  const char *name;  /* for messages */
+  const char *name;  /* the name in messages */
   struct stat stamp; /* the file's when it was opened */
   bool once;         /* cannot be read a second time: a pipe, a device, standard input */
   bool packed;       /* the bytes begin as gzip does */

@@ -16,7 +16,7 @@
 typedef struct {
   uint64_t seen;     /* rows seen so far */
   uint64_t interval; /* the interval of the last of them, from 1; 0 if none was seen */
-  uint64_t end;      /* the first row behind the interval */
+  uint64_t end;      /* the first row after the interval */
   uint64_t drawn;    /* the held-out row of the interval */
 } SplitClass;
 

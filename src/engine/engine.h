@@ -92,8 +92,8 @@ typedef struct {
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
-  /* Returns how many members the engine may have. A member is an engine of its own that trains
-     another network on the same rows. 0 or a NULL function: networks train one after the other. */
+  /* Returns how many members the engine may have. A member is an engine that trains another network
+     on the same rows. 0, or a NULL function, means that networks train one after the other. */
   int (*members)(Engine *engine);
   /* Opens a member. `engine` must stay open longer. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
@@ -104,7 +104,7 @@ struct Engine {
   bool synchronous; /* train and predict do the work before they return */
   uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
                        not if every call but a window's first starts at a multiple of this */
-  EngineConfig config; /* once opened: fusion and precision are those in use, never FUSION_AUTO */
+  EngineConfig config; /* once open, holds the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
   bool wide;           /* uses the kernels for wide layers, which also keep numbers in planes */

@@ -58,10 +58,10 @@ typedef struct {
   uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
   uint16_t *labels;     /* (dataset_rows) */
   uint8_t *augmented;   /* like `pixels`; NULL until a range asks for augmentation */
-  TrainRange drawn;     /* the range whose rows `augmented` holds; rows == 0 if it holds none */
+  TrainRange drawn;     /* the range whose rows `augmented` holds; 0 rows if there are none */
   StagingBuffer staging[2];
   EngineSums sums;
-  float *gradients; /* (gradient_floats): of all layers, one after the other; NULL: one rank */
+  float *gradients;       /* (gradient_floats), all layers in order; NULL if there is one rank */
   size_t gradient_floats; /* a multiple of the number of ranks */
   Error failure;          /* why the ranks' sum failed */
   bool failed;

@@ -9,10 +9,10 @@
 #include "model/network.h"
 
 typedef enum {
-  SCHEDULE_STEP,     /* multiplied by `decay` after each epoch behind the warm-up */
-  SCHEDULE_CONSTANT, /* always the same */
+  SCHEDULE_STEP,     /* multiplied by `decay` after each epoch after the warm-up */
+  SCHEDULE_CONSTANT, /* constant */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
-  SCHEDULE_LINEAR,   /* from 1 towards 0 */
+  SCHEDULE_LINEAR,   /* falls linearly from 1 towards 0 */
 } LrScheduleKind;
 
 typedef struct {
@@ -88,7 +88,7 @@ typedef struct {
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
   Precision precision;
   uint64_t device_memory; /* most bytes of GPU memory to take; 0 means no limit */
-  int threads;            /* of readers and the CPU engine; 0 means one per core */
+  int threads;            /* for readers and CPU engine; 0 means one per core */
 } Training;
 
 /* Returns how many arrays of network.floats values the optimizer keeps: the momentum or first

@@ -128,7 +128,7 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points, a
+/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points; a
    point is two digits in base 36: x from the left, y downwards. Capitals reach from 0 to e = 14,
    small letters start at 4, tails end at i = 18. A stroke starts at its first point and ends at its
    last; those between pull it as the control points of a quadratic B-spline, so a point given twice

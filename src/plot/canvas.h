@@ -37,8 +37,8 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
                  Colour colour);
 
-/* Draws printable ASCII; any other byte is drawn as '?'. `height` is that of a capital letter,
-   which stands on y = `baseline`; letters like g reach 0.3 height below. */
+/* Draws printable ASCII, and '?' for any other byte. A capital letter is `height` high and stands
+   on y = `baseline`; letters like g reach 0.3 height below. */
 void canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
                  Colour colour);
 double canvas_text_width(double height, const char *text);

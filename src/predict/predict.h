@@ -83,8 +83,7 @@ typedef struct {
   int count;
   double confidence; /* an answer is unsure if its probability is smaller */
   bool json;         /* print a line of JSON per picture instead of text */
-  const char *show;  /* a PNG of the first picture with an answer, beside what the network saw; ""
-                        for none */
+  const char *show;  /* a PNG of the first answered picture, beside what the network saw, or "" */
   const char *names; /* class names */
   FILE *file;        /* where the lines go */
   PictureFailed *failed;

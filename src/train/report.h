@@ -27,7 +27,7 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
 void report_data(Report *report, const Trainer *trainer);
 
 /* Returns true and says so if the network learned nothing in the epoch: its loss is at least
-   ln(classes), that of guessing, or it gets only as many rows right as one class has. */
+   ln(classes), the loss of guessing, or it gets only as many rows right as one class has. */
 bool report_learning(Report *report, const EpochResult *result, const Training *training,
                      const DataSummary *judge);
 

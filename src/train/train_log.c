@@ -14,7 +14,7 @@ struct TrainLog {
   size_t size;    /* length of `headers` */
   bool is_opened; /* `file` is the log */
   bool csv, append;
-  char path[]; /* for errors */
+  char path[]; /* the log's name, for errors */
 };
 
 /* ---- columns ------------------------------------------------------------------------------ */

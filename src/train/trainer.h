@@ -21,7 +21,7 @@ typedef struct {
   const char *train, *test;         /* test may be NULL */
   const char *validation;           /* the file to judge by instead; may be NULL */
   const char *label_column, *names; /* see DatasetConfig */
-  double hold_out;                  /* or the share of the training file to judge by, or 0 */
+  double hold_out;                  /* share of the training file to judge by instead, or 0 */
   const char *rereads_test; /* the option that reads the test file again after training, or the
                                judging file if there is no test file; may be NULL */
   Training training;
@@ -37,7 +37,7 @@ typedef struct {
   const char *path;      /* NULL if there is no such file */
   bool judges;           /* its rows judge the network; if false, they train it */
   DatasetReader *reader; /* open from the start of a pass over the file to its end */
-  struct stat stamp;     /* of the file when it was first opened */
+  struct stat stamp;     /* the file's stamp when it was first opened */
   uint64_t rows;         /* known after the first epoch */
   DataSummary data;      /* known after the first epoch */
 } TrainerFile;

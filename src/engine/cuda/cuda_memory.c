@@ -26,7 +26,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
     e->taken += bytes;
     return own(e, *d_array, release);
   }
-  cudaGetLastError(); /* as cuda_done does */
+  cudaGetLastError(); /* clears the error, as cuda_done does */
   error_set(error,
             !fits && most == limit
                 ? "--device-memory leaves less than the %.1f MB that the GPU needs%s"

@@ -30,20 +30,20 @@ typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
   cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
-  cudaEvent_t consumed;     /* on the compute stream: training on those rows has ended */
+  cudaEvent_t consumed;     /* on the compute stream: training on the buffer's rows has ended */
   uint64_t first_row, rows; /* where the staging buffer's rows last went */
 } Staging;
 
 /* The layers of a wide network as planes of fp16 terms. For layer l, from 0, the planes are: */
 enum {
   WIDE_X,                           /* + l: its input (forward_rows, size[l]); of layer 0 pixels */
-  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d NULL: of a head */
+  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d is NULL for a head */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* + l: the gradient of its output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
 typedef struct {
   Planes planes[WIDE_PLANES];
-  float *d_scales; /* one of each; the first is that of pixels */
+  float *d_scales; /* one for each plane; the first is the pixels' scale */
   uint32_t *d_largest;
 } WideNetwork;
 
@@ -58,7 +58,7 @@ typedef struct {
 
 /* A graph of steps. */
 typedef struct {
-  cudaGraphExec_t graph; /* NULL: not made yet */
+  cudaGraphExec_t graph; /* NULL until it is made */
   uint64_t steps;        /* full steps */
   int rest;              /* rows of a shorter last step, or 0 */
 } StepGraph;
@@ -66,12 +66,12 @@ typedef struct {
 /* The sums of gradients over ranks. */
 typedef struct {
   struct ncclComm *comm; /* NULL if one process trains, or after the other ranks have gone */
-  cudaError_t (*allocate)(void **pointer, size_t bytes); /* by NCCL; NULL if CUDA allocates */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* NCCL's; NULL if CUDA allocates */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* of the sums, and of the updates by them */
+  cudaStream_t stream, updates; /* streams of the sums, and of the updates by sums */
   cudaEvent_t ready, summed;
-  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* for the layers of the bucket that begins there */
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* events of the buckets that begin at a layer */
   int bucket[NETWORK_MAX_LAYERS]; /* 1 + the first layer of the one not yet waited for, or 0 */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
@@ -88,7 +88,7 @@ enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 struct CudaEngine {
   Engine engine; /* must be first: an Engine * is cast to CudaEngine * */
   const Level *level;
-  void *library;                 /* what a level from outside needs; NULL: the level is ours */
+  void *library;                 /* what an outside level needs; NULL if the level is ours */
   void (*close_library)(void *); /* called once with `library` */
   cudaStream_t copy, compute;
   Staging staging[2];
@@ -109,7 +109,7 @@ struct CudaEngine {
   uint16_t *d_labels;
   uint32_t *d_order;
   TrainRange ordered;        /* the range whose order d_order holds; rows == 0 if it is empty */
-  uint8_t *d_augmented;      /* as d_pixels; NULL without augmentation */
+  uint8_t *d_augmented;      /* like d_pixels; NULL without augmentation */
   TrainRange augmented;      /* the range whose rows d_augmented holds; rows == 0 if it is empty */
   const uint8_t *d_train_on; /* what steps read: d_pixels or d_augmented */
   StepState *d_state;
@@ -118,12 +118,12 @@ struct CudaEngine {
 
   float *d_parameters;      /* trained parameters */
   float *d_average;         /* the network, if it is an average of the parameters; else NULL */
-  float *d_momentum;        /* or the first moment; the second moment, if any, follows it */
-  float *d_gradient;        /* as d_parameters; NULL if the update keeps it in registers */
+  float *d_momentum;        /* momentum or first moment; the second moment, if any, follows it */
+  float *d_gradient;        /* like d_parameters; NULL if the update keeps it in registers */
   float *d_x;               /* pixels as floats, if needed: (forward_rows, inputs) */
-  float *d_z;               /* levels none, exercise; library: (forward_rows, widest layer) */
+  float *d_z;               /* levels none, exercise and library: (forward_rows, widest) */
   float *d_largest, *d_sum; /* level exercise: (forward_rows) */
-  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* of layer l's output, from 1: (rows, size[l]) */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* d_activation's gradient: (engine_rows, size[l]) */
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;

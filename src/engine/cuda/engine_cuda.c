@@ -252,7 +252,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   }
   const struct {
     void *pointer;
-    size_t count, size; /* count 0: not wanted */
+    size_t count, size; /* count 0 means that it is not wanted */
     bool zeros;
   } arrays[] = {
       {&e->d_pixels, member ? 0 : all, e->stride, false},
@@ -391,7 +391,7 @@ static bool by_clusters(const CudaEngine *e) {
          many_clusters() > 0;
 }
 
-/* Kernels by tiles wait for each other's blocks, so all need room. A cluster never waits. */
+/* A kernel by tiles waits for its own blocks, so all must have room. A cluster never waits. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;

@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/nccl.h"
 
-static const double CLOSE_SECONDS = 5;  /* to wait for others after this rank gives up */
-static const double NAME_SECONDS = 0.5; /* for the launcher to notice that a rank has ended */
+static const double CLOSE_SECONDS = 5;  /* wait for others after this rank gives up */
+static const double NAME_SECONDS = 0.5; /* wait for the launcher to notice that a rank has ended */
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 

@@ -172,7 +172,7 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
 }
 
 /* Queues a range's steps. A short last step has its own graph. Ranks' updates overlap with the next
-   step, except at a graph's end, so an equally long range has one graph for its rest. */
+   step except at a graph's end, so if the previous range was as long, the rest is one graph. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,

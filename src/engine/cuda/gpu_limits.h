@@ -7,9 +7,8 @@
 /* Reads the limits of the current device, then calls gpu_limits_lower(). */
 bool gpu_limits_read(GpuLimits *limits, Error *error);
 
-/* Lowers limits to what the environment says, so that a test on a large GPU plans as on a small
-   one: MLP_TEST_GPU=KB:N, KB of shared memory of a block, from 64, and N multiprocessors. With less
-   shared memory than the GPU has, there are no clusters, as on GPUs before 9.0.
-   MLP_TEST_WIDE=always or never, the kernels for wide layers. Returns false if a value is none of
-   these. */
+/* Lowers limits to what the environment says, so that tests on a large GPU plan as on a small one.
+   MLP_TEST_GPU=KB:N sets KB of shared memory per block, at least 64, and N multiprocessors. With
+   less shared memory than the GPU has, there are no clusters, as on GPUs before 9.0.
+   MLP_TEST_WIDE=always or never sets the use of wide kernels. Returns false for any other value. */
 bool gpu_limits_lower(GpuLimits *limits, Error *error);
