@@ -1,10 +1,10 @@
-/* The head team of a row block: the last layer of the block's rows, forward and backward, one warp
-   per row of a quad, and its part of W3 and b3. From H2 it makes the logits, softmax, the row's
-   results, dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the row
-   team. All these sums are within a warp.
+/* The head team of a row block makes the last layer of the block's rows, forward and backward, one
+   warp per row of a quad. It has its part of W3 and b3. From H2 it makes the logits, softmax, the
+   row's results, dZ3 and dZ2, which it mails to the patch teams and leaves in shared memory for the
+   row team. All these sums are within a warp.
 
-   Then, while the other teams go back and forth, it updates W3 and b3, the gradients of which are
-   sums over the batch's rows, dZ3 with H2 and dZ3 with ones: in float32, in 3 x 3 patches. */
+   Then, while the other teams go back and forth, it updates W3 and b3 in float32, in 3 x 3 patches.
+   Their gradients are sums over the batch's rows, of dZ3 with H2 and of dZ3 with ones. */
 #pragma once
 
 #include "epoch/team.cuh"
@@ -24,7 +24,7 @@ __device__ inline int hidden_of(int v) {
   return v < 3 ? 3 * lane + v : FIRST_THIRD + lane;
 }
 
-/* A lane's part of W3, and b3 of class lane / 2: -infinity where there is none. */
+/* A lane's part of W3, and b3 of class lane / 2: -infinity if there is no such class. */
 struct HeadWeights {
   float w3[MAX_CLASSES][LANE_VALUES], b3;
 };
@@ -69,7 +69,7 @@ __device__ inline float combine_tree(const float *v, const Combine &combine) {
 }
 
 /* The classes of a row, known to every lane, so that the largest and the sum take no exchange.
-   Classes that are not there have -infinity and 0. */
+   Absent classes have -infinity and 0. */
 struct RowClasses {
   float exponential[MAX_CLASSES];
   float largest, total;
@@ -91,7 +91,7 @@ __device__ inline RowClasses find_classes(float z) {
 struct Patch {
   bool computes;             /* this lane adds */
   const float *left, *right; /* columns, from this lane's rows on */
-  int left_pitch;            /* 0: the same column three times */
+  int left_pitch;            /* 0 repeats one column three times */
   OwnPacket own;
 };
 
@@ -99,8 +99,8 @@ struct Patch {
 template <int QUADS> struct HeadRows {
   int first;                          /* the warp's row of the first quad */
   size_t next_row[QUADS];             /* of the dataset, of the next step */
-  int label[QUADS], rows;             /* rows: of the step */
-  float mean[QUADS];                  /* one over that; 0 for a row beyond the end */
+  int label[QUADS], rows;             /* rows: rows of the step */
+  float mean[QUADS];                  /* 1 / rows; 0 for a row beyond the end */
   float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */
 };
 
@@ -131,14 +131,15 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     weights.b3 = of < plan.shape.classes ? shared.b3[of] : -INFINITY;
   }
 
-  /* Mails to the patch teams the packets of dZ2 that a lane has whole. d: dZ2 of its values. */
+  /* Mails the patch teams the packets of dZ2 that a lane has whole. `d` is dZ2 of the lane's
+     values. */
   __device__ void send_dz2(int row, const float (&d)[LANE_VALUES]) const {
     const int lane = threadIdx.x % 32;
     if (lane < layout.hidden_packets)
       send(record_at(layout.first_dz2 + lane, row), d[0], d[1], d[2], stamp);
   }
 
-  /* Mails them the packets of dZ2 of which a lane has a third, and dZ3. dz3: of class lane / 2. */
+  /* Mails the patch teams dZ3 and the packets of dZ2 of which lanes have a third each. */
   __device__ void send_rest(int row, const float (&d)[LANE_VALUES], float dz3) const {
     const int lane = threadIdx.x % 32, k = lane % 8;
     float last[3]; /* lanes 0 .. 7: packets of dZ2; from 8 on: those of dZ3 */
@@ -154,7 +155,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
   }
 
   /* Stores the row's results: its loss, and whether the first of the largest logits is the label's.
-     z: of class lane / 2. */
+     `z` is of class lane / 2. */
   __device__ void store_results(uint32_t position, bool exists, const RowClasses &classes, float z,
                                 int label) const {
     const float of_label = __shfl_sync(FULL_WARP, z, 2 * label);
@@ -219,7 +220,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     if (!__any_sync(FULL_WARP, patch.computes)) return;
     float g[3][3] = {};
     if (patch.computes)
-#pragma unroll 1 /* other teams need the room for instructions */
+#pragma unroll 1 /* leaves the other teams room in the instruction cache */
       for (int rows = 0; rows < PATCH_ROWS / 4; rows++) {
         float4 right[3];
         unrolled (e, 3)
@@ -318,7 +319,7 @@ template <class Shared> struct HeadTeam : UpdatingTeam {
     }
   }
 
-  /* Receives what W3 and b3 of this block's patches need of all rows, and updates them. */
+  /* Receives H2 and dZ3 of all rows for this block's patches of W3 and b3, and updates these. */
   __device__ void update_w3(OwnWeights &w3) const {
     if (layout.share > 0) {
       receive_columns<MAX_SHARE>(layout.first_h2 + layout.first_packet, layout.share,

@@ -1,16 +1,16 @@
-/* The last layer. Tiles of the last hidden layer have its columns; each makes its part of the
-   logits of every row, and sends it to the owner of the row, which is a block of the same cluster.
-   The owner adds up 16 parts, and where there are several clusters, one owner in each, their sums,
-   which travel by mail; so all owners of a row have the same logits. Each makes the loss and the
-   gradient of the logits, and sends this to the blocks of its cluster: twice 64 bytes for each row
-   and block, where the columns and H would be thousands.
+/* The last layer. Tiles of the last hidden layer have its columns. Each tile makes its part of the
+   logits of every row and sends it to the row's owner, a block of the same cluster. The owner adds
+   up 16 parts. If there are several clusters, a row has one owner in each, and the owners mail each
+   other their sums. So all owners of a row have the same logits. Each owner makes the loss and the
+   gradient of the logits, and sends the gradient to the blocks of its cluster. This takes twice 64
+   bytes for each row and block; the columns and H would take thousands.
 
-   By the gradient each tile updates its columns, and each block the biases, all alike.
+   With the gradient each tile updates its columns, and each block the same copy of the biases.
 
    A network that takes more clusters than the GPU has room for has its head by mail instead (MAIL):
-   rows belong to blocks of their own on the multiprocessors that are left, a warp for some rows, to
-   which each tile sends its part of the logits, and one more warp the biases, which it updates. The
-   gradient goes to REPLICAS places, so that not all blocks read the same. */
+   rows belong to blocks of their own on the remaining multiprocessors. A warp owns some rows; each
+   tile sends it a part of the logits. The first tile sends the biases, which it updates, as one
+   more part. The gradient goes to REPLICAS places, so that not all blocks read one place. */
 #pragma once
 
 #include "epoch/tiles_slices.cuh"
@@ -40,8 +40,8 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
                : "memory");
 }
 
-constexpr int REPLICAS = 8;      /* one for each group of lanes of a warp */
-constexpr int MAIL_CLASSES = 12; /* a packet carries three of a lane, and the stamp */
+constexpr int REPLICAS = 8;      /* one per group of lanes of a warp */
+constexpr int MAIL_CLASSES = 12; /* a packet carries three classes of a lane, and the stamp */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -107,7 +107,7 @@ template <class S> struct Head : Ground<S> {
     }
     update_biases(x, sum, step);
   }
-  /* sum: of the gradient of the logits, over rows g, g + 8, ... */
+  /* `sum` is the gradient of the logits, summed over rows g, g + 8, ... */
   __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
@@ -118,7 +118,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- the logits of 8 rows, and back ---- */
-  /* h: the tile's terms of rows 8 n, ..., as a left operand. */
+  /* `h` is the tile's terms of rows 8 n, ..., as a left operand. */
   __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
@@ -136,8 +136,8 @@ template <class S> struct Head : Ground<S> {
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
   }
-  /* Waits for the gradient of the logits of rows 8 n, ..., and puts it where the updates want it.
-     dh: the gradient of H, times W_SCALE DZ_SCALE, of unit g and rows 2 t and 2 t + 1. */
+  /* Waits for the gradient of the logits of rows 8 n, ..., and stores it for the updates. `dh`
+     becomes the gradient of H of unit g and rows 2 t and 2 t + 1, times W_SCALE DZ_SCALE. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -190,9 +190,9 @@ template <class S> struct Head : Ground<S> {
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds the sums of the other clusters; of more than 12 classes in two packets. Two buffers: who
-     sends for step t + 2 has from each other cluster what its owner of the row sent for t + 1,
-     after reading that of t. */
+  /* Adds the sums of the other clusters. More than 12 classes take two packets. Two buffers
+     suffice: a sender of step t + 2 has received every other owner's sum of step t + 1, which that
+     owner sent after reading step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;
@@ -213,7 +213,8 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 4) z[e] = in[e];
     add_lanes(z);
   }
-  /* Returns a row's label, or -1 if the step has no such row. mean_of: its weight in the loss. */
+  /* Returns a row's label, or -1 if the step has no such row. mean_of() returns the row's weight in
+     the loss. */
   __device__ int label_of(int step, int row) const {
     const uint32_t first = (uint32_t)step * job.batch;
     return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]
@@ -222,7 +223,7 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* From the parts of the logits to the loss and back. slot: of own rows. */
+  /* Makes the loss and the gradient of own row `slot` from the parts of the logits. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);

@@ -1,11 +1,10 @@
 /* The first layer's weights of a tile: 8 units times 784 inputs, in registers from the first step
    of a launch to the last. A warp has 7 chunks of 16 inputs.
 
-   Pixels stay bytes: a byte under a zero byte is a half, a subnormal one that is exact. A lane has
-   inputs 4 t to 4 t + 3 of a chunk for unit g. That is the layout of the left operand forward, in
-   which units' high terms are 8 rows and low terms 8 more, so that one instruction makes both
-   products, and also the layout of the accumulators of the gradient: a weight never leaves its
-   register. */
+   Pixels stay bytes: a byte under a zero byte is an exact, subnormal half. A lane has inputs 4 t to
+   4 t + 3 of a chunk for unit g. That is the layout of the left operand forward, in which units'
+   high terms are 8 rows and low terms 8 more, so that one instruction makes both products, and also
+   the layout of the accumulators of the gradient: a weight never leaves its register. */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -63,8 +62,9 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
 
-  /* Parts of Z of a step, by the weights, or KNOWN: by what is known of the next ones. A pixel p is
-     p f - o to the network: the sum over a unit's weights, times -o, is added. */
+  /* Makes parts of Z of a step from the weights or, if KNOWN, from the known part of the next
+     weights. The network reads pixel p as p f - o, so the sum of a unit's weights, times -o, is
+     added. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
     barrier_wait(&s.pixels_came[step % S::BUFFERS], step / S::BUFFERS & 1);
@@ -97,7 +97,7 @@ template <class S> struct Pixels : Ground<S> {
     if (S::OVERLAY) shared_is_written();
   }
 
-  /* Gradient and update: dZ' X over the rows. */
+  /* Makes the gradient dZ' X over the rows and updates the weights. */
   __device__ __forceinline__ void update_all(int step) {
     const uint32_t own = own_at(s.dz[step % S::TURNS]);
     const float off = job.pixel_offset != 0.0f ? offset_of(own) : 0.0f;
@@ -151,7 +151,8 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) *extra(0, FIRST + i) = v;
     }
   }
-  /* Returns what an offset of pixels takes from each gradient: the offset times the sum of dZ. */
+  /* Returns the part that the pixels' offset takes from each gradient: the offset times the sum of
+     dZ. */
   __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {

@@ -3,13 +3,13 @@
    tile that reads it forward and in the OUT slice of the tile that reads it backward; both add up
    the same gradient in the same order, so that both stay equal, bit by bit.
 
-   Mail: H of a layer goes to the layer behind, dZ to the layer before. A packet of 16 bytes is what
-   a lane of a tensor-core operand has: high and low terms of two numbers of a tile, and the same of
+   Mail: H of a layer goes to the layer behind, dZ to the layer before. A packet of 16 bytes is a
+   lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two of
    the next tile. One bit of it that numbers can spare, the sign of H or the last bit of dZ's low
    term, is the phase of the step, which changes every second step. Each of H and dZ is sent twice:
-   with units side by side, which the next product wants, and with rows side by side, for gradients,
-   which nobody waits for. Each lies in two buffers that steps take in turn. Where the last tile has
-   no next one, it fills the other half with zeros.
+   with units side by side for the next product, and with rows side by side for gradients, which
+   delay no step. Each has two buffers, which steps use alternately. A last tile without a next tile
+   fills the other half of its packets with zeros.
 
    A k-step is 16 units of the other layer. A slice has its terms in shared memory. Its weights with
    their moments, as (array, k-step, lane) with four weights in each float4, are there, too, or in
@@ -38,7 +38,7 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
 }
 
-/* IN: the phase is the sign of H's first number; else the last bit of a low term. */
+/* The phase is the sign of H's first number if IN, else the last bit of a low term. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
@@ -46,8 +46,8 @@ template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
-/* Waits for `count` packets that lie STRIDE apart, and removes their phases. Each round looks for
-   what is still missing. */
+/* Waits for `count` packets that lie STRIDE apart, and removes their phases. Each round polls the
+   packets that are still missing. */
 template <bool IN, int STRIDE, int MOST>
 __device__ __forceinline__ void receive_packets(const uint4 *from, int count, uint32_t stamp,
                                                 uint4 (&in)[MOST]) {
@@ -73,14 +73,15 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
   }
 }
 
-/* FIRST: of a tile of the first hidden layer, whose pixels leave no room in shared memory. */
+/* FIRST is true for a tile of the first hidden layer, where pixels leave no room in shared
+   memory. */
 template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
   static constexpr int N_TILES = S::N_TILES;
-  /* Warps that update a slice: beside pixels those that have weights, else the chain, too, which
-     has nothing to do until the next H comes. */
+  /* The warps that update a slice. Beside pixels these are the warps with weights. Elsewhere the
+     chain helps, because it is idle until the next H comes. */
   static constexpr int UPDATERS = FIRST ? WEIGHT_WARPS : WARPS;
 
   __device__ explicit Slice(const G &ground) : G(ground) {
@@ -144,7 +145,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Gradient, the tile's own numbers times what came, and update, of the warp's k-steps. */
+  /* Makes the gradient, own numbers times received ones, and updates the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }
@@ -153,7 +154,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     const uint32_t stamp = job.stamp + step;
     for (int k = warp; k < k_steps(); k += UPDATERS) {
       const uint4 *from = mail(stamp, true) + k * N_TILES * 32;
-      float sum[4][4] = {}; /* of the first tile high and low, of the second */
+      float sum[4][4] = {}; /* first tile: high, low; second tile: high, low */
       unrolled_by (first, N_TILES, ONCE) {
         uint4 in[ONCE];
         receive_packets<IN, 32>(from + first * 32, ONCE, stamp, in);
@@ -179,8 +180,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Sums of 8 rows, number n, over k-steps group, group + GROUPS, ...: what came times the slice.
-     c: of the slice's high terms rows 2 t, 2 t + 1, then of its low ones. */
+  /* Sums of 8 rows, number n, over k-steps group, group + GROUPS, ...: received numbers times the
+     slice. c has rows 2 t, 2 t + 1 for high terms, then for low terms. */
   template <int GROUPS>
   __device__ __forceinline__ void multiply(uint32_t stamp, int n, int group, float (&c)[4]) const {
     Slice(this->again()).template multiply_k_steps<GROUPS>(stamp, n, group, c);
@@ -208,7 +209,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     unrolled (e, 4) c[e] += low[e];
   }
 
-  /* A warp's part of Z of a step, of the k-steps that the chain leaves: every second one. */
+  /* Makes the warp's part of Z from every second k-step; the chain takes the other k-steps. */
   __device__ __forceinline__ void multiply_part(int step) const {
     unrolled (i, S::OWN) {
       const int n = warp + CHAINS * i;

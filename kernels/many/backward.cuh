@@ -10,7 +10,7 @@ struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* The next rows are asked for, dZ3 and H2 sent and received; meanwhile W3 becomes an operand. */
+/* Asks for the next rows, sends and receives dZ3 and H2. Meanwhile it makes W3 an operand. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -146,7 +146,7 @@ __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
   unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
-/* Stores them, and the weights as terms, too. */
+/* Stores four weights and momenta, and the weights' terms. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
   unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
@@ -154,7 +154,7 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Everything that follows from dZ3 and needs no sum over the block; W2 is fetched meanwhile. */
+/* Makes all that follows from dZ3 without a sum over the block. Meanwhile it fetches W2. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
@@ -203,7 +203,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Puts the terms of b2 where those of unit 20 are: of the first block, whose sums it joins. */
+/* Puts the terms of b2 in the place of unit 20 of the first block, whose sums they join. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -215,7 +215,7 @@ __device__ inline void update_b2(const Job &job, Shared &s, int column, float me
   store_b2(s, column);
 }
 
-/* Updates the block's columns of W3, and b3, which all have. */
+/* Updates the block's columns of W3, and b3, of which every block has a copy. */
 __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int step, float mean) {
   const int first = OWN_COLUMNS * cluster_rank();
   const Quad g = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
@@ -235,7 +235,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up the parts; updates all but the first layer. */
+/* Adds up the parts and updates the second and third layers. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -262,7 +262,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* its momenta are in shared memory: they come first */
+    const int tile = (n + 2) % 3; /* first the tile whose momenta are in shared memory */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -294,7 +294,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* The last 16 inputs, 8 units a warp, and by ones instead of pixels b1. */
+/* Updates the last 16 inputs, 8 units per warp, and b1, whose pixels are ones. */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;

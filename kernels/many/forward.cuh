@@ -16,7 +16,7 @@ __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, i
   if (stride < INPUTS) copy_to_all(to + stride, zeros, INPUTS - stride, &s.came[PIXELS]);
 }
 
-/* The warpgroups' sums of Z1 lie in the buffer of pixels that nobody reads. */
+/* The warpgroups' sums of Z1 lie in the buffer of pixels that is not in use. */
 __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
@@ -59,7 +59,7 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
     close_group();
   }
   wait_for_groups<0>();
-  __syncthreads(); /* nobody reads the other buffer of pixels; W2 and W3 are new */
+  __syncthreads(); /* the other buffer of pixels is not in use; W2 and W3 are new */
   float *at = sums_of_z1(s, turn) + (l.group * ROWS + 16 * l.w + l.g) * UNITS;
   unrolled (i, 2) {
     float *to = at + 8 * i * UNITS;
@@ -70,8 +70,8 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   }
 }
 
-/* H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in a thread. The warps without one send
-   the new columns of W3, which tells others, too, that this block has room for parts of Z2. */
+/* H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in a thread. The other warps send the
+   new columns of W3. This also tells other blocks that this block has room for parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -93,7 +93,7 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   }
 }
 
-/* The address of the lane's row of 16 units of H1, as ldmatrix takes it. */
+/* Returns the address of the lane's row of 16 units of H1, for ldmatrix. */
 __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
@@ -114,7 +114,8 @@ __device__ inline void multiply_h1(Shared &s) {
     const int row = 16 * l.w + l.g + 8 * i, owner = row / OWN_ROWS;
     to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
   }
-  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last one's end is behind that of W2 */
+  const uint8_t *w2 =
+      s.w2 + 4 * l.group * W2_STEP; /* the last group's end is beyond the end of W2 */
   const uint64_t w_high = operand(shared_address(w2), MATRIX, W2_STEP),
                  w_low = operand(shared_address(w2 + W2_LOW), MATRIX, W2_STEP),
                  w_last = operand(shared_address(w2 + 2 * MATRIX), W2_LOW, W2_STEP);
@@ -153,7 +154,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* Softmax, loss and dZ3 of the warpgroup's row (10), by a warp: a class is two lanes'. */
+/* Softmax, loss and dZ3 of the warpgroup's row (10), by a warp; two lanes have a class. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -173,7 +174,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < 16) /* 0 where there is no class: an operand has 16 */
+  if (l.lane < 16) /* 0 beyond the classes, because an operand has 16 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;
@@ -189,7 +190,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* and room for Z2 in every block */
+  receive(s, NEW_W3, turn, l.thread); /* so every block has room for Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

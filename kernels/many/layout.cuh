@@ -1,4 +1,4 @@
-/* Where a block keeps its part of a network, and what blocks exchange: see many.cu. */
+/* The places of a block's part of a network, and the exchanges of blocks. many.cu explains them. */
 #pragma once
 
 #include "batch.cuh"
@@ -11,14 +11,14 @@ constexpr int BLOCKS = 16; /* of a cluster, which has the network */
 constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
 constexpr int UNITS = 20; /* of hidden layer 1, of a block; slot 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* of the batch, of W3 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* rows of the batch, columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
 constexpr int HELD = 18, TILE = 30; /* weights of W1 of a thread, and momenta in registers */
 
 /* Powers of two that keep terms in the range of fp16. */
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
-constexpr float LOW = 2048;       /* more of the low terms of gradients */
+constexpr float LOW = 2048;       /* low terms of gradients are this much larger */
 constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, this much smaller */
 /* A sum for W1 is this much smaller, a power of two: bits do not depend on what was stored. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
@@ -32,12 +32,13 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* of rows: 16 are a step */
 
-/* What a block tells all others of its rows: dZ3, high and low terms, and where H2 is above 0. */
+/* A block sends all others its rows' dZ3, high and low terms, and a mask of H2 above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, to who updates them in W3 */
+typedef float OwnH2[OWN_ROWS]
+                   [OWN_COLUMNS]; /* columns of H2, for the block that updates them in W3 */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
@@ -45,7 +46,7 @@ typedef float Z2[OWN_ROWS][HIDDEN2];
 struct Job : EpochJob {
   EpochShape shape;
   uint32_t *d_overflowed;
-  int steps, short_step; /* short_step has fewer rows than a batch; -1: every step is whole */
+  int steps, short_step; /* short_step has fewer rows than a batch; -1 if there is none */
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
   float *w2;             /* (BLOCKS, 8, THREADS): four weights of W2 of a thread, their momenta */
   uint32_t *rows;        /* (steps, ROWS): see pack_kernel */
@@ -60,7 +61,7 @@ alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
 struct alignas(128) Shared {
-  uint8_t pixels[2][ROWS * INPUTS]; /* of a step; of the other step meanwhile sums of Z1 */
+  uint8_t pixels[2][ROWS * INPUTS]; /* of a step; the other buffer has sums of Z1 */
   union {
     uint8_t w1[K_STEPS * W1_STEP]; /* terms; from Z1 on, until they are made anew, it is scratch */
     struct {
@@ -84,7 +85,7 @@ struct alignas(128) Shared {
   uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
   float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; b3 is a column */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
-  uint32_t rows[4][OWN_ROWS]; /* of steps, in turns */
+  uint32_t rows[4][OWN_ROWS]; /* rows of four steps */
   uint64_t came[4];           /* of each Exchange */
   int overflowed;
 };
@@ -97,7 +98,7 @@ struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
 
-/* Asked anew in each phase: the compiler would keep the addresses of all phases in registers. */
+/* Each phase asks anew, or the compiler would keep the addresses of all phases in registers. */
 __device__ inline Lanes lanes() {
   int t = threadIdx.x;
   asm volatile("" : "+r"(t));
@@ -121,7 +122,7 @@ __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
 
-/* Lets what an exchange brings this block come: from all others, and pixels from all blocks. */
+/* Expects the bytes of an exchange: pixels from all blocks, else from all other blocks. */
 __device__ inline void expect(Shared &s, Exchange what) {
   const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
   const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
@@ -130,7 +131,7 @@ __device__ inline void expect(Shared &s, Exchange what) {
                                                  : (BLOCKS - 1) * from_one);
 }
 
-/* Waits until it is there. Then the next one may come. */
+/* Waits until the exchange has arrived. Then the next exchange may come. */
 __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
   barrier_wait(&s.came[what], turn);
   if (thread == 0) expect(s, what);
@@ -138,7 +139,7 @@ __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers; *low becomes the low ones, SCALE times larger. */
+/* Returns the high terms of two numbers; *low becomes their low terms, SCALE times larger. */
 template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint32_t *low) {
   const uint32_t high = pack_fp16(a, b);
   const float2 h = unpack_fp16(high);
