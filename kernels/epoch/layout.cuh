@@ -1,5 +1,5 @@
-/* The layout of the epoch kernel: which part each block has, what it holds in shared memory, where
-   its mail lies. epoch.cu explains the whole. */
+/* The layout of the epoch kernel: each block's part, its shared memory, and the place of its mail.
+   epoch.cu explains the whole. */
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,14 +10,14 @@ namespace epoch {
 
 /* The named barriers of a block. MATRIX, ROW and HEAD belong to one team each.
 
-   Once per launch head and patch team tell the row team that they have read the parameters. So no
-   row block sends Z2 before it has read everything, no step ends without Z2 of every row
-   block, and nobody writes parameters that another block has yet to read.
+   Once per launch, head and patch team tell the row team that they have read the parameters. So a
+   row block sends Z2 only after it has read everything. A step ends only with Z2 of every row
+   block. So parameters are written only after every block has read them.
 
    The others hand a step from team to team of a row block. Some of them only say that it is time to
    poll: polling for mail long before it comes keeps the port busy that shared memory uses too. So a
-   team first waits, at no cost, until another team of its own block has sent its share of the same
-   round: what the other blocks send comes at about the same time. */
+   team first waits, at no cost, until another team of its block has sent its share of the round.
+   Mail of the other blocks comes at about the same time. */
 enum Barrier {
   MATRIX = 1,
   ROW,
@@ -30,14 +30,14 @@ enum Barrier {
   DZ2_SENT   /* head to patch: poll for dZ2 */
 };
 
-constexpr int ROWS = 64; /* of a batch */
+constexpr int ROWS = 64; /* rows of a batch */
 constexpr int QUAD = 4;  /* rows that share a load, four floats; a row block owns QUADS, 1 or 2 */
 constexpr int TILE = 15; /* neurons: a tensor-core tile has 16, packets carry 3 */
 constexpr int TILE_PACKETS = TILE / 3;
 constexpr int MAX_TILES = 4, MAX_SPLITS = 8;
 template <int QUADS> constexpr int OWNERS = ROWS / (QUAD * QUADS); /* row blocks of a group */
 template <int QUADS> constexpr int MAX_GROUPS = QUADS == 1 ? 8 : 10;
-constexpr int MAX_NEURONS = MAX_TILES * TILE; /* of a group */
+constexpr int MAX_NEURONS = MAX_TILES * TILE; /* neurons of a group */
 constexpr int MAX_HIDDEN2 = 120, MAX_CLASSES = 12;
 constexpr int CLASS_PACKETS = ceil_div(MAX_CLASSES, 3);
 
@@ -63,10 +63,10 @@ constexpr int COLUMN_PITCH = ROWS + 8; /* floats: four columns times eight rows 
 constexpr int HEAD_PITCH = 128;        /* floats: four for each lane */
 constexpr int W2_PITCH = 140; /* floats, 12 mod 32: eight neurons times four packets of a warp */
 constexpr int PARTS = 8;      /* lanes that share a packet of hidden values */
-constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each */
+constexpr int PART = ceil_div(MAX_NEURONS, PARTS); /* neurons of each lane */
 constexpr int SLICES = 16;           /* lanes that share a packet of the first layer's neurons */
-constexpr int SLICE = ROWS / SLICES; /* rows of each, of dZ1 */
-constexpr int HIDDEN_SLICE = ceil_div(MAX_HIDDEN2, SLICES); /* hidden values of each */
+constexpr int SLICE = ROWS / SLICES; /* rows of dZ1 of each lane */
+constexpr int HIDDEN_SLICE = ceil_div(MAX_HIDDEN2, SLICES); /* hidden values of each lane */
 static_assert(ROW_THREADS / PARTS * 3 >= MAX_HIDDEN2, "a lane for every packet and part");
 static_assert(ROW_THREADS / SLICES * 3 >= MAX_NEURONS, "a lane for every packet and slice");
 
@@ -118,9 +118,9 @@ template <int QUADS> struct RowShared {
   __nv_bfloat16 dz2_terms[PATCH_WARPS][3][6][DZ_PITCH];      /* of each warp */
 };
 
-/* DEPTH: k-steps of a warp. partial: Z1 of each warp's inputs, of the rows that are mailed at once,
-   pitch 8 mod 32 floats, for pairs of floats. dz1: bf16 terms of each tile's dZ1; whatever its 16th
-   neuron has, nobody owns what becomes of it. */
+/* DEPTH is the k-steps of a warp. `partial` is Z1 of each warp's inputs for the rows that are
+   mailed at once; its pitch is 8 mod 32 floats, for pairs of floats. `dz1` is bf16 terms of each
+   tile's dZ1; results of its 16th neuron are not used. */
 template <int DEPTH> struct MatrixShared {
   static constexpr int BUFFERS = 3, ROUND = ROWS, PITCH = ROUND + 8;
   alignas(16) __nv_bfloat16 x[BUFFERS][ROWS][X_PITCH]; /* pixels of a step, see MatrixBlock */
@@ -142,7 +142,7 @@ template <> struct MatrixShared<2> {
 template <int QUADS_, int DEPTH_> struct Shared {
   static constexpr int QUADS = QUADS_, DEPTH = DEPTH_;
   static constexpr bool IS_LATE = DEPTH > 1; /* see RowTeam::run() */
-  BlockLayout layout;                        /* here and not in thirty registers of every thread */
+  BlockLayout layout;                        /* here, to save each thread thirty registers */
   union {
     RowShared<QUADS> row;
     MatrixShared<DEPTH> matrix;
@@ -174,7 +174,7 @@ __host__ __device__ inline size_t group_mail(const MailSizes &s) {
   return 2 * (s.z1 + s.dz1 + ROWS * s.record) + s.p;
 }
 
-/* Returns what this block has. owners: row blocks of a group. */
+/* Returns this block's part. `owners` is the row blocks of a group. */
 __device__ inline BlockLayout::BlockLayout(const EpochPlan &plan, Packet *mail, int owners)
     : BlockLayout() {
   const int all_steps = k_steps(plan.shape), row_blocks = plan.groups * owners;
@@ -221,7 +221,8 @@ __device__ inline int turn(uint32_t stamp) {
   return (int)(stamp % 2);
 }
 
-/* Returns the dataset row of row r of the step that starts at `position`; past the end: th last. */
+/* Returns the dataset row of row r of the step at `position`, or the last row if r is past the end.
+ */
 __device__ inline size_t row_at(const EpochJob &job, uint32_t position, int r) {
   return job.d_order[min(position + (uint32_t)r, job.end - 1)];
 }

@@ -1,11 +1,11 @@
-/* The matrix blocks of the epoch kernel: W1 and everything done to it. A block has some tiles of 15
-   neurons and ten k-steps of 16 inputs each. Every tile has a team of warps, every warp DEPTH
+/* The matrix blocks of the epoch kernel: they hold W1 and do all its work. A block has some tiles
+   of 15 neurons and ten k-steps of 16 inputs each. Every tile has a team of warps, every warp DEPTH
    k-steps, whose weights and momentum stay in registers from the first step of the launch to the
    last. DEPTH is 1, two tiles per block, or 2, four tiles, where there are fewer multiprocessors.
 
-   The rows need Z1 = X W1', W1 being updated by dZ1 of the step before. What is known of W1 before
-   that gradient comes is U = W1 - rate (momentum V + decay W1), so X U' is computed and mailed
-   while the rows are still busy with the step before. The rest is -rate K dZ1, which the rows add
+   The rows need Z1 = X W1', where W1 is updated by dZ1 of the previous step. Before that gradient
+   comes, U = W1 - rate (momentum V + decay W1) is known. So X U' is computed and mailed while the
+   rows are still busy with the previous step. The rest is -rate K dZ1, which the rows add
    themselves (rows.cuh). A direct step waits for the update and mails X W1'. */
 #pragma once
 
@@ -99,8 +99,8 @@ template <class Shared> struct MatrixBlock : Team {
     to[1] = {c.x, c.y, d.x, d.y};
   }
 
-  /* Computes U of k-step k, that is, what is known of the weights before the gradient of their
-     step; direct: the weights themselves. */
+  /* Computes U of k-step k, the part of the weights that is known before the gradient, or, if
+     `direct`, the weights. */
   __device__ void expected_weights(const Weights<DEPTH> &weights, int k, bool direct,
                                    float (&u)[8]) const {
     const float by_v = direct ? 0.0f : job.learning_rate * job.rule.momentum;
@@ -151,15 +151,14 @@ template <class Shared> struct MatrixBlock : Team {
     const int row = thread % ROUND, packet = thread / ROUND;
     float z[3] = {};
     unrolled (warp, WARPS)
-      if (DEPTH == 1 ||
-          DEPTH * warp < layout.steps) /* else it has no part, or one that is still 0 */
+      if (DEPTH == 1 || DEPTH * warp < layout.steps) /* else it has no part, or 0 */
         unrolled (e, 3) z[e] += s.matrix.partial[team][warp][3 * packet + e][row];
     send(z1_at(layout.split, tile * TILE_PACKETS + packet, first + row, stamp), z[0] * PIXEL_SCALE,
          z[1] * PIXEL_SCALE, z[2] * PIXEL_SCALE, stamp);
   }
 
-  /* Waits until the first packet of the tile's dZ1 is there, which one thread polls for; then all
-     poll for theirs. */
+  /* Waits until the first packet of the tile's dZ1 is there, for which one thread polls. Then all
+     threads poll for their own. */
   __device__ void await_dz1() const {
     if (thread == 0 && has_tile) poll_until(dz1_at(tile * TILE_PACKETS, 0, stamp), stamp);
     sync();
@@ -186,8 +185,8 @@ template <class Shared> struct MatrixBlock : Team {
   }
 
   /* Updates W1 by dW1 = dZ1^T X for this warp's inputs, on the tensor cores, and the momentum rule.
-     Where there are registers for it, each term has accumulators of its own: chains of 4 dependent
-     products instead of 12. */
+     If registers suffice, each term has its own accumulators, for chains of 4 dependent products
+     instead of 12. */
   __device__ void update_w1(Weights<DEPTH> &weights, const __nv_bfloat16 (*dz1)[16][DZ_PITCH],
                             const __nv_bfloat16 (*x)[X_PITCH]) const {
     const int l = threadIdx.x % 32;
@@ -235,7 +234,7 @@ template <class Shared> struct MatrixBlock : Team {
     for (begin(); has_step(); next_step()) {
       const int next = now == BUFFERS - 1 ? 0 : now + 1, last = next == BUFFERS - 1 ? 0 : next + 1;
       const bool ahead = next_position() < job.end && !is_direct(step + 1);
-      /* of this step, where it is a direct one, then of the next one */
+      /* of this step if it is direct, then of the next step */
 #pragma unroll 1
       for (int direct = position == job.position || is_direct(step); direct >= 0; direct--) {
         const bool sends = direct || ahead;

@@ -1,10 +1,10 @@
-/* The patch team of a row block: the part of W2 and b2 that this block updates. Their gradients are
-   sums over the batch's rows, H1 with dZ2 and ones with dZ2. A tile's 15 neurons and a column of
-   ones are the 16 rows of a tensor-core product, so both come of the same instructions.
+/* The patch team of a row block updates the block's part of W2 and b2. The gradients are sums over
+   the batch's rows, of H1 with dZ2 and of ones with dZ2. A tile's 15 neurons and a column of ones
+   are the 16 rows of a tensor-core product, so the same instructions make both.
 
-   It is what the next step waits for. So a warp has six hidden values, two packets, or two times
-   six, from their arrival to the packets of weights that it sends, and no other warp waits for it.
-   H1 is received, and split into bf16 terms, before dZ2 is there. */
+   The next step waits for this team. So a warp has six hidden values (two packets), or two times
+   six, from their arrival until it sends packets of weights. No other warp waits for it. H1 is
+   received, and split into bf16 terms, before dZ2 is there. */
 #pragma once
 
 #include "bf16_split.cuh"
@@ -15,8 +15,8 @@ namespace epoch {
 static_assert(PATCH_WARPS == TILE_PACKETS && 2 * PATCH_WARPS == RowShared<1>::MAX_SHARE,
               "a warp receives one packet of H1 and QUADS times two of dZ2, of every row");
 
-/* Stores the bf16 terms of a packet of rows l and l + 32, which lane l holds: as neighbours, so a
-   sum over rows takes them in this order, 0, 32, 1, 33, ... */
+/* Stores the bf16 terms of a packet of rows l and l + 32, which lane l holds. The rows become
+   neighbours, so a sum over rows takes them in this order, 0, 32, 1, 33, ... */
 template <int VALUES>
 __device__ inline void store_terms(const Packet &first, const Packet &second,
                                    __nv_bfloat16 (*terms)[VALUES][DZ_PITCH], int value) {
@@ -127,7 +127,7 @@ template <class Shared> struct PatchTeam : UpdatingTeam {
      packets of P in return, so only such a block may read mail. */
   __device__ void run() {
     const OwnPacket own = own_packet_of_w2(0);
-    const OwnPacket second = own_packet_of_w2(1); /* where there are two quads */
+    const OwnPacket second = own_packet_of_w2(1); /* if there are two quads */
     OwnWeights w2 = load_packet(own);
     OwnWeights second_w2 = load_packet(second);
     if (thread() < ROWS / 2) /* the other terms are 0 */

@@ -1,17 +1,17 @@
-/* The row team of a row block: a quad of rows of the batch, or two, of the group's neurons of the
-   first layer; 10 warps. A step begins with dZ1 of the step before, of all 64 rows, which the row
-   blocks mail to each other, and with Z1 as it would be without that gradient, from the matrix
+/* The row team of a row block has 10 warps, one or two quads of the batch's rows, and the group's
+   neurons of the first layer. A step begins with dZ1 of the previous step for all 64 rows, which
+   the row blocks mail each other. It also begins with Z1 without that gradient, from the matrix
    blocks:
 
      Z1 = X U' - rate K dZ1,   K = products of the pixels of this step's rows and of the last one's
 
-   The team adds this up, applies ReLU, and multiplies with the group's columns of W2: partial sums
-   of Z2, mailed to the owners of the same rows in the other groups. From their sum it forms H2, of
-   which the head team (head.cuh) makes dZ2. Back through W2 that becomes dZ1.
+   The team adds this up, applies ReLU, and multiplies by the group's columns of W2. It mails these
+   partial sums of Z2 to the owners of the same rows in the other groups. From the sum it makes H2,
+   from which the head team (head.cuh) makes dZ2. Back through W2 dZ2 becomes dZ1.
 
    W2 is held in registers, three hidden values times eight neurons per lane, because shared memory
-   would have to deliver every weight again for only four multiplications. The way back wants it
-   transposed, three neurons times eight hidden values; it is copied while Z2 is on its way. */
+   would have to deliver every weight again for only four multiplications. The way back needs W2
+   transposed, three neurons times eight hidden values. It is copied while Z2 is on its way. */
 #pragma once
 
 #include "epoch/team.cuh"
@@ -25,8 +25,8 @@ struct RowLane {
   bool exists;
 };
 
-/* Its part in the first: its packet of neurons, and its slice, which is rows slice, slice +
-   16, ... of dZ1 of the step before, or hidden values slice, slice + 16, ... on the way back. The
+/* A thread's part in the first layer: its packet of neurons and its slice. A slice is rows slice,
+   slice + 16, ... of the previous dZ1, or hidden values slice, slice + 16, ... on the way back. The
    sums over the slices end in lanes of four, one for each row of a quad. */
 struct SliceLane {
   int packet, slice, row, in_row;
@@ -86,7 +86,7 @@ template <class Shared> struct RowTeam : Team {
   /* ---- the first layer ---------------------------------------------------------------------- */
 
   /* Receives the first term of Z1, of this lane's splits and its row of each quad, and puts K into
-     shared memory. `index`: of the step within the launch. */
+     shared memory. `index` is the step's number in the launch. */
   __device__ void receive_z1(uint32_t stamp, uint32_t index, float (&z)[QUADS][3]) const {
     constexpr int COUNT = MAX_SPLITS / QUAD; /* a lane's splits */
     const SliceLane lane = slice_lane();
@@ -108,8 +108,8 @@ template <class Shared> struct RowTeam : Team {
     }
   }
 
-  /* Computes H1 = relu(Z1) of this lane's rows and neurons. z: the lane's part of the first term;
-     direct: that is all. Mails H1 to the patch teams. */
+  /* Computes H1 = relu(Z1) of this lane's rows and neurons. `z` is the lane's part of the first
+     term, or all of Z1 if `direct`. Mails H1 to the patch teams. */
   __device__ void make_h1(bool direct, const float (&z)[QUADS][3], float (&h)[QUADS][3]) const {
     const SliceLane lane = slice_lane();
     unrolled (q, QUADS)
@@ -200,7 +200,7 @@ template <class Shared> struct RowTeam : Team {
       unrolled (e, 3) s.row.w2[lane.part + PARTS * k][3 * lane.packet + e] = weights.w2[k][e];
   }
 
-  /* Loads the lane's part of W2 for the way back from there. */
+  /* Loads the lane's part of W2 for the way back from shared memory. */
   __device__ void load_back(RowWeights &weights) const {
     const SliceLane back = slice_lane();
     unrolled (i, HIDDEN_SLICE)
@@ -250,7 +250,7 @@ template <class Shared> struct RowTeam : Team {
       for (int i = COUNT * q; i < COUNT * (q + 1); i++)
         h[q][0] += in[i].x, h[q][1] += in[i].y, h[q][2] += in[i].z;
       unrolled (e, 3) {
-        h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1); /* as above: both get the same bits */
+        h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 1); /* both lanes get the same bits */
         h[q][e] = activate(h[q][e] + weights.b2[e]);
       }
     }
@@ -284,8 +284,8 @@ template <class Shared> struct RowTeam : Team {
   }
 
   /* Runs all steps of the launch, as the row team sees them. The first term of Z1 of the next step
-     comes while the head works; that of a direct step only after dZ1 was sent, as does every one,
-     late, where matrix blocks have four tiles: else dZ1 would wait for them within each step. */
+     comes while the head works; in a direct step it comes only after dZ1 was sent. If matrix blocks
+     have four tiles, it always comes late, or dZ1 would wait for the matrix blocks in each step. */
   __device__ void run() {
     RowWeights weights;
     float z[QUADS][3], h[QUADS][3];
@@ -300,14 +300,14 @@ template <class Shared> struct RowTeam : Team {
       make_h1(direct, z, h);
       if (index > 0) receive_w2(weights, stamp - 1);
       sync();
-      /* not before: W2 of the block's own patches says that these have taken the last signal */
+      /* only now: W2 of the block's patches shows that they have taken the last signal */
       if (layout.share > 0) arrive<H1_SENT>(ROW_THREADS + PATCH_THREADS);
       send_z2(weights);
       if (index > 0) arrive<Z2_SENT>(ROW_THREADS + HEAD_THREADS);
       make_h2(weights);
       sync(); /* racecheck does not know that the arrival alone publishes H2; 0.5% of an epoch */
       arrive<H2_READY>(ROW_THREADS + HEAD_THREADS);
-      if (Shared::IS_LATE) load_back(weights); /* not before: registers are short */
+      if (Shared::IS_LATE) load_back(weights); /* only now: registers are short */
       if (ahead && !Shared::IS_LATE) receive_z1(stamp + 1, index + 1, z);
       wait<DZ2_READY>(ROW_THREADS + HEAD_THREADS);
       make_dz1(weights, h);

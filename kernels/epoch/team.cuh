@@ -1,14 +1,14 @@
-/* The teams of a block share the launch, the step that they are at, the places of their mail, and
-   the weights of the second and the last layer: each packet of P belongs to one thread of each
-   group, which holds it in registers from the first step of the launch to the last. */
+/* The teams of a block share the launch, the current step, the places of mail, and the weights of
+   the second and last layer. Each packet of P belongs to one thread of each group. The thread holds
+   it in registers from the first step of the launch to the last. */
 #pragma once
 
 #include "epoch/layout.cuh"
 
 namespace epoch {
 
-/* Returns true if a later step of the window computes Z1 from the weights that the step before it
-   has updated, and so waits for them. */
+/* Returns true if a step after the launch's first computes Z1 from the weights that the previous
+   step has updated, and so waits for them. */
 __device__ inline bool is_direct(uint32_t step) {
   return step % EPOCH_DIRECT == 0;
 }
@@ -52,8 +52,8 @@ struct Team {
   __device__ Packet *record_at(int packet, int row) const {
     return layout.records + turn(stamp) * layout.records_size + packet * ROWS + row;
   }
-  /* Returns where packet `packet` of row x of P is. Rows lie one after the other, but for W2's: of
-     those, eight lie side by side, so that what a warp of the row team receives at once are
+  /* Returns where packet `packet` of row x of P is. Rows lie one after the other, except that eight
+     rows of W2 lie side by side. So the packets that a warp of the row team receives at once are
      neighbours. */
   __device__ Packet *p_at(int x, int packet) const {
     const int hidden = layout.hidden_packets, neurons = layout.neurons;
@@ -61,7 +61,7 @@ struct Team {
                                    : (round_up(neurons, PARTS) + x - neurons) * hidden + packet);
   }
 
-  /* Returns the offset in the flat arrays of value o of row x of P, or -1 where there is none. */
+  /* Returns the offset in the flat arrays of value o of row x of P, or -1 if there is none. */
   __device__ long long p_offset(int x, int o) const {
     const EpochShape &shape = plan.shape;
     if (x == layout.p_rows) return o < shape.classes ? (long long)job.layout.bias[2] + o : -1;
@@ -84,7 +84,7 @@ struct OwnPacket {
   int x, packet; /* row of P, packet within the row */
 };
 
-/* Its weights and their momenta. */
+/* The weights of a lane's packet and their momenta. */
 struct OwnWeights {
   float w[3], v[3];
 };
@@ -106,8 +106,8 @@ struct UpdatingTeam : Team {
     return weights;
   }
 
-  /* Writes the packet and its momentum back. b2, W3 and b3 are the same in every group: the first
-     one writes them. */
+  /* Writes the packet and its momentum back. b2, W3 and b3 are the same in every group; the first
+     group writes them. */
   __device__ void store_packet(const OwnPacket &own, const OwnWeights &weights) const {
     if (own.x >= layout.neurons && layout.group > 0) return;
     for (int e = 0; e < 3; e++) {

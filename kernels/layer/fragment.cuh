@@ -135,7 +135,7 @@ struct TensorCores {
   }
 
   template <class A, class B, int DOWN> struct SmallStep {
-    static constexpr int FLOATS = 0; /* of shared memory, a warp */
+    static constexpr int FLOATS = 0; /* floats of shared memory per warp */
     Fragment<true, A> x[DOWN];
     Fragment<false, B> y;
     __device__ explicit SmallStep(float *) {
@@ -146,7 +146,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* After these the raw fragments may be fetched anew. */
+    /* After take_a and take_b the raw fragments may be fetched anew. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }
@@ -164,7 +164,7 @@ struct TensorCores {
 struct FloatCores {
   using Stored = float;
   template <class Operand> static constexpr int PLANES = 1;
-  static constexpr int GAP = 0; /* place() does without */
+  static constexpr int GAP = 0; /* place() avoids conflicts without a gap */
   static constexpr int STEP = 4;
   template <bool IS_A, class Operand> struct Fragment { float value[IS_A ? 2 : 4][STEP]; };
 
@@ -212,7 +212,7 @@ struct FloatCores {
         unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
-  /* A lane fetches what other lanes multiply, too, so a warp has slabs of its own, of 16 x 16. */
+  /* A lane fetches what other lanes multiply, too, so each warp has its own slabs of 16 x 16. */
   template <class Operand> struct WarpSlab {
     static constexpr bool ALONG_K = Operand::ALONG_K;
     static constexpr int LINE = 16, PITCH = LINE;
@@ -261,7 +261,7 @@ struct FloatCores {
   };
 };
 
-/* The host's half of the compiler takes the first; nothing there depends on it. */
+/* The host's compiler takes TensorCores; no host code depends on it. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 using Arithmetic = FloatCores;
 #else

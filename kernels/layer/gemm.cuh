@@ -12,7 +12,7 @@
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
    at once. SLICES warps share a tile, each a part of k (split-K), and add up in a fixed order.
    - medium_tile: several such pieces, so that a value is split once for two of them. It pays if a
-   GPU is full of them. As its case of one piece small_tile would have 8 to 16 instructions more.
+   GPU is full of them. Used for one piece, it would have 8 to 16 instructions more than small_tile.
    - large_tile: slabs of A and B go to shared memory, where values are split once and read by
    several warps, while the next slab is fetched. It pays from some hundred rows on. */
 #pragma once
@@ -91,7 +91,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
-/* DOWN x WIDE pieces of 16 x 16: what a warp has split serves several of them. */
+/* DOWN x WIDE pieces of 16 x 16: values that a warp has split serve several pieces. */
 template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
@@ -181,7 +181,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
     mine[e] = element < ELEMENTS && i0 + i[e] < m && j0 + j[e] < n;
     if (mine[e]) prefetched[e] = epilogue.prefetch(i0 + i[e], j0 + j[e]);
   }
-  if (Step::FLOATS > 0) __syncthreads(); /* all have read what they had there */
+  if (Step::FLOATS > 0) __syncthreads(); /* all warps have read their slabs */
   share_pieces<Shape, Step>(pieces, shared);
   unrolled (e, EACH) {
     if (!mine[e]) continue;
@@ -200,7 +200,7 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH: as much as fits 48 KB of shared memory with the terms of both slabs. */
+/* DEPTH is the most for which the terms of both slabs fit 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
 /* For few columns: a forward pass to 100 neurons has enough for every multiprocessor. */
@@ -394,9 +394,10 @@ template <class Shape> dim3 tile_grid(int m, int n) {
 
 constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 
-/* Returns true if medium tiles are faster than small ones: if the rounds of tiles are at least BUSY
-   full, and every warp has a k-step. On an H200 (1000, 784) by 128 rows took 6.1 us instead of 7.9,
-   (300, 784) by 512 11.3 instead of 9.5, in 160 tiles; (300, 100) by 256 3.9 instead of 3.1. */
+/* Returns true if medium tiles are faster than small tiles. This holds if the rounds of tiles are
+   at least BUSY full and every warp has a k-step. On an H200 (1000, 784) by 128 rows took 6.1 us
+   instead of 7.9, (300, 784) by 512 11.3 instead of 9.5, in 160 tiles; (300, 100) by 256 3.9
+   instead of 3.1. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);

@@ -20,7 +20,7 @@ __device__ inline uint32_t shared_address(const void *p) {
 
 /* ---- clusters ------------------------------------------------------------------------------- */
 
-/* The number of this block in its cluster. */
+/* Returns the number of this block in its cluster. */
 __device__ inline int cluster_rank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -32,7 +32,7 @@ __device__ inline void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-/* Waits for all threads of the cluster; what they wrote before can be seen after. */
+/* Waits for all threads of the cluster. Their earlier writes are then visible. */
 __device__ inline void cluster_fence() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
@@ -55,13 +55,13 @@ __device__ inline float4 load_cluster(uint32_t address) {
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
-/* Its phases 0, 1, 0, ... end when `arrivals` threads and all expected bytes have come. */
+/* A barrier's phases 0, 1, 0, ... end when `arrivals` threads and all expected bytes have come. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
 }
 
-/* After barrier_init, before a __syncthreads(): the copy engine sees the barriers. */
+/* Shows the barriers to the copy engine, after barrier_init and before a __syncthreads(). */
 __device__ inline void barriers_are_ready() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -100,14 +100,14 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
-/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows start on 16 bytes. */
+/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows are 16-byte aligned. */
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns that count */
   size_t pitch, plane;      /* numbers from a row, or a plane, to the next */
 };
 
-/* Describes it to the copy engine: a box is `high` rows of `wide` (32 or 64) columns of `terms`. */
+/* Describes m to the copy engine. A box is `high` rows of `wide` (32 or 64) columns of `terms`. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -139,7 +139,7 @@ __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Lets the copy engine read what kernels before this one have written. */
+/* Lets the copy engine read data that previous kernels have written. */
 __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
@@ -153,7 +153,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* The same to both blocks of a pair, to the same place, and told to the same barrier in each. */
+/* Copies to the same place in both blocks of a pair, and tells the same barrier in each. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -163,7 +163,7 @@ __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, in
       : "memory");
 }
 
-/* Lets the copy engine and wgmma read what was written to shared memory. */
+/* Lets the copy engine and wgmma read earlier writes to shared memory. */
 __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -209,7 +209,7 @@ __device__ inline uint32_t transpose_8x8(uint32_t matrix) {
 
 /* An operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, for the tensor cores. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* beyond it they tell the block of a cluster */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block in the cluster */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }

@@ -2,9 +2,9 @@
    row of C for A, a column for B. An operand consists of lines in memory; each is one i (ALONG_K)
    or one k. Out of bounds it is 0, so no size needs to divide anything.
 
-     TERMS     how many bf16 numbers stand for a value: a pixel is one, a float32 two or three
-     SCALE     what the finished sum is to be multiplied by
-     CONSTANT  no kernel of a step writes it: it may be read before the kernel before has ended
+     TERMS     bf16 numbers per value: one for a pixel, two or three for a float32
+     SCALE     the factor of the finished sum
+     CONSTANT  no kernel of a step writes it, so it may be read before the previous kernel ends
      VECTOR    the matrix's columns are a multiple of 4, so neighbours can be one load
 
    A load never waits: an address out of bounds is moved in bounds, and zero_out_of_bounds()
@@ -59,7 +59,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Puts 0 (and the one) into what load() returned, where it was out of bounds. */
+  /* Puts 0 (and the one) into values of load() that were out of bounds. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;

@@ -10,7 +10,7 @@
 /* How an operand lies: a row is one m or n (ALONG_K), or one k (ACROSS_K), as wgmma counts. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
-/* Planes to be written: (terms, rows, pitch). d NULL: nobody wants them. */
+/* Planes to be written: (terms, rows, pitch). d is NULL if they are not needed. */
 struct Terms {
   uint16_t *d;
   size_t plane;
@@ -23,12 +23,12 @@ __host__ __device__ inline Terms terms_of(const Planes &p) {
   return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns, p.d_scale, p.d_overflowed};
 }
 
-/* Returns the scale of planes that may not be there. */
+/* Returns the scale of planes, which may be absent. */
 __device__ inline float scale_of(const Terms &t) {
   return t.d ? *t.d_scale : 1.0f;
 }
 
-/* Returns true for what --precision can ask for: one or two fp16 terms for each float32. */
+/* Returns true for the terms of --precision: one or two fp16 terms for each float32. */
 static inline bool valid_fp16_terms(int terms) {
   return terms == 1 || terms == 2;
 }
@@ -48,7 +48,7 @@ __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[T
   }
 }
 
-/* Says so if one of two first terms is infinity or none. */
+/* Notes an overflow if one of two first terms is infinity or NaN. */
 __device__ inline void note_overflow(const Terms &t, uint32_t pair) {
   if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
 }
@@ -68,7 +68,7 @@ struct Quad {
   float value[4];
 };
 
-/* Loads and stores them as one word of 16 bytes, on which they lie. */
+/* Loads and stores four neighbours as one aligned word of 16 bytes. */
 __device__ inline Quad load_quad(const float *d) {
   const float4 v = *reinterpret_cast<const float4 *>(d);
   return {{v.x, v.y, v.z, v.w}};
@@ -77,7 +77,8 @@ __device__ inline void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Stores the terms of those from `column`, a multiple of 4, on. FULL: all of them are columns. */
+/* Stores the terms of four neighbours from `column`, a multiple of 4. FULL: none is beyond the
+   row. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
   uint32_t near[TERMS], far[TERMS];
@@ -91,7 +92,7 @@ __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, 
   for (int term = 0; term < TERMS; term++, to += t.plane) {
     if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
-    } else { /* what follows the columns is not ours: the one */
+    } else { /* the one follows the columns and stays */
       unrolled (e, 4)
         if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
     }

@@ -23,8 +23,8 @@ constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another 
 /* A tile of SIDE x SIDE, of which each of 2 x 2 warps has a quarter. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
-  static constexpr int BLOCKS = BLOCKS_;              /* at once on a multiprocessor */
-  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* of an operand, in a stage */
+  static constexpr int BLOCKS = BLOCKS_;              /* blocks at once on a multiprocessor */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of an operand's term in a stage */
 };
 using LargeTile = Tile<128, 2>;
 using SmallTile = Tile<64, 4>;
@@ -44,7 +44,7 @@ struct Product {
   int m, n, k;
   const float *d_scales[2];   /* of a and b */
   bool pixels;                /* the layer's input has one plane */
-  int first_tile, tiles_down; /* its tiles are numbered along the columns of C */
+  int first_tile, tiles_down; /* tiles are numbered along the columns of C */
 };
 
 template <class Epilogue> struct Products {
@@ -61,7 +61,7 @@ template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Returns where word `word` of a line lies. The same word of eight lines: different banks. */
+  /* Returns where word `word` of a line lies. The same word of eight lines is in eight banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);
@@ -192,7 +192,7 @@ template <class Kind, class Tile> struct Quarter {
 #pragma unroll 1
     for (int block = 0; block < blocks; block++) {
       await_oldest(stages); /* this thread's part of the stage is here */
-      __syncthreads();      /* everyone's; and nobody reads the stage before it any more */
+      __syncthreads();      /* all threads' parts; the stage before it has been read */
       copy(block + stages - 1, free);
       multiply_stage<TERMS_A, TERMS_B>(filled);
       free = filled;

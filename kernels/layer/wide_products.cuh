@@ -25,8 +25,8 @@ namespace wide {
 struct Once {
   float scale; /* of the planes that it writes */
   float rate;
-  float one; /* what the sums of the last column lack: the one is not scaled as the others are */
-  float unscaled; /* what a finished sum of scaled factors is multiplied by */
+  float one;      /* the factor that sums of the last column lack, because the one is unscaled */
+  float unscaled; /* the factor of a finished sum of scaled values */
 
   template <class Product> __device__ Once of(const Product &p) const {
     return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1])};
@@ -46,7 +46,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores those of them that exist. */
+/* Stores the neighbours that exist. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
@@ -95,7 +95,7 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Masks the gradient by the activation, of which the first term says enough, and stores dX. */
+/* Masks the gradient by the activation's first term, which suffices, and stores dX. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
@@ -196,7 +196,8 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. Returns that of C's last column, if it is there. */
+/* Finishes and stores the sums v of a quad. Returns the sum of C's last column if the quad has
+   it. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,
@@ -247,7 +248,7 @@ template <class Kind> struct Work {
   }
 };
 
-/* The two ways to do it; cudaErrorNotSupported where the current device cannot. */
+/* The two ways to multiply. They return cudaErrorNotSupported if the current device cannot. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 template <class Kind>

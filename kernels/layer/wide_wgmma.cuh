@@ -18,7 +18,7 @@
 
    Blocks, one per multiprocessor, may form clusters. A pair works on two tiles of the same rows or
    columns: what both need is copied once, half by each, which saves a quarter of the bytes from the
-   L2 cache. Where tiles are too few, each block of a cluster sums a part of the k of one tile
+   L2 cache. If tiles are too few, each block of a cluster sums a part of the k of one tile
    (split-K); then each adds and finishes a part of the tile, in a fixed order. */
 #pragma once
 
@@ -29,12 +29,12 @@ namespace wide::wgmma {
 
 constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one */
 constexpr int GROUP = 128;         /* threads of a warpgroup */
-constexpr int THREADS = 3 * GROUP; /* the producer's, and two of consumers */
+constexpr int THREADS = 3 * GROUP; /* the producer's warpgroup and two consumers */
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
 /* The schedules of the two consumers. */
 struct PingPong {
-  static constexpr bool TURNS = true; /* each has every other tile to itself, or else its half */
+  static constexpr bool TURNS = true; /* a consumer has every other tile, not half of each */
   static constexpr int COLUMNS = TILE;
 };
 struct Cooperative {
@@ -86,7 +86,7 @@ template <int TERMS, class Schedule> struct Ring {
   uint64_t filled[STAGES], free[STAGES];
   uint64_t turn[2]; /* to multiply, of each consumer, if they take turns */
 
-  /* blocks: whose consumers read what this one copies */
+  /* the consumers of `blocks` blocks read this block's copies */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -119,7 +119,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies the same of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
+/* Copies a block of k of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -255,9 +255,9 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. When the last is filled, the
-     other consumer may multiply: not before, for a barrier tells only its last phase from the one
-     in progress. Each warp says so, or one could be two turns ahead of the slowest. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may
+     multiply when the last stage is filled, and only then: a barrier can tell only its last phase
+     from the current one. Each warp says so, or a warp could be two turns ahead of the slowest. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -281,7 +281,7 @@ template <class Kind, class Schedule> struct Block {
     }
     wait_for_groups<0>();
     release(position - 1);
-    unrolled (e, 128) /* no use of them moves up to before the wait */
+    unrolled (e, 128) /* keeps every use of the sums after the wait */
       asm volatile("" : "+f"(c.sum[e])::"memory");
   }
 
@@ -302,7 +302,7 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes this consumer's part of a tile. Only what names accumulators is unrolled. */
+  /* Finishes this consumer's part of a tile. Only loops that name accumulators are unrolled. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {
@@ -374,7 +374,7 @@ template <class Kind, class Schedule> struct Block {
         const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
         const Once once = epilogue.once().of(p); /* it arrives while tensor cores multiply */
         Accumulators c;
-        if (TURNS) /* the very first is given */
+        if (TURNS) /* consumer 0's first turn needs no signal */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
         multiply_unit(c, group, position, u.blocks, p.pixels);
         float *piece = ring.piece[threadIdx.x / 32 - GROUP / 32];
@@ -436,7 +436,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
-  cluster_barrier(); /* one for both parts: synccheck wants all threads at the same place */
+  cluster_barrier(); /* one barrier for both roles: synccheck wants all threads at one place */
 }
 
 template <int TERMS, class Schedule>

@@ -37,8 +37,7 @@ struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS]
-                   [OWN_COLUMNS]; /* columns of H2, for the block that updates them in W3 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, to the W3 columns' owner */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
