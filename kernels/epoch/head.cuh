@@ -29,7 +29,7 @@ struct HeadWeights {
   float w3[MAX_CLASSES][LANE_VALUES], b3;
 };
 
-/* Adds sum[0 .. 2 HALF) over the warp: in each exchange a lane gives away the half that the lane
+/* Adds sum[0 .. 2 HALF) over the warp. In each exchange a lane gives away the half that the lane
    opposite keeps. */
 template <int HALF, int STEP> __device__ inline void add_classes(float (&sum)[16], int lane) {
   const bool upper = lane & STEP;
@@ -98,7 +98,7 @@ struct Patch {
 /* The rows of a warp, one of each quad, as far as they are known before H2 is there. */
 template <int QUADS> struct HeadRows {
   int first;                          /* the warp's row of the first quad */
-  size_t next_row[QUADS];             /* of the dataset, of the next step */
+  size_t next_row[QUADS];             /* dataset rows of the next step */
   int label[QUADS], rows;             /* rows: rows of the step */
   float mean[QUADS];                  /* 1 / rows; 0 for a row beyond the end */
   float of_label[QUADS][LANE_VALUES]; /* W3 of the rows' labels */

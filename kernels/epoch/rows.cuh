@@ -130,7 +130,7 @@ template <class Shared> struct RowTeam : Team {
         unrolled (e, 3) h[q][e] -= job.learning_rate * sum[0][e];
       }
     }
-    /* a + b is b + a: all four get the same bits */
+    /* a + b is b + a, so all four lanes get the same bits */
     unrolled (q, QUADS)
       unrolled (e, 3) {
         h[q][e] += __shfl_xor_sync(FULL_WARP, h[q][e], 2);
@@ -226,9 +226,9 @@ template <class Shared> struct RowTeam : Team {
     }
   }
 
-  /* Computes H2 = relu(Z2) of the block's rows. It receives the groups' parts, in lanes 2 r and 2 r
-     + 1 for row r of a quad; mails H2 to the other teams. Meanwhile the weights are turned for the
-     way back. */
+  /* Computes H2 = relu(Z2) of the block's rows. Receives the groups' parts, in lanes 2 r and 2 r +
+     1 for row r of a quad, and mails H2 to the other teams. Meanwhile it transposes the weights for
+     the way back. */
   __device__ void make_h2(RowWeights &weights) const {
     constexpr int COUNT = MAX_GROUPS<QUADS> / 2; /* a lane's groups */
     const RowLane lane = row_lane();

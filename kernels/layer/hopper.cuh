@@ -104,10 +104,11 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns that count */
-  size_t pitch, plane;      /* numbers from a row, or a plane, to the next */
+  size_t pitch, plane;      /* numbers from a row or plane to the next */
 };
 
-/* Describes m to the copy engine. A box is `high` rows of `wide` (32 or 64) columns of `terms`. */
+/* Describes `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns of
+   `terms`. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -214,7 +215,7 @@ __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uin
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* The same in patches of DEPTH k: the first 16 k. ACROSS_K they lie NEXT_64 bytes apart. */
+/* Returns the operand of a patch's first 16 k. ACROSS_K, patches lie NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -303,7 +304,7 @@ MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, 
 
 /* ---- registers ------------------------------------------------------------------------------ */
 
-/* A warpgroup gives registers back, or takes them; COUNT per thread. */
+/* A warpgroup gives back or takes registers, until each thread has COUNT. */
 template <int COUNT> __device__ inline void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }

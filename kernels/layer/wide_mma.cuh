@@ -42,7 +42,7 @@ struct Operand {
 struct Product {
   Operand a, b;
   int m, n, k;
-  const float *d_scales[2];   /* of a and b */
+  const float *d_scales[2];   /* scales of a and b */
   bool pixels;                /* the layer's input has one plane */
   int first_tile, tiles_down; /* tiles are numbered along the columns of C */
 };
@@ -74,10 +74,10 @@ template <Major MAJOR, int SIDE> struct Copies {
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
   static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
   const uint16_t *from;
-  int line, column; /* in the planes */
+  int line, column; /* line and column in the planes */
   int place;
 
-  /* first: the tile's first row of A or column of B. */
+  /* `first` is the tile's first row of A or column of B. */
   __device__ Copies(const Operand &o, int first) {
     const int at = threadIdx.x / S::WORDS, word = threadIdx.x % S::WORDS;
     line = at + (MAJOR == ALONG_K ? first : 0);
@@ -199,14 +199,14 @@ template <class Kind, class Tile> struct Quarter {
       filled = filled + BYTES == end ? ring : filled + BYTES;
     }
     await_groups<0>();
-    __syncthreads(); /* the ring may be used for something else */
+    __syncthreads(); /* the ring may be reused */
   }
 
   /* Finishes a warp's quarter, 16 rows at a time, through shared memory. */
   template <bool FULL>
   __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
                               float *piece) const {
-    constexpr int LANES = WIDTH / 4, QUADS = 16 * LANES / 32; /* LANES: of a row */
+    constexpr int LANES = WIDTH / 4, QUADS = 16 * LANES / 32; /* LANES: lanes of a row */
     const int lane = threadIdx.x % 32, at = lane % LANES * 4;
     const Once once = epilogue.once().of(p);
     column += at;
@@ -219,7 +219,7 @@ template <class Kind, class Tile> struct Quarter {
         r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
         prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
       }
-      __syncwarp(); /* the part before has been read */
+      __syncwarp(); /* the previous part has been read */
       unrolled (own, DOWN)
         if (own == part)
           unrolled (j, ACROSS)

@@ -21,9 +21,9 @@ constexpr int MAX_PRODUCTS = MAX_UPDATES;
 
 namespace wide {
 
-/* Values that a tile asks for once. */
+/* Values that a tile loads once. */
 struct Once {
-  float scale; /* of the planes that it writes */
+  float scale; /* scale of the planes that the tile writes */
   float rate;
   float one;      /* the factor that sums of the last column lack, because the one is unscaled */
   float unscaled; /* the factor of a finished sum of scaled values */
@@ -67,8 +67,8 @@ template <int TERMS_> struct Forward {
   struct Epilogue {
     static constexpr bool LAST_APART = false;
     const float *d_b;
-    float *d_y; /* (rows, out), or NULL */
-    Terms y;    /* or d NULL */
+    float *d_y; /* (rows, out), NULL if not wanted */
+    Terms y;    /* d is NULL if not wanted */
     bool activates;
     using Prefetched = Quad;
     __device__ Once once() const {
@@ -102,8 +102,8 @@ template <int TERMS_> struct Backward {
   static constexpr bool INPUT_IS_A = true, HAS_PIXELS = false, SKIPS = false;
   struct Epilogue {
     static constexpr bool LAST_APART = false;
-    const uint16_t *d_a; /* its first plane */
-    Terms dx;            /* of the same pitch */
+    const uint16_t *d_a; /* the activation's first plane */
+    Terms dx;            /* dX has the same pitch as the activation */
     using Prefetched = uint2;
     __device__ Once once() const {
       return {scale_of(dx), 0.0f, 0.0f};
@@ -136,8 +136,8 @@ template <int TERMS_> struct Update {
     static constexpr bool LAST_APART = true;
     Terms w;
     UpdateRule rule;
-    const StepState *d_state; /* of the learning rate */
-    const float *d_scale;     /* of the input */
+    const StepState *d_state; /* state with the learning rate */
+    const float *d_scale;     /* scale of the input */
     struct Prefetched {
       Quad w, v;
     };
@@ -165,7 +165,7 @@ template <int TERMS_> struct Update {
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w, once.scale);
     }
-    /* The biases of several rows, those of rows below `out`, at once. */
+    /* Finishes the biases of several rows at once, if the rows are below `out`. */
     template <int COUNT>
     __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
                                const Once &once) const {

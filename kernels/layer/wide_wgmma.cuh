@@ -46,10 +46,10 @@ struct Cooperative {
 struct Product {
   CUtensorMap a, b; /* maps of planes */
   int m, n, k;
-  const float *d_scales[2]; /* of a and b */
+  const float *d_scales[2]; /* scales of a and b */
   bool pixels;              /* the layer's input has one plane */
-  int first_unit;           /* up to the next product's */
-  int down, across;         /* tiles of a unit: 1 x 1, or of a pair 2 x 1 or 1 x 2 */
+  int first_unit;           /* its units end at the next product's first_unit */
+  int down, across;         /* tiles of a unit: 1 x 1, or 2 x 1 or 1 x 2 for a pair */
   int units_down;
 };
 
@@ -65,8 +65,8 @@ template <class Epilogue> struct Products {
 
 /* This block's part of a unit: a tile, and a part of k. */
 struct Unit {
-  int product, row, column; /* row, column: of the tile's first element */
-  int first_block, blocks;  /* of BLOCK k */
+  int product, row, column; /* row and column of the tile's first element */
+  int first_block, blocks;  /* blocks of BLOCK k */
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */
@@ -76,13 +76,13 @@ struct Unit {
    but all columns of a term where B lies ALONG_K: they are one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
-  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* of 64 rows or columns */
+  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* bytes of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4; /* 256: barriers */
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
-  float piece[WARPS][WARP_FLOATS]; /* of a tile that a consumer's warp finishes */
+  float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that a consumer's warp finishes */
   uint64_t filled[STAGES], free[STAGES];
   uint64_t turn[2]; /* to multiply, of each consumer, if they take turns */
 
@@ -177,7 +177,7 @@ template <class Kind, class Schedule> struct Block {
   using Ring = wgmma::Ring<TERMS, Schedule>;
   const Products<Epilogue> &all;
   Ring &ring;
-  int rank; /* in the cluster */
+  int rank; /* rank in the cluster */
 
   /* Returns the unit of a cluster's turn. Every other turn goes backwards: short after long. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
@@ -313,7 +313,7 @@ template <class Kind, class Schedule> struct Block {
       typename Epilogue::Prefetched prefetched[QUADS];
       prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
       unrolled_by (q, QUADS, 2) {
-        __syncwarp(); /* the piece before has been read */
+        __syncwarp(); /* the previous piece has been read */
         unrolled (own, PARTS)
           if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
         __syncwarp();
@@ -372,7 +372,7 @@ template <class Kind, class Schedule> struct Block {
       if (!TURNS || turn % 2 == group) {
         const auto &epilogue = all.epilogue[u.product];
         const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
-        const Once once = epilogue.once().of(p); /* it arrives while tensor cores multiply */
+        const Once once = epilogue.once().of(p); /* loads overlap the multiplication */
         Accumulators c;
         if (TURNS) /* consumer 0's first turn needs no signal */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
