@@ -71,8 +71,8 @@ prints 0 '^wrote ' $T --epochs 2 --plot /dev/null
 
 case_ 'a name that promises another format is refused before training'
 refuses 2 "--save writes a file whose name ends in .safetensors or .st, not 'a.pt'" $T --save a.pt
-refuses 2 '.{png}' $T --confusion .png
-refuses 2 '.{csv}' --load a.st --predict test.csv --output a.json
+refuses 2 'ends in .png, not' $T --confusion .png
+refuses 2 'ends in .csv, not' --load a.st --predict test.csv --output a.json
 ok $T --epochs 1 --save dir.name.st
 ok $T --epochs 1 --save .hidden
 
