@@ -13,5 +13,5 @@ typedef struct {
   size_t shared_bytes; /* of shared memory that one block may ask for */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
   WideBy wide_by;
-  int clusters; /* of 16 blocks, one per multiprocessor, that it runs at once; 0: none */
+  int clusters; /* that the GPU runs at once, of 16 blocks with a multiprocessor each; or 0 */
 } GpuLimits;

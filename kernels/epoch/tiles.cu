@@ -40,7 +40,8 @@
    so reaches a loss or a weight. Then *d_overflowed is set, and the engine trains again by level
    layer.
 
-   Mail needs no acknowledgement: none is overwritten unread. docs/fusion.md has the proof. */
+   Mail needs no acknowledgement: every packet is read before the next one overwrites it.
+   docs/fusion.md has the proof. */
 #include "epoch/tiles_head.cuh"
 #include "epoch/tiles_launch.h"
 

@@ -29,13 +29,13 @@ constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
 enum Barrier {
   DZ_READY = 1, /* chain to helper: dZ of the step is in shared memory */
   GO,         /* chain to the other warps: dZ is there, and their work no longer delays the chain */
-  LAST_READY, /* helper to chain: the last layer's weights are those of the next step */
+  LAST_READY, /* helper to chain: the last layer's weights are ready for the next step */
   BIASES_READY, /* helper to chain: the biases, too; the gradient of the logits has been read */
   Z_READY,      /* the other warps to chain: their parts of Z are in shared memory */
   Z_TAKEN,      /* chain to the other warps: parts of Z may be overwritten */
   CHAIN_ONLY,
   MATRIX_ONLY,
-  TERMS_READY /* all warps: the slices' terms are those of the next step */
+  TERMS_READY /* all warps: the slices' terms are ready for the next step */
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 

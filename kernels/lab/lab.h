@@ -143,14 +143,16 @@ typedef struct {
   /* The first is the ladder's; at others the last rung and libraries are timed. A 0 ends them. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests go from 1 to this in each dimension */
-  /* Returns why no rung can serve a size (one clause), or NULL. NULL: all are served. */
+  /* Returns one clause that says why a size is refused, or NULL. The pointer itself is NULL if
+     every size is served. */
   const char *(*refuse)(int problem, LabSize size);
-  /* Returns the elements of input `array`, or of the output (-1). NULL: one for each point. */
+  /* Returns the elements of input `array`, or of the output (-1). The pointer is NULL if each
+     array has an element for each point. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host;               /* copies between host and device are the topic */
   const char *predicted_name; /* what rung->predicted is; NULL means no rung has it */
   LabCount counted;
-  /* What a sweep's points are: "offset, bytes"; of several, "offset, bytes; stride, words". */
+  /* The names and units of a sweep's points: "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* a column with the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` reads, and its meaning. */

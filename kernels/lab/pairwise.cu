@@ -106,8 +106,8 @@ __host__ __device__ Pair pair_of(int64_t k, int n) {
   return {(int)(n - 2 - r), (int)(n - 1 - (left - r * (r + 1) / 2))};
 }
 
-/* The same for tiles, of which those of the diagonal count: tile (i, j), i <= j, of a triangle of
-   `tiles` rows is pair (i, j + 1) of tiles + 1. */
+/* Returns tile number k of a triangle of `tiles` rows, the diagonal included. Tile (i, j), i <= j,
+   is pair (i, j + 1) of tiles + 1 rows. */
 __device__ Pair tile_of(int64_t k, int tiles) {
   const Pair pair = pair_of(k, tiles + 1);
   return {pair.i, pair.j - 1};

@@ -14,7 +14,7 @@ constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
 constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a warp up to, a block up to */
 
-/* Sums partial[c] over the warp for all c; lanes 2 c and 2 c + 1 return that of class c. */
+/* Sums partial[c] over the warp for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {

@@ -77,8 +77,8 @@ __device__ inline void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Stores the terms of four neighbours from `column`, a multiple of 4. FULL: none is beyond the
-   row. */
+/* Stores the terms of four neighbours from `column`, a multiple of 4. FULL says that all four are
+   in the row. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
   uint32_t near[TERMS], far[TERMS];

@@ -97,7 +97,8 @@ double waves(const Tiles &tiles, int multiprocessors) {
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are done sooner than those of 128 x 128, in blocks of k. */
+/* Returns true if tiles of 128 x 256 end sooner than tiles of 128 x 128. Times count blocks of k.
+ */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};

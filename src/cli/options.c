@@ -376,7 +376,7 @@ static bool check_level(const Options *o, Error *error) {
   return true;
 }
 
-/* What a loaded network is for, and the words behind the options. */
+/* Checks that a loaded network has a use, and that the words behind the options have one. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)

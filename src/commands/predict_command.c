@@ -6,7 +6,7 @@
 
 enum { BATCH = 64 }; /* training's default */
 
-/* What the first network that describes its run says. */
+/* The options and training rows of the first network that describes its run. */
 typedef struct {
   Options o;           /* the caller's, with class_names and an automatic `test` set here */
   bool finds_test;     /* --test is auto */

@@ -54,7 +54,7 @@ extern const __device__ dim3 blockDim asm("emulator_block_size"), gridDim asm("e
 constexpr int warpSize = 32;
 
 #ifdef __CUDA__
-/* What a launch is to the front end, and device functions that other compilers have. */
+/* Declarations that clang's front end needs for a launch, and device functions that g++ has. */
 extern "C" cudaError_t cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = nullptr);
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);

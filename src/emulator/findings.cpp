@@ -1,4 +1,4 @@
-/* What was counted and what was found, with the lines of the source. */
+/* Reports of counts and findings, with the lines of the source. */
 #include "emulator/core.h"
 
 #include <unistd.h>

@@ -10,7 +10,6 @@ static bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
   return error_set(error, "%s failed in cuBLAS: %s", what, cublasGetStatusString(status));
 }
 
-/* What could not be measured is left out. */
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
                Error *error) {
   GpuMachine gpu;

@@ -1,4 +1,4 @@
-/* Of CUDA's libraries, which the emulator has none of, the types of values. */
+/* Types of values in CUDA's libraries. The emulator has no such library. */
 #pragma once
 
 typedef enum { CUDA_R_32F, CUDA_R_16BF } cudaDataType;
