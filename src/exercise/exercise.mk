@@ -20,7 +20,7 @@ watched_by = $(1) -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(call as_nvc
 WATCHED_CXX = $(call watched_by,$(CXX))
 
 # A student's file is compiled by clang++: its front end knows CUDA, and its watch sees structs that are passed by value.
-STUDENT_CXX := $(or $(firstword $(shell command -v clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n))),clang++)
+STUDENT_CXX := $(or $(shell for c in clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n); do command -v $$c && break; done),clang++)
 STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
             $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
