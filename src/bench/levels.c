@@ -37,74 +37,43 @@ static const Level levels[] = {
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", CUBLAS},      {"cublas", "tf32", CUBLAS},      {"cpu", "fp32", CPU}};
 
-/* The training file's rows, then the test file's, in memory. */
-typedef struct {
-  uint8_t *pixels; /* (rows, inputs) */
-  uint16_t *labels;
-  int inputs;
-  uint64_t train_rows, test_rows;
-} Rows;
-
 /* The data that all measurements of a run share. */
 typedef struct {
   Record *record;
   const BenchPlan *plan;
-  Rows rows;
+  int inputs;
+  uint64_t train_rows, test_rows;
   bool on_gpu;
 } Bench;
 
-/* Appends the rows of a file; *added is how many. */
-static bool append_file(Rows *rows, const char *path, uint64_t *added, Error *error) {
+static DatasetReader *open_rows(const char *path, Error *error) {
   const DatasetConfig config = {.path = path, .classes = CLASSES, .threads = omp_get_num_procs()};
-  DatasetReader *reader = dataset_open(&config, error);
+  return dataset_open(&config, error);
+}
+
+/* Counts the rows of a file and the pixels of each. */
+static bool count_rows(const char *path, uint64_t *rows, int *inputs, Error *error) {
+  DatasetReader *reader = open_rows(path, error);
   if (!reader) return false;
-  const uint64_t before = rows->train_rows, room = dataset_max_rows(reader, UINT32_MAX);
-  const size_t inputs = (size_t)dataset_inputs(reader);
-  uint8_t *pixels = realloc(rows->pixels, (before + room) * inputs);
-  if (pixels) rows->pixels = pixels;
-  uint16_t *labels = realloc(rows->labels, (before + room) * sizeof *labels);
-  if (labels) rows->labels = labels;
-  const bool good =
-      (before == 0 || (int)inputs == rows->inputs ||
-       error_set(error, "%s has %zu pixels per row, but the training file has %d", path, inputs,
-                 rows->inputs)) &&
-      ((pixels && labels) || error_set(error, "no memory for the rows of %s", path)) &&
-      dataset_read(reader, pixels + before * inputs, inputs, labels + before, room, added, error);
-  rows->inputs = (int)inputs;
+  *inputs = dataset_inputs(reader);
+  uint8_t *pixels = make_array(pixels, LOADER_ROWS * *inputs);
+  uint16_t labels[LOADER_ROWS];
+  size_t filled = LOADER_ROWS;
+  bool good = pixels || error_set(error, "no memory for the rows of %s", path);
+  for (; good && filled == LOADER_ROWS; *rows += filled)
+    good = dataset_read(reader, pixels, (size_t)*inputs, labels, LOADER_ROWS, &filled, error);
+  free(pixels);
   dataset_close(reader);
   return good;
 }
 
-static bool read_rows(Rows *rows, const char *train, const char *test, Error *error) {
-  return append_file(rows, train, &rows->train_rows, error) &&
-         append_file(rows, test, &rows->test_rows, error);
-}
-
-static void free_rows(Rows *rows) {
-  free(rows->pixels);
-  free(rows->labels);
-}
-
-/* Copies row r of the dataset to row `at` of a staging buffer. */
-static void place_row(const Rows *rows, uint64_t r, StagingBuffer to, uint64_t at) {
-  const size_t inputs = (size_t)rows->inputs;
-  uint8_t *pixels = to.pixels + at * to.stride;
-  memcpy(pixels, rows->pixels + r * inputs, inputs);
-  memset(pixels + inputs, 0, to.stride - inputs);
-  to.labels[at] = rows->labels[r];
-}
-
-static bool fill(Engine *engine, const Rows *rows, Error *error) {
-  const uint64_t all = engine->config.dataset_rows, most = engine->config.staging_rows;
-  int index = 0;
-  for (uint64_t first = 0; first < all; first += most, index = 1 - index) {
-    const uint64_t count = min_size(all - first, most);
-    StagingBuffer to;
-    if (!engine->call->staging(engine, index, &to, error)) return false;
-    for (uint64_t r = 0; r < count; r++) place_row(rows, first + r, to, r);
-    if (!engine->call->upload(engine, index, first, count, error)) return false;
-  }
-  return true;
+/* Copies the rows of a file to dataset rows from `start` on. */
+static bool load(Engine *engine, const char *path, uint64_t start, Error *error) {
+  Loader loader = {.engine = engine, .reader = open_rows(path, error), .start = start};
+  bool good = loader.reader;
+  while (good && (good = loader_next(&loader, error)) && loader.rows > 0) continue;
+  dataset_close(loader.reader);
+  return good;
 }
 
 static ShortText hidden_text(const HiddenSizes *hidden) {
@@ -126,9 +95,9 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
                    .precision = precision,
                    .fusion = level->level < CUBLAS ? (Fusion)level->level : FUSION_AUTO,
                    .threads = omp_get_num_procs()},
-      .dataset_rows = b->rows.train_rows + b->rows.test_rows,
+      .dataset_rows = b->train_rows + b->test_rows,
       .staging_rows = loader_staging_rows(batch)};
-  if (!network_init(&config.network, b->rows.inputs, hidden->size, hidden->count, CLASSES, error))
+  if (!network_init(&config.network, b->inputs, hidden->size, hidden->count, CLASSES, error))
     return NULL;
   Engine *engine = level->level == CPU      ? engine_cpu_open(&config, error)
                    : level->level == CUBLAS ? bench_cublas_open(&config, error)
@@ -136,7 +105,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   if (!engine) return NULL;
   if ((engine->config.training.precision == precision ||
        error_set(error, "this GPU has no %s", level->precision)) &&
-      fill(engine, &b->rows, error))
+      load(engine, b->plan->train, 0, error) && load(engine, b->plan->test, b->train_rows, error))
     return engine;
   engine->call->close(engine);
   return NULL;
@@ -145,10 +114,10 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
 /* Trains an epoch, shuffled by its own key, and waits for it. Fails if the loss is not finite. */
 static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *seconds, Error *error) {
   const int batch = engine->config.training.batch;
-  const uint64_t steps = ceil_div(b->rows.train_rows, (uint64_t)batch);
+  const uint64_t steps = ceil_div(b->train_rows, (uint64_t)batch);
   const double scale =
       fmin(1, 0.5 * sqrt(batch / 64.0)); /* scripts/compare_peers.py has the same */
-  const TrainRange range = {.rows = b->rows.train_rows,
+  const TrainRange range = {.rows = b->train_rows,
                             .shuffled = true,
                             .key = random_order_key(1, epoch),
                             .steps = steps,
@@ -174,7 +143,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   EngineSums sums;
   uint64_t before = 0;
   const int batch = engine->config.training.batch;
-  const double steps = ceil((double)b->rows.train_rows / batch);
+  const double steps = ceil((double)b->train_rows / batch);
   int count = 0;
   do {
     before = launch_count ? launch_count() : 0;
@@ -183,7 +152,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   } while (count++ < b->plan->epochs && (count <= LEAST_EPOCHS || sum < ENOUGH));
   const double launches = launch_count ? (double)(launch_count() - before) : (double)NAN;
   const Stats times = stats_of(seconds + 1, count - 1);
-  if (!engine_evaluate(engine, b->rows.train_rows, b->rows.test_rows, error) ||
+  if (!engine_evaluate(engine, b->train_rows, b->test_rows, error) ||
       !engine->call->collect(engine, &sums, error))
     return false;
   record_number(line, "epochs", count - 1);
@@ -325,7 +294,7 @@ static bool add_machine(const Bench *b, const char *command, const char *sources
   const char *slash = strrchr(b->plan->train, '/');
   const ShortText what =
       text_format("epochs of %llu rows of %s, shuffled anew every epoch",
-                  (unsigned long long)b->rows.train_rows, slash ? slash + 1 : b->plan->train);
+                  (unsigned long long)b->train_rows, slash ? slash + 1 : b->plan->train);
   if (b->on_gpu && bench_gpu) return bench_gpu(b->record, what.text, command, sources, error);
   char model[128] = "a CPU", word[128];
   FILE *file = fopen("/proc/cpuinfo", "r");
@@ -358,8 +327,11 @@ static bool measure(const Bench *b, const char *command, const char *sources, Er
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
-  const bool good =
-      read_rows(&b.rows, plan->train, plan->test, error) && measure(&b, command, sources, error);
-  free_rows(&b.rows);
-  return good;
+  int inputs;
+  return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
+         count_rows(plan->test, &b.test_rows, &inputs, error) &&
+         (inputs == b.inputs ||
+          error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
+                    inputs, b.inputs)) &&
+         measure(&b, command, sources, error);
 }
