@@ -199,10 +199,10 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
   const char *topic = lab->topic ? lab->topic : "all";
-  const bool fits = lab_start && is_emulator == (lab->on == ON_EMULATED);
+  const bool fits = gpu_start && is_emulator == (lab->on == ON_EMULATED);
   Error reason;
   if (!lab->from &&
-      !(fits ? lab_start(&reason) : error_set(&reason, "this program was built without CUDA")))
+      !(fits ? gpu_start(&reason) : error_set(&reason, "this program was built without CUDA")))
     return error_set(
         error,
         "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",

@@ -49,10 +49,10 @@ static int compare_epochs(const void *a, const void *b) {
 
 /* Returns the measured epochs in that order. */
 static Lines sorted_epochs(const Record *record) {
-  Lines timed = lines_open(record);
+  Lines timed = {NULL, 0};
   foreach_of (line, record, "epoch", NULL)
     if (number_of(line, "ms_per_epoch") > 0) lines_add(&timed, line);
-  if (timed.of) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
+  if (timed.count) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
   return timed;
 }
 
@@ -82,25 +82,25 @@ static ShortText bound(const TableCell *at) {
 enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {
-    {"hidden layers", 0, true, .key = "hidden", .in = EPOCH},
-    {"networks", 0, .key = "networks", .format = "%.0f", .in = EPOCH},
-    {"batch", 0, .key = "batch", .format = "%.0f", .in = EPOCH},
-    {"who", 0, true, .cell = who, .in = EPOCH},
-    {"precision", 0, true, .key = "precision", .in = EPOCH},
-    {"ms/epoch", 0, .key = "ms_per_epoch", .in = EPOCH},
-    {"min", 6, .key = "min_ms", .in = EPOCH},
-    {"max", 6, .key = "max_ms", .in = EPOCH},
-    {"us/step", 0, .key = "us_per_step", .in = EPOCH},
-    {"launches/step", 0, .key = "launches_per_step", .in = EPOCH},
-    {"x best", 0, .cell = times_best, .in = EPOCH},
-    {"test acc.", 0, .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = EPOCH},
-    {"of", 0, true, .key = "of", .in = PART},
-    {"part", 0, true, .key = "name", .in = PART},
-    {"ceiling", 0, true, .key = "name", .in = CEILING},
-    {"value", 0, .key = "value", .in = PART | CEILING},
-    {"unit", 0, true, .key = "unit", .in = PART | CEILING},
-    {"share", 0, .key = "share", .format = "%.1f%%", .per = 0.01, .in = PART},
-    {"bound", 0, .cell = bound, .in = PART}};
+    {"hidden layers", true, .key = "hidden", .in = EPOCH},
+    {"networks", .key = "networks", .format = "%.0f", .in = EPOCH},
+    {"batch", .key = "batch", .format = "%.0f", .in = EPOCH},
+    {"who", true, .cell = who, .in = EPOCH},
+    {"precision", true, .key = "precision", .in = EPOCH},
+    {"ms/epoch", .key = "ms_per_epoch", .in = EPOCH},
+    {"min", .key = "min_ms", .in = EPOCH},
+    {"max", .key = "max_ms", .in = EPOCH},
+    {"us/step", .key = "us_per_step", .in = EPOCH},
+    {"launches/step", .key = "launches_per_step", .in = EPOCH},
+    {"x best", .cell = times_best, .in = EPOCH},
+    {"test acc.", .key = "test_accuracy", .format = "%.2f%%", .per = 0.01, .in = EPOCH},
+    {"of", true, .key = "of", .in = PART},
+    {"part", true, .key = "name", .in = PART},
+    {"ceiling", true, .key = "name", .in = CEILING},
+    {"value", .key = "value", .in = PART | CEILING},
+    {"unit", true, .key = "unit", .in = PART | CEILING},
+    {"share", .key = "share", .format = "%.1f%%", .per = 0.01, .in = PART},
+    {"bound", .cell = bound, .in = PART}};
 
 static const struct {
   const char *kind, *heading, *note;

@@ -13,6 +13,10 @@
 #include <cstring>
 #include <map>
 
+extern "C" {
+#include "base/error.h"
+}
+
 namespace emulated {
 
 static constexpr size_t ARENA = (size_t)64 << 30, PAGE = 4096;
@@ -283,6 +287,11 @@ const char *cudaGetErrorString(cudaError_t error) {
          : error == cudaErrorInvalidValue         ? "invalid argument"
          : error == cudaErrorMemoryAllocation     ? "out of memory"
                                                   : "the launch failed";
+}
+/* As engine/cuda/cuda_error.h has it. */
+bool cuda_done(cudaError_t status, const char *what, Error *error) {
+  return status == cudaSuccess ||
+         error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
 }
 const char *cudaGetErrorName(cudaError_t error) {
   return cudaGetErrorString(error);

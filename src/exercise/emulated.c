@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-#include "engine/cuda/cuda_error.h"
-
-bool cuda_done(cudaError_t status, const char *what, Error *error) {
-  return status == cudaSuccess ||
-         error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
-}
-
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   (void)error;
   const char *limit = getenv("MLP_TEST_LIMIT"); /* for tests of what does not end */
@@ -62,13 +55,4 @@ cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
   call->launches = (int)call->counts.launches;
   call->moved_bytes = (double)call->counts.bytes_once;
   return called.status;
-}
-
-void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size) {
-  emulator_lines(costs ? call->costs : call->found, most, text, size);
-}
-
-bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) {
-  (void)d, (void)call, (void)error;
-  return true;
 }

@@ -52,8 +52,9 @@ cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
   return status;
 }
 
-void exercise_lines(const ExerciseCall *call, bool costs, int most, char *text, size_t size) {
-  (void)call, (void)costs, (void)most, (void)size;
+/* Nothing is found on a GPU. */
+void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size) {
+  (void)found, (void)most, (void)size;
   *text = '\0';
 }
 

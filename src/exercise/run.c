@@ -131,7 +131,7 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
     if (status != cudaSuccess) complain(call, "answered ", cudaGetErrorString(status));
     good = cuda_done(ended, "a function of the exercise", error) &&
            cuda_done(fetch(&d, call), "fetching the results", error) &&
-           (!measured || exercise_time(&d, call, error));
+           (!measured || !exercise_time || exercise_time(&d, call, error));
     call->called = good;
   }
   discard(&d);
@@ -172,7 +172,7 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   int called = 0, launches = 0;
   for (; called < p->count && p->calls[called].called && !*score->wrong; called++) {
     const ExerciseCall *call = &p->calls[called];
-    exercise_lines(call, false, 8, score->told, sizeof score->told);
+    emulator_lines(call->found, 8, score->told, sizeof score->told);
     snprintf(score->wrong, sizeof score->wrong, "%.*s", (int)strcspn(score->told, "\n"),
              score->told);
     exercise_expect(&p->problems[called]);
@@ -184,7 +184,7 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%s", end);
   score->right = !*score->wrong && called == p->count;
   score->call = p->calls[p->measured];
-  if (score->right) exercise_lines(&score->call, true, 3, score->told, sizeof score->told);
+  if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
   /* One kernel, which asks for little more than it needs where nothing else is compared. */
   const double asked = 32 * (double)score->call.counts.sectors,

@@ -119,21 +119,22 @@ typedef struct {
   json_t *line;
 } LabRow;
 
-/* run.c asks these of a GPU (cuda/gpu.c) or of the emulator (emulated/counts.c). */
+/* run.c asks these of a GPU (cuda/gpu.c) or of the emulator (emulated/counts.c), which lacks the
+   last two: NULL. */
 
 /* Is called before and after a call that is not timed. Returns what was found wrong, or "". */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
 /* Adds to the row how many blocks of a kernel a multiprocessor holds. */
-cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record);
+cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) LAB_CUDA;
 /* Times a row. A first guess of its seconds is `once`, the run that was checked. */
-bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error);
+bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error) LAB_CUDA;
 
 /* Runs the rungs of a table; a size that is refused is its "reason". False: the GPU failed. */
 bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
                  Error *error) LAB_CUDA;
 
-/* Starts the GPU. */
-bool lab_start(Error *error) LAB_CUDA;
+/* Starts the GPU (measure/cuda/rung.h). */
+bool gpu_start(Error *error) LAB_CUDA;
 /* Describes the GPU in the record; measures its ceilings, if rates are wanted. */
 bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
                  Error *error) LAB_CUDA;
@@ -151,7 +152,7 @@ bool lab_read(Record *record, const char *path, Error *error);
 
 const json_t *lab_topic_line(const Record *record, const char *topic);
 
-enum { LAB_PROBLEMS = 16, LAB_ROWS = 128 }; /* of a topic, of a table, at most */
+enum { LAB_PROBLEMS = 16 }; /* of a topic, at most */
 /* Sets the problems of a topic that the record has tables of, in their order; returns how many. */
 int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
 

@@ -128,19 +128,13 @@ int lab_problems(const Record *record, const char *topic, const char *problems[L
 }
 
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
-  LabLadder l = {.record = record,
-                 .topic = lab_topic_line(record, topic),
-                 .problem = problem,
-                 .rows = {calloc(LAB_ROWS, sizeof *l.rows.of), 0},
-                 .others = {calloc(LAB_SIZES * LAB_ROWS, sizeof *l.others.of), 0}};
+  LabLadder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
   l.ceiling = ceiling_of(record, l.topic);
   foreach_of (table, record, "table", "topic", topic, "problem", problem) {
-    Lines *to = l.table ? &l.others : &l.rows;
-    const int most = (l.table ? LAB_SIZES : 1) * LAB_ROWS;
     const json_t *row;
     size_t i;
     json_array_foreach (json_object_get(table, "rows"), i, row)
-      if (to->count < most) lines_add(to, row);
+      lines_add(l.table ? &l.others : &l.rows, row);
     if (!l.table) l.table = table;
   }
   return l;

@@ -155,16 +155,15 @@ const json_t *record_first(const Record *record, const char *kind) {
   return record_find(record, kind, NULL);
 }
 
-Lines lines_open(const Record *record) {
-  return (Lines){calloc(json_array_size(record->lines) + 1, sizeof(json_t *)), 0};
-}
-
 void lines_add(Lines *lines, const json_t *line) {
-  if (lines->of) lines->of[lines->count++] = line;
+  const json_t **longer = realloc(lines->of, (size_t)(lines->count + 1) * sizeof *longer);
+  if (!longer) return;
+  lines->of = longer;
+  lines->of[lines->count++] = line;
 }
 
 Lines lines_of(const Record *record, const char *kind) {
-  Lines lines = lines_open(record);
+  Lines lines = {NULL, 0};
   foreach_of (line, record, kind, "reason", "") lines_add(&lines, line);
   return lines;
 }
@@ -220,11 +219,11 @@ static bool is_break(const Table *t, const json_t *a, const json_t *b) {
   return false;
 }
 
-/* Adds the column to those that are shown, as wide as its widest text unless it has a width. */
+/* Adds the column to those that are shown, as wide as its widest text. */
 static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
   *shown = column;
   shown->in = t->which;
-  for (int r = -1; !column.width && r < rows->count; r++)
+  for (int r = -1; r < rows->count; r++)
     shown->width = max_int(shown->width,
                            (int)strlen(r < 0 ? shown->title : cell_of(t, shown, rows->of[r]).text));
 }

@@ -79,7 +79,7 @@ const json_t *record_first(const Record *record, const char *kind);
     for (const json_t *LINE;                                                                       \
          (LINE = record_next(RECORD, &LINE##_at, KIND, RECORD_PAIRS(__VA_ARGS__)));)
 
-/* Lines in an order of their own. */
+/* Lines in an order of their own. Zeros are none; the caller frees `of`. */
 typedef struct {
   const json_t **of;
   int count;
@@ -88,8 +88,7 @@ typedef struct {
 #define foreach_line(LINE, LINES)                                                                  \
   for (const json_t **LINE = (LINES)->of; LINE < (LINES)->of + (LINES)->count; LINE++)
 
-/* Returns an empty list with room for all lines of the record. The caller frees `of`. */
-Lines lines_open(const Record *record);
+/* Without memory the line is left out. */
 void lines_add(Lines *lines, const json_t *line);
 /* Returns the lines of a kind that hold a measurement, not the reason why there is none. */
 Lines lines_of(const Record *record, const char *kind);
@@ -106,7 +105,6 @@ typedef struct {
 
 struct TableColumn {
   const char *title;
-  int width; /* the least; 0 means as wide as its widest text */
   bool left; /* it holds text; numbers stand on the right, and one that is missing is "-" */
   const char *key;
   const char *format; /* printf's, of a number; NULL means text_of_number's */
@@ -115,6 +113,7 @@ struct TableColumn {
   ShortText (*cell)(const TableCell *at); /* makes the cell; NULL: the key does */
   unsigned in; /* bits of the tables that have the column; 0 means all. A cell's function sees the
                   bits of its own table */
+  int width;   /* table_print sets it */
 };
 
 typedef struct {

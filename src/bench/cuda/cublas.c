@@ -12,9 +12,7 @@ static bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
 
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
                Error *error) {
-  GpuMachine gpu;
-  if (!gpu_machine(&gpu, error)) return false;
-  record_add_machine(record, gpu.name, gpu.driver, name, command, sources);
+  if (!gpu_add_machine(record, name, command, sources, error)) return false;
   ceilings_add(record, CEILING_COPY, CEILINGS, error);
   return record_good(record, error);
 }

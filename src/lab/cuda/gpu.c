@@ -6,16 +6,10 @@
 
 #include "measure/cuda/rung.h"
 
-bool lab_start(Error *error) {
-  return gpu_start(error);
-}
-
 bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
                  Error *error) {
-  GpuMachine gpu;
-  if (!gpu_machine(&gpu, error)) return false;
-  record_add_machine(record, gpu.name, gpu.driver, NULL, command, sources);
-  return !rates || ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error);
+  return gpu_add_machine(record, NULL, command, sources, error) &&
+         (!rates || ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error));
 }
 
 ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {

@@ -186,7 +186,8 @@ static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, E
   if (!lab_arrays_poison(a, error)) return false;
   const cudaError_t status = run_once(a, row, &record, &note, seconds);
   if (status != cudaSuccess) return take_failure(a, row, status, &note, error);
-  return cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error) &&
+  return (!lab_add_occupancy ||
+          cuda_done(lab_add_occupancy(row, &record), "asking for the occupancy", error)) &&
          judge(a, row, &note, error);
 }
 
@@ -218,7 +219,7 @@ static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
   }
   if (rung->kind == LAB_MISTAKE) return check_mistake(a, row, error);
   if (!check_once(a, row, &seconds, error)) return false;
-  return !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
+  return !lab_time || !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
 }
 
 static bool is_wanted(const LabArrays *a, const LabRung *rung) {

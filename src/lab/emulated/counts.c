@@ -2,14 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/cuda/cuda_error.h"
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
-
-bool cuda_done(cudaError_t status, const char *what, Error *error) {
-  return status == cudaSuccess ||
-         error_set(error, "%s failed: %s", what, cudaGetErrorString(status));
-}
 
 bool gpu_limits_read(GpuLimits *limits, Error *error) {
   (void)error;
@@ -17,7 +11,7 @@ bool gpu_limits_read(GpuLimits *limits, Error *error) {
   return true;
 }
 
-bool lab_start(Error *error) {
+bool gpu_start(Error *error) {
   (void)error;
   return true;
 }
@@ -82,14 +76,4 @@ ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {
   emulator_told(false, 1, note.text, sizeof note.text);
   note.text[strcspn(note.text, "\n")] = '\0';
   return note;
-}
-
-cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
-  (void)row, (void)record;
-  return cudaSuccess;
-}
-
-bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) {
-  (void)a, (void)row, (void)once, (void)error;
-  return true;
 }

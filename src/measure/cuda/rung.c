@@ -54,8 +54,9 @@ bool rung_value(const Rung *rung, double *value, Error *error) {
   return true;
 }
 
-/* Finds the driver's number: the first word of its banner that is one. */
-static void find_driver(char *text, size_t size) {
+/* Returns "580.95.05, CUDA 13.0": the driver, the first number of its banner, and the CUDA version
+   that it serves. */
+static ShortText find_driver(void) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char word[31];
   bool found = false;
@@ -64,21 +65,21 @@ static void find_driver(char *text, size_t size) {
   while (file && !found && fscanf(file, "%30s", word) == 1)
     found = *word >= '0' && *word <= '9' && strchr(word, '.');
   if (file) fclose(file);
-  snprintf(text, size, "%s%s CUDA %d.%d", found ? word : "for", found ? "," : "", version / 1000,
-           version % 1000 / 10);
+  return text_format("%s%s CUDA %d.%d", found ? word : "for", found ? "," : "", version / 1000,
+                     version % 1000 / 10);
 }
 
 bool gpu_start(Error *error) {
   return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
 }
 
-bool gpu_machine(GpuMachine *machine, Error *error) {
+bool gpu_add_machine(Record *record, const char *name, const char *command, const char *sources,
+                     Error *error) {
   struct cudaDeviceProp properties;
   int device;
   if (!gpu_start(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
       !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
     return false;
-  snprintf(machine->name, sizeof machine->name, "%.127s", properties.name);
-  find_driver(machine->driver, sizeof machine->driver);
+  record_add_machine(record, properties.name, find_driver().text, name, command, sources);
   return true;
 }

@@ -27,15 +27,11 @@ bool rung_value(const Rung *rung, double *value, Error *error);
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void);
 
-typedef struct {
-  char name[128];  /* "NVIDIA H100 80GB HBM3" */
-  char driver[64]; /* "580.95.05, CUDA 13.0": the driver, and the CUDA version that it serves */
-} GpuMachine;
-
 /* Creates a context. Fails in one sentence where there is no GPU. */
 bool gpu_start(Error *error);
-/* Starts the GPU and describes it. */
-bool gpu_machine(GpuMachine *machine, Error *error);
+/* Starts the GPU and adds its line to the record, with name, command and sources. */
+bool gpu_add_machine(Record *record, const char *name, const char *command, const char *sources,
+                     Error *error);
 
 /* The ceilings of a GPU: the rates that others are compared with. */
 typedef enum {
