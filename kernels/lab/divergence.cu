@@ -41,13 +41,6 @@ __device__ float orbit(float y, float c, int rounds) {
   return y;
 }
 
-/* The element's work on path `path` of PATHS. */
-__device__ float orbit_by_path(float y, const Parameters &parameters, int path) {
-  unrolled (p, PATHS)
-    if (path == p) y = orbit(y, parameters.c[p], ROUNDS);
-  return y;
-}
-
 /* ---- 1 to 5. branches ------------------------------------------------------------------------
    Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, in every rung. */
 
@@ -59,7 +52,10 @@ __global__ void __launch_bounds__(BLOCK)
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   const int path = COUNT > 1 ? (unsigned)i / EACH % COUNT : zero;
-  d_out[i] = orbit_by_path(start_of(d_x[i]), parameters, path);
+  float y = start_of(d_x[i]);
+  unrolled (p, PATHS)
+    if (path == p) y = orbit(y, parameters.c[p], ROUNDS);
+  d_out[i] = y;
 }
 
 /* ---- 6, 7. two loops of equal work -----------------------------------------------------------

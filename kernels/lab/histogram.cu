@@ -66,13 +66,6 @@ int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
 
-/* Returns the copies, up to MOST (a power of two), that leave room for a second block. */
-template <int MOST> int copies_of(const GpuLimits *gpu, int bins) {
-  int copies = MOST;
-  while (copies > 1 && bytes_of(bins, copies) > shared_room(gpu)) copies /= 2;
-  return copies;
-}
-
 const char *refuse_shared(const LabCall *call) {
   return bytes_of((int)call->size.dim[1], 1) > (int)call->gpu->shared_bytes
              ? "its bins do not fit into shared memory"
@@ -98,17 +91,13 @@ __global__ void __launch_bounds__(THREADS)
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
 
-__device__ void clear(uint32_t *counters, int words) {
-  for (int i = threadIdx.x; i < words; i += THREADS) counters[i] = 0;
-}
-
 /* Counts in shared memory, then adds to the result. Grid: as many blocks as fit at once. Lane: copy
    (lane mod copies); it starts to add at another copy than its neighbours: another bank. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
-  clear(counters, (bins + 1) * copies);
+  for (int i = threadIdx.x; i < (bins + 1) * copies; i += THREADS) counters[i] = 0;
   __syncthreads();
   uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* copies are a power of two */
   Loads::each(d_values, count, [=](float x) { atomicAdd(own + bin_of(x, bins) * copies, 1u); });
@@ -121,10 +110,12 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
+/* As many copies, up to MOST (a power of two), as leave room for a second block. */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
-  const int bins = (int)call->size.dim[1], copies = copies_of<MOST>(call->gpu, bins);
-  const int shared = bytes_of(bins, copies);
-  const int together = shared <= shared_room(call->gpu) ? resident(call->gpu) : 1;
+  const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
+  int copies = MOST;
+  while (copies > 1 && bytes_of(bins, copies) > room) copies /= 2;
+  const int shared = bytes_of(bins, copies), together = shared <= room ? resident(call->gpu) : 1;
   return launch_counting(call, shared_bins<Loads>,
                          lab_resident_grid(call, Loads::VALUES * THREADS, together), shared,
                          copies);

@@ -11,6 +11,7 @@
 
 namespace {
 
+constexpr int BLOCK = 256;       /* threads, of all kernels */
 constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
 
 /* The pair index is proved for these; beyond them an error of d roundings would not be small. */
@@ -32,42 +33,25 @@ __host__ __device__ int64_t row_start(int64_t i, int64_t n) {
    2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order. There is no
    cancellation; equal vectors are 0 apart. */
 
-double gamma_of(double roundings) {
-  return roundings * UNIT / (1.0 - roundings * UNIT);
-}
-
-double squared_difference(double a, double b) {
-  return (a - b) * (a - b);
-}
-
-/* Returns the sum of term(a[k], b[k]) over d elements. */
-template <class Term> double sum_terms(const float *a, const float *b, int64_t d, Term term) {
-  double sum = 0.0;
-  for (int64_t k = 0; k < d; k++) sum += term((double)a[k], (double)b[k]);
-  return sum;
-}
-
-/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of each pair of a range. */
+/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of each pair of a range;
+   allowed = gamma(d + 2) of the sums. */
 template <class Term> void sum_pairs(const LabRange *r, double *sums, Term term) {
   const int64_t n = r->size.dim[0], d = r->size.dim[1];
   const float *x = (const float *)r->h_in[0];
+  const double roundings = (double)(d + 2) * UNIT;
   int64_t i = 0, skipped = r->first;
   for (; i < n - 1 && skipped >= n - 1 - i; i++) skipped -= n - 1 - i;
   for (int64_t pair = 0, j = i + 1 + skipped; pair < r->count; pair++) {
-    sums[pair] = sum_terms(x + i * d, x + j * d, d, term);
+    double sum = 0.0;
+    for (int64_t k = 0; k < d; k++) sum += term((double)x[i * d + k], (double)x[j * d + k]);
+    sums[pair] = sum;
+    r->allowed[pair] = sum * roundings / (1.0 - roundings);
     if (++j == n) i++, j = i + 1;
   }
 }
 
-/* allowed = gamma(d + more) of the sums. */
-void allow(const LabRange *r, int more, const double *sums) {
-  for (int64_t pair = 0; pair < r->count; pair++)
-    r->allowed[pair] = gamma_of((double)(r->size.dim[1] + more)) * sums[pair];
-}
-
 void reference(const LabRange *r) {
-  sum_pairs(r, r->expected, squared_difference);
-  allow(r, 2, r->expected);
+  sum_pairs(r, r->expected, [](double a, double b) { return (a - b) * (a - b); });
 }
 
 /* |a|^2 + |b|^2 - 2 a.b is off by gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2: far more than
@@ -77,7 +61,6 @@ void allowed_product(const LabRange *r) {
     const double both = fabs(a) + fabs(b);
     return both * both;
   });
-  allow(r, 2, r->allowed);
 }
 
 /* With three vectors or more the last equals the first: 0 apart. */
@@ -106,22 +89,13 @@ __host__ __device__ Pair pair_of(int64_t k, int n) {
   return {(int)(n - 2 - r), (int)(n - 1 - (left - r * (r + 1) / 2))};
 }
 
-/* Returns tile number k of a triangle of `tiles` rows, the diagonal included. Tile (i, j), i <= j,
-   is pair (i, j + 1) of tiles + 1 rows. */
-__device__ Pair tile_of(int64_t k, int tiles) {
-  const Pair pair = pair_of(k, tiles + 1);
-  return {pair.i, pair.j - 1};
-}
-
 /* ---- 1. one thread per pair ---------------------------------------------------------------------
-   Grid: all pairs, PAIR_BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
+   Grid: all pairs, BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
    j. Two 4-byte loads per term: a[k] is the same for the warp, b[k] lies d floats from the
    neighbour's, so a request touches 32 sectors and uses 4 bytes of each. */
-constexpr int PAIR_BLOCK = 256;
-
-__global__ void __launch_bounds__(PAIR_BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d) {
-  const int64_t k = lab_thread(PAIR_BLOCK);
+  const int64_t k = lab_thread(BLOCK);
   if (k >= pairs_of(n)) return;
   const Pair pair = pair_of(k, n);
   const float *a = d_x + (size_t)pair.i * d, *b = d_x + (size_t)pair.j * d;
@@ -135,13 +109,7 @@ __global__ void __launch_bounds__(PAIR_BLOCK)
 
 cudaError_t launch_pairs(const LabCall *call) {
   const int64_t n = call->size.dim[0];
-  return lab_map(call, thread_a_pair, lab_blocks(pairs_of(n), PAIR_BLOCK), PAIR_BLOCK,
-                 call->size.dim[1]);
-}
-
-/* Blocks of a triangle of tiles, the diagonal among them. */
-unsigned triangle(int64_t tiles) {
-  return (unsigned)pairs_of(tiles + 1);
+  return lab_map(call, thread_a_pair, lab_blocks(pairs_of(n), BLOCK), BLOCK, call->size.dim[1]);
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
@@ -149,7 +117,7 @@ unsigned triangle(int64_t tiles) {
    four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q +
    e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos:
    half a warp is served at once where neighbours share addresses. */
-constexpr int TILE = 128, TILE_BLOCK = 256, SIDE = 8;
+constexpr int TILE = 128, SIDE = 8;
 
 __host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
@@ -218,8 +186,7 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
    each. COPIED elements per slab, since 300 = 25 x 12; of the last one, only those that exist are
    worked on. */
 constexpr int COPIED = 12, UNROLLED = 4;
-constexpr int QUADS = 2 * TILE / 4,
-              LINES = TILE_BLOCK / QUADS; /* of a line; at a time by a block */
+constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* of a line; at a time by a block */
 static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
@@ -232,7 +199,7 @@ Transposed transposed(LabSize size) {
 
 /* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: one line of 32,
    read along the elements, written along the vectors. */
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK)
     transpose(const float *__restrict__ d_x, float *__restrict__ d_t, int n, int d, int pitch,
               int depth) {
   __shared__ float tile[32][33]; /* vector, k */
@@ -249,13 +216,14 @@ __global__ void __launch_bounds__(256)
 
 using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
 
-/* Block: a tile of the triangle. */
+/* Block: a tile of the triangle of tiles, the diagonal included. Tile (i, j), i <= j, is pair
+   (i, j + 1) of tiles + 1 rows. */
 template <class Way>
-__global__ void __launch_bounds__(TILE_BLOCK, 2)
+__global__ void __launch_bounds__(BLOCK, 2)
     asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
                        float *__restrict__ d_out, int n, int d, int pitch, int tiles) {
   __shared__ __align__(16) Slabs slab;
-  const Pair tile = tile_of(blockIdx.x, tiles);
+  const Pair pair = pair_of(blockIdx.x, tiles + 1), tile = {pair.i, pair.j - 1};
   const Owner mine = owner();
   float sum[SIDE][SIDE] = {};
   const int line = threadIdx.x / QUADS, at = 4 * (threadIdx.x % QUADS);
@@ -286,11 +254,9 @@ __global__ void __launch_bounds__(TILE_BLOCK, 2)
 /* ---- 3. norms and a product ---------------------------------------------------------------------
    |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
    before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
-constexpr int NORM_BLOCK = 256;
-
-__global__ void __launch_bounds__(NORM_BLOCK)
+__global__ void __launch_bounds__(BLOCK)
     norms(const float *__restrict__ d_x, float *__restrict__ d_norms, int n, int d) {
-  const int i = blockIdx.x * (NORM_BLOCK / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int i = blockIdx.x * (BLOCK / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (i >= n) return; /* a whole warp */
   float sum = 0.0f;
   for (int k = lane; k < d; k += 32) {
@@ -302,8 +268,8 @@ __global__ void __launch_bounds__(NORM_BLOCK)
 }
 
 cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
-  return lab_launch(helper, norms, lab_grid(helper, NORM_BLOCK / 32), NORM_BLOCK, 0,
-                    helper->d_in[0], d_norms, helper->size.dim[0], helper->size.dim[1]);
+  return lab_launch(helper, norms, lab_grid(helper, BLOCK / 32), BLOCK, 0, helper->d_in[0], d_norms,
+                    helper->size.dim[0], helper->size.dim[1]);
 }
 
 /* d_work of rungs 2 and 3: the transposed vectors, then their norms, if Way has them. */
@@ -312,20 +278,15 @@ template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
 }
 
-cudaError_t launch_transpose(const LabCall *helper, Transposed t) {
-  return lab_launch(helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), 256,
-                    0, helper->d_in[0], helper->d_work, helper->size.dim[0], helper->size.dim[1],
-                    t.pitch, t.depth);
-}
-
 template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
   const Transposed t = transposed(call->size);
   const int64_t n = call->size.dim[0], d = call->size.dim[1];
   float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
   const LabCall helper = lab_helper(call);
   if (Way::NORMS) TRY(launch_norms(&helper, d_norms));
-  TRY(launch_transpose(&helper, t));
-  return lab_launch(call, asynchronous_tiles<Way>, triangle(t.pitch / TILE), TILE_BLOCK, 0, d_t,
+  TRY(lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), BLOCK,
+                 0, call->d_in[0], d_t, n, d, t.pitch, t.depth));
+  return lab_launch(call, asynchronous_tiles<Way>, pairs_of(t.pitch / TILE + 1), BLOCK, 0, d_t,
                     d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
 }
 
@@ -334,10 +295,10 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
    half a panel of arithmetic each. A kernel of ours then adds the norms and packs the rows. */
 constexpr int PANEL = 2048;
 
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK)
     pack(const float *__restrict__ d_panel, const float *__restrict__ d_norms,
          float *__restrict__ d_out, int n, int first) {
-  const int i = first + blockIdx.y, j = first + blockIdx.x * 256 + threadIdx.x;
+  const int i = first + blockIdx.y, j = first + blockIdx.x * BLOCK + threadIdx.x;
   if (j <= i || j >= n) return;
   const float product = d_panel[(size_t)blockIdx.y * (n - first) + (j - first)]; /* -2 a.b */
   const float distance = (d_norms[i] + d_norms[j]) + product;
@@ -363,8 +324,8 @@ cudaError_t launch_library(const LabCall *call) {
       return cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d,
                          &none, d_panel, columns);
     }));
-    TRY(lab_launch(&helper, pack, dim3(lab_blocks(columns, 256), rows), 256, 0, d_panel, d_norms,
-                   call->d_out, n, first));
+    TRY(lab_launch(&helper, pack, dim3(lab_blocks(columns, BLOCK), rows), BLOCK, 0, d_panel,
+                   d_norms, call->d_out, n, first));
   }
   return cudaSuccess;
 }

@@ -15,20 +15,15 @@ constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
 /* Bounds the error of p = exp(d) / sum, d = z - m <= 0, in units of p UNIT: |d| <= -ln p from
    rounding d; 14 in the numerator, two exponentials of 2 ulp and four products or quotients; 17 in
    each term of the sum; the terms' own |d|, at most ln width; an addition each, as many as lie on
-   the longest way through the sum: width / threads, or the 33 that a thread holds, then ten
+   the longest way through the sum: width / PER_ROW threads, or the 33 that a thread holds, then ten
    exchanges. The last term is for results below the smallest normal float. */
-void allow(const LabRange *r, int threads) {
-  const double width = (double)r->size.dim[1], additions = fmin(width, width / threads + 43.0);
+template <int PER_ROW> void allow(const LabRange *r) {
+  const double width = (double)r->size.dim[1], additions = fmin(width, width / PER_ROW + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
     const double p = r->expected[i], digits = p > 0.0 ? -log(p) : 0.0;
     const double errors = 14.0 + 17.0 + digits + log(width) + additions;
     r->allowed[i] = p * errors * UNIT + 6 * 0x1p-149;
   }
-}
-
-/* One thread adds the whole row. */
-void allow_one_thread(const LabRange *r) {
-  allow(r, 1);
 }
 
 void reference(const LabRange *r) {
@@ -43,7 +38,7 @@ void reference(const LabRange *r) {
       if (i >= r->first && i < end) r->expected[i - r->first] = exp(z[c] - largest) / sum;
     }
   }
-  allow(r, THREADS);
+  allow<THREADS>(r);
 }
 
 /* Three of every eight rows are hard: huge values and ties; all equal; a single finite value. */
@@ -279,7 +274,7 @@ template <int PER> double apart_sectors(const LabCall *call) {
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_passes<Values<WHOLE>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow_one_thread},
+     launch_passes<Values<WHOLE>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow<1>},
     {"tree",
      "One block per row: more threads, but each reads a piece, so lanes are strided; the pieces "
      "meet in a tree in shared memory",

@@ -111,10 +111,6 @@ struct Queue {
                       d_y + first, count));
     }
   }
-
-  void add_all(int chunk, cudaStream_t on) {
-    for (int stage = 0; stage < STAGES; stage++) add((Stage)stage, chunk, on);
-  }
 };
 
 /* The whole array on one stream. Pageable and pinned are the same calls on other memory. */
@@ -139,7 +135,8 @@ constexpr int CHUNKS = 32;
 template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
-    queue.add_all(chunk, call->streams[chunk % STREAMS]);
+    for (int stage = 0; stage < STAGES; stage++)
+      queue.add((Stage)stage, chunk, call->streams[chunk % STREAMS]);
   return queue.finish();
 }
 
