@@ -180,8 +180,7 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
                                 .stop = run->stop ? on_stop : NULL,
                                 .patience = run->patience,
                                 .context = run};
-  const TrainerResult result = trainer_run(trainer, &events, &run->error);
-  const bool trained = result != TRAINER_FAILED;
+  const bool trained = trainer_run(trainer, &events, &run->error);
   if (trained && run->epochs) {
     const RunTotals *totals = &trainer->totals;
     assert_true(totals->load > 0 && totals->train > 0 && totals->test > 0);
@@ -189,7 +188,7 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   run->resident = trainer->resident;
   assert_ptr_equal(trainer->engine, spy.engine);
   assert_true(trainer_checkpoint(trainer, &run->saved, &run->error));
-  assert_int_equal(result == TRAINER_STOPPED, run->stop > 0 && run->stop_calls == run->stop);
+  assert_int_equal(trainer->stopped, run->stop > 0 && run->stop_calls == run->stop);
   trainer_close(trainer);
   assert_int_equal(spy.closed, 1);
   return trained;

@@ -29,7 +29,6 @@ typedef struct {
   Device device;
   int first, step, count;
   bool told;    /* the way they are run has been printed */
-  bool read;    /* the files that were read have been printed */
   bool several; /* several runs are, or were, under way; many_runs says so */
   /* Sets *options to those of the run, which the caller has checked; returns its configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
@@ -45,7 +44,7 @@ typedef struct {
 bool many_runs(ManyRuns *runs, Error *error);
 
 /* Writes the run's options and engine; values are as in JSON. train_command.c */
-bool run_log_header(TrainLog *log, const InUse *in_use, const Options *options, Error *error);
+bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
 /* --sweep: trains networks with different options and prints the best. sweep_command.c */
 bool sweep_command(const Options *options, Report *report, Error *error);

@@ -67,7 +67,7 @@ static int count_workers(const Team *team) {
   const EngineConfig *c = &first->engine->config;
   const double row = (double)engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
                parsed = (double)c->dataset_rows * row * (first->resident ? 1 : 2),
-               each = engine_cpu_bytes(c) + parsed + READERS_BYTES;
+               each = first->engine->taken + parsed + READERS_BYTES;
   const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
   if (team->runs->device.choice != DEVICE_CPU || most < 2) return 1;
   return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
@@ -85,9 +85,8 @@ static bool open_members(Team *team, Error *error) {
   bool same = true;
   Options o;
   if (most == 0) return true;
-  const TrainerResult loaded = trainer_load(first, &events, error);
-  if (loaded == TRAINER_STOPPED) error_set(error, "interrupted: nothing was trained");
-  if (loaded != TRAINER_DONE) return false;
+  if (!trainer_load(first, &events, error))
+    return first->stopped ? error_set(error, "interrupted: nothing was trained") : false;
   for (int i = 0; same && i < team->count; i++) {
     const TrainerConfig config = config_of(r, i, 0, &o);
     same = trainer_serves(first, &config);
@@ -106,19 +105,13 @@ static bool open_members(Team *team, Error *error) {
 
 /* ---- training ------------------------------------------------------------------------------- */
 
-static void tell_data(ManyRuns *r, const Trainer *trainer) {
-  if (r->read || trainer->train.data.rows == 0) return;
-  report_data(r->report, trainer);
-  r->read = true;
-}
-
 /* Keeps the result of a run after all earlier runs are kept. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
   ManyRuns *r = team->runs;
   pthread_mutex_lock(&team->one);
   while (team->kept < run) pthread_cond_wait(&team->moved, &team->one);
-  if (!team->failed && trained) tell_data(r, trainer);
+  if (!team->failed && trained) report_data(r->report, trainer);
   if (!team->failed &&
       !(trained && r->keep(r->context, r->first + run * r->step, trainer, o, why))) {
     team->error = *why;
@@ -199,7 +192,7 @@ bool many_runs(ManyRuns *r, Error *error) {
   bool good = open_members(&team, error);
   team.threads = max_int(1, first->config.training.threads / (team.rows ? 1 : team.workers));
   if (good && !r->told) report_start(r->report, first, r->device.reason.text);
-  if (good) tell_data(r, first);
+  if (good) report_data(r->report, first);
   if (good && !r->told && team.workers > 1)
     report_note(r->report, "at once  %d networks", team.workers);
   r->told |= good;

@@ -17,7 +17,7 @@ typedef struct {
   int epochs;
   EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
   TrainLog *log;      /* NULL if there is no log */
-  InUse in_use;       /* the engine that this rank's networks use */
+  Engine used;        /* a copy of the engine that this rank's networks use, for the log */
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {
@@ -44,20 +44,19 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
                                 .stop = stop_on_signal,
                                 .patience = 1,
                                 .context = &s->epoch[network * s->epochs]};
-  const TrainerResult result = trainer_run(trainer, &events, error);
-  if (result == TRAINER_STOPPED)
-    error_set(error,
-              "interrupted: what earlier seeds gave is above, and saved if --save was given");
-  return result == TRAINER_DONE;
+  if (!trainer_run(trainer, &events, error)) return false;
+  return !trainer->stopped ||
+         error_set(error,
+                   "interrupted: what earlier seeds gave is above, and saved if --save was given");
 }
 
 /* Prints the last epoch of a network, and logs all its epochs after its header. */
-static bool say_network(const Seeds *s, int network, const InUse *in_use, Error *error) {
+static bool say_network(const Seeds *s, int network, const Engine *used, Error *error) {
   char path[DERIVED_PATH];
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
   Options o = *s->options;
   o.training.seed = seed_of(s, network);
-  bool good = run_log_header(s->log, in_use, &o, error);
+  bool good = run_log_header(s->log, used, &o, error);
   for (const EpochResult *r = first; good && r <= last; r++)
     good = train_log_epoch(s->log, r, error);
   run_files_derived(s->options, network, path);
@@ -74,9 +73,9 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
   Seeds *s = context;
   char path[DERIVED_PATH];
   run_files_derived(s->options, network, path);
-  s->in_use = engine_in_use(trainer->engine);
+  s->used = *trainer->engine;
   return (!*path || run_files_save(trainer, o, "", path, error)) &&
-         say_network(s, network, &s->in_use, error);
+         say_network(s, network, &s->used, error);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
@@ -102,15 +101,15 @@ static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->count * of_one;
   EpochResult *told = ranks_gather(s->ranks, s->epoch, all * sizeof *told, error);
-  InUse *in_use = told ? ranks_gather(s->ranks, &s->in_use, sizeof *in_use, error) : NULL;
-  bool good = in_use;
+  Engine *used = told ? ranks_gather(s->ranks, &s->used, sizeof *used, error) : NULL;
+  bool good = used;
   for (size_t n = 0; good && n < (size_t)s->count; n++) {
     if (n % ranks == 0) continue;
     memcpy(s->epoch + n * of_one, told + n % ranks * all + n * of_one, of_one * sizeof *told);
-    good = say_network(s, (int)n, &in_use[n % ranks], error);
+    good = say_network(s, (int)n, &used[n % ranks], error);
   }
   free(told);
-  free(in_use);
+  free(used);
   return good;
 }
 

@@ -190,8 +190,7 @@ static bool train_trial(void *context, int run, Trainer *trainer, Error *error) 
   Goal goal = {trainer, s->epochs};
   const TrainerEvents events = {.stop = is_there, .patience = 1, .context = &goal};
   (void)run;
-  const TrainerResult result = trainer_run(trainer, &events, error);
-  if (result == TRAINER_FAILED) return trainer->diverged;
+  if (!trainer_run(trainer, &events, error)) return trainer->diverged;
   return !interrupt_pending() || error_set(error, "interrupted: nothing of the sweep is kept");
 }
 

@@ -19,7 +19,6 @@ typedef struct {
   int saved;               /* the epoch after which `save` was last written; 0 if not yet */
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* number of results */
-  bool told;               /* the files that were read have been printed */
   bool learned_nothing;    /* an epoch taught it nothing, and that has been printed */
   DataSummary tested;      /* the rows of the final test */
   double began;            /* when the process started */
@@ -46,29 +45,22 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Prints and logs which files were read. */
-static bool say_data(Run *run, Error *error) {
-  const Trainer *t = run->trainer;
-  report_data(run->report, t);
-  run->told = true;
-  return train_log_data(run->log, "train", t->train.path, &t->train.data, error) &&
-         (!t->judge.path ||
-          train_log_data(run->log, trainer_judge_option(t), t->judge.path, &t->judge.data, error));
-}
-
 /* Prints and logs an epoch. If that fails, the run ends, but only after the network is saved. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
-  const Checkpoint *at = &run->trainer->position;
+  const Trainer *t = run->trainer;
+  const Checkpoint *at = &t->position;
   const int wait = run->options->training.early_stop;
   const bool is_last =
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   run->results[run->count++] = *result;
-  const bool told = run->told || say_data(run, error);
+  const bool told = !report_data(run->report, t) ||
+                    (train_log_data(run->log, "train", &t->train, error) &&
+                     train_log_data(run->log, trainer_judge_option(t), &t->judge, error));
   if (!run->learned_nothing)
     run->learned_nothing =
-        report_learning(run->report, result, &run->options->training, &run->trainer->judge.data);
+        report_learning(run->report, result, &run->options->training, &t->judge.data);
   report_epoch(run->report, result, is_last);
   const bool good =
       told && report_good(run->report, error) && train_log_epoch(run->log, result, error);
@@ -76,20 +68,16 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   return (!saves || save_network(run, is_best, good ? error : NULL)) && good;
 }
 
-static void on_progress(void *context, int epoch, int epochs, double done) {
-  report_progress(((const Run *)context)->report, epoch, epochs, done);
-}
-
 /* ---- before ------------------------------------------------------------------------------- */
 
 /* Writes numbers and booleans as JSON has them. */
-bool run_log_header(TrainLog *log, const InUse *in_use, const Options *o, Error *error) {
+bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
   ShortText values[OPTION_ROWS];
   TrainLogField fields[OPTION_ROWS + 4] = {
       {"version", MLP_TRAIN_VERSION, false},
-      {"device-in-use", in_use->device, false},
-      {"fusion-in-use", training_fusions[in_use->fusion], false},
-      {"fusion-reason", in_use->reason, false}};
+      {"device-in-use", engine->device, false},
+      {"fusion-in-use", training_fusions[engine->config.training.fusion], false},
+      {"fusion-reason", engine->reason, false}};
   int used = 4;
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
@@ -181,26 +169,17 @@ static void say_interrupted(const Run *run, Error *error) {
             at->epoch + (at->step > 0), how.text);
 }
 
-static void on_remark(void *context, const char *line) {
-  report_remark(((const Run *)context)->report, line);
-}
-
 static bool train(Run *run, Error *error) {
-  const TrainerEvents events = {.epoch = on_epoch,
-                                .progress = run->report->shows_progress ? on_progress : NULL,
-                                .stop = on_stop,
-                                .remark = on_remark,
-                                .patience = 1,
-                                .context = run};
+  const TrainerEvents events = {
+      .epoch = on_epoch, .report = run->report, .stop = on_stop, .patience = 1, .context = run};
   report_start(run->report, run->trainer, run->device.reason.text);
-  const InUse in_use = engine_in_use(run->trainer->engine);
-  if (!report_good(run->report, error) || !run_log_header(run->log, &in_use, run->options, error))
+  if (!report_good(run->report, error) ||
+      !run_log_header(run->log, run->trainer->engine, run->options, error))
     return false;
-  const TrainerResult result = trainer_run(run->trainer, &events, error);
-  if (result == TRAINER_FAILED) return false;
+  if (!trainer_run(run->trainer, &events, error)) return false;
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
-  if (result == TRAINER_STOPPED) {
+  if (run->trainer->stopped) {
     say_interrupted(run, error);
     return true;
   }

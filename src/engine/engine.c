@@ -29,6 +29,8 @@ bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error
   if (range->steps > all || range->first_step > all - range->steps)
     return error_set(error, "%" PRIu64 " rows have no steps %" PRIu64 " to %" PRIu64, range->rows,
                      range->first_step, range->first_step + range->steps);
+  if (augment_any(range->augment) && !augment_any(config->training.augment))
+    return error_set(error, "the engine was not opened for augmented rows");
   return !augment_any(range->augment) || augment_side(inputs) ||
          error_set(error, "pictures of %d pixels are not square: they cannot be augmented", inputs);
 }

@@ -110,20 +110,8 @@ struct Engine {
   bool wide;           /* uses the kernels for wide layers, which also keep numbers in planes */
   int replays;         /* times that numbers exceeded the planes' range and work was repeated */
   uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
+  double taken;        /* bytes of the host's memory that the CPU engine takes */
 };
-
-/* The fields of an engine that a log reports. */
-typedef struct {
-  char device[sizeof((Engine *)NULL)->device], reason[sizeof((Engine *)NULL)->reason];
-  Fusion fusion;
-} InUse;
-
-static inline InUse engine_in_use(const Engine *engine) {
-  InUse in_use = {.fusion = engine->config.training.fusion};
-  memcpy(in_use.device, engine->device, sizeof in_use.device);
-  memcpy(in_use.reason, engine->reason, sizeof in_use.reason);
-  return in_use;
-}
 
 /* Queues the forward pass over this rank's part of dataset rows [first_row, first_row + rows). */
 static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t rows,
@@ -145,9 +133,6 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
    rank opens one, uploads all rows and makes the same calls of train. It trains on its share of the
    rows of each step, and the ranks add their gradients. Other calls concern this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
-
-/* Returns the bytes that engine_cpu_open would take, or INFINITY if memory runs out here. */
-double engine_cpu_bytes(const EngineConfig *config);
 
 /* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);

@@ -6,9 +6,6 @@
 #include <omp.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "base/memory.h"
 
@@ -20,9 +17,10 @@ enum {
 /* Returns zeros on a cache line's boundary, freed with the engine. After memory runs out, this and
    all later calls return NULL but still count the bytes: the caller checks the last call. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
-  cpu->bytes += (double)count * (double)size + CACHE_LINE;
+  cpu->engine.taken += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
-  char *block = cpu->bytes <= (double)cpu->most ? calloc(count * size + CACHE_LINE, 1) : NULL;
+  char *block =
+      cpu->engine.taken <= (double)cpu->most ? calloc(count * size + CACHE_LINE, 1) : NULL;
   cpu->block[cpu->blocks++] = block;
   return block ? block + (CACHE_LINE - (uintptr_t)block % CACHE_LINE) : NULL;
 }
@@ -42,79 +40,6 @@ static bool cpu_upload(Engine *engine, int index, uint64_t first_row, uint64_t r
   memcpy(cpu->pixels + first_row * from->stride, from->pixels, rows * from->stride);
   memcpy(cpu->labels + first_row, from->labels, rows * sizeof *from->labels);
   cpu->drawn.rows = 0;
-  return true;
-}
-
-/* Augments the rows of the range's window into `augmented`, unless they are there already. */
-static bool augment(CpuEngine *cpu, const TrainRange *range, Error *error) {
-  const int side = augment_side(cpu->engine.config.network.size[0]);
-  const size_t stride = cpu->staging[0].stride, rows = cpu->engine.config.dataset_rows + 1;
-  if (engine_augments_alike(&cpu->drawn, range)) return true;
-  if (!cpu->augmented) cpu->augmented = allocate(cpu, rows, stride);
-  if (!cpu->augmented)
-    return error_set(error, "no %.1f MB of memory for augmented rows: try --resident no",
-                     (double)(rows * stride) / 1e6);
-#pragma omp parallel for num_threads(cpu->engine.config.training.threads)
-  for (uint64_t r = 0; r < range->rows; r++) {
-    const size_t at = (range->first_row + r) * stride;
-    augment_row(range->augment, range->augment_key, (uint32_t)r, cpu->pixels + at,
-                cpu->augmented + at, side);
-  }
-  cpu->drawn = *range;
-  return true;
-}
-
-/* Turns flushing of numbers below 1e-38 to 0 on or off here: they slow some processors. */
-static void flush_denormals(bool flush) {
-#ifdef __SSE2__
-  const unsigned both = 0x8040; /* flush to zero, denormals are zero */
-  _mm_setcsr(flush ? _mm_getcsr() | both : _mm_getcsr() & ~both);
-#else
-  (void)flush;
-#endif
-}
-
-/* Makes the calling thread one of a parallel region's team, until flush_denormals(false). */
-static Team join_team(void) {
-  flush_denormals(true);
-  return (Team){(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
-}
-
-static bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
-  CpuEngine *cpu = (CpuEngine *)engine;
-  if (!engine_can_train(&engine->config, range, error)) return false;
-  if (augment_any(range->augment) && !augment(cpu, range, error)) return false;
-  cpu->failed = false;
-#pragma omp parallel num_threads(engine->config.training.threads)
-  {
-    const Team team = join_team();
-    uint64_t s = 0;
-    while (s < range->steps && cpu_train_step(cpu, range, range->first_step + s, team)) s++;
-    flush_denormals(false);
-  }
-  return !cpu->failed || error_set(error, "%s", cpu->failure.text);
-}
-
-/* Predicts. Each thread writes the logits of its own rows, which depend on no other thread. */
-static bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits,
-                        Error *error) {
-  CpuEngine *cpu = (CpuEngine *)engine;
-  if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
-  const TrainRange range = {.first_row = first_row, .rows = rows};
-  const Layer *last = &cpu->layer[engine->config.network.layers - 1];
-  const size_t classes = last->outputs;
-#pragma omp parallel num_threads(engine->config.training.threads)
-  {
-    const Team team = join_team();
-    for (uint64_t first = 0; first < rows; first += cpu->capacity) {
-      const size_t count = rows - first < cpu->capacity ? rows - first : cpu->capacity;
-      cpu_forward_rows(cpu, &range, first, count, team);
-      if (!logits) cpu_add_loss(cpu, count, team);
-      OWN_ROWS (r, logits ? count : 0, team)
-        memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
-    }
-    flush_denormals(false);
-  }
   return true;
 }
 
@@ -226,6 +151,8 @@ static bool allocate_all(CpuEngine *cpu) {
   ALLOCATE(cpu, cpu->correct, cpu->capacity);
   ALLOCATE(cpu, cpu->labels, config->dataset_rows);
   ALLOCATE(cpu, cpu->pixels, (config->dataset_rows + 1) * stride);
+  if (augment_any(training->augment))
+    ALLOCATE(cpu, cpu->augmented, (config->dataset_rows + 1) * stride);
   for (StagingBuffer *s = cpu->staging; s < cpu->staging + 2; s++) {
     s->stride = stride;
     ALLOCATE(cpu, s->labels, config->staging_rows);
@@ -253,7 +180,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config, uint64_t most) {
   engine->call = &operations;
   engine->config = *config;
   cpu->most = most;
-  cpu->bytes = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -269,16 +196,6 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config, uint64_t most) {
   const size_t rows = min_size((size_t)engine_rows(config), config->dataset_rows);
   cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);
-}
-
-double engine_cpu_bytes(const EngineConfig *config) {
-  CpuEngine *cpu = calloc(1, sizeof *cpu);
-  if (!cpu) return INFINITY;
-  prepare(cpu, config, 0);
-  const double rows = (double)config->dataset_rows * (double)cpu->staging[0].stride,
-               bytes = cpu->bytes + (augment_any(config->training.augment) ? rows : 0);
-  cpu_close(&cpu->engine);
-  return bytes;
 }
 
 /* Starts OpenMP threads, which stay. Returns their number, which OMP_THREAD_LIMIT may reduce. */
@@ -306,7 +223,7 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
     const ShortText what = text_format("a network of %s, batches of %d and %llu rows on the CPU",
                                        network_text(&config->network).text, config->training.batch,
                                        (unsigned long long)config->dataset_rows);
-    if (!cpu || memory_allows(cpu->bytes, cpu->most, what.text, error))
+    if (!cpu || memory_allows(cpu->engine.taken, cpu->most, what.text, error))
       error_set(error, "out of memory for %s", what.text);
     if (cpu) cpu_close(&cpu->engine);
   }

@@ -57,42 +57,22 @@ typedef struct {
   bool *correct;        /* (capacity) */
   uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
   uint16_t *labels;     /* (dataset_rows) */
-  uint8_t *augmented;   /* like `pixels`; NULL until a range asks for augmentation */
+  uint8_t *augmented;   /* like `pixels`; NULL if the configuration augments nothing */
   TrainRange drawn;     /* the range whose rows `augmented` holds; 0 rows if there are none */
   StagingBuffer staging[2];
   EngineSums sums;
   float *gradients;       /* (gradient_floats), all layers in order; NULL if there is one rank */
   size_t gradient_floats; /* a multiple of the number of ranks */
-  Error failure;          /* why the ranks' sum failed */
-  bool failed;
+  Error failure;          /* why the ranks' sum failed; "" if it did not */
   Barrier barrier;
-  double bytes;                       /* bytes that were asked for */
   uint64_t most;                      /* bytes that may be allocated */
   void *block[ENGINE_CPU_MAX_BLOCKS]; /* all allocated blocks */
   int blocks;
 } CpuEngine;
 
-/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
-typedef struct {
-  size_t thread, threads;
-} Team;
-
-/* All threads of a team call these in the same order, each with its own number. */
-
-/* Runs step `step` of a range. Returns false with cpu->failure if ranks could not add gradients. */
-bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team);
-/* Runs forward over `count` rows of the range's window from `first` on, at most cpu->capacity. */
-void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
-                      Team team);
-/* Adds the loss of the last forward pass's rows to cpu->sums. */
-void cpu_add_loss(CpuEngine *cpu, size_t count, Team team);
-
-/* Loops over this thread's panels of `rows` rows, and over their rows. */
-#define OWN_PANELS(p, rows, team)                                                                  \
-  for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
-#define OWN_ROWS(r, rows, team)                                                                    \
-  OWN_PANELS (p, rows, team)                                                                       \
-    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
+/* The calls of engine.h that compute. engine_cpu_steps.c */
+bool cpu_train(Engine *engine, const TrainRange *range, Error *error);
+bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
 
 /* Updates `count` adjacent parameters of a layer, from `at` on, by any rule and the gradient. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,

@@ -5,10 +5,23 @@
    the number of threads. With ranks, gradients are stored and added before the update. */
 #include "engine/engine_cpu.h"
 
+#include <omp.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+
+/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
+typedef struct {
+  size_t thread, threads;
+} Team;
+
+/* Loops over this thread's panels of `rows` rows, and over their rows. */
+#define OWN_PANELS(p, rows, team)                                                                  \
+  for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
+#define OWN_ROWS(r, rows, team)                                                                    \
+  OWN_PANELS (p, rows, team)                                                                       \
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
 
 _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
@@ -16,6 +29,23 @@ enum {
   BARRIER_SPINS = 1000, /* about 20 us, more than the delay between threads */
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
+
+/* Turns flushing of numbers below 1e-38 to 0 on or off here: they slow some processors. */
+static void flush_denormals(bool flush) {
+#ifdef __SSE2__
+  const unsigned both = 0x8040; /* flush to zero, denormals are zero */
+  _mm_setcsr(flush ? _mm_getcsr() | both : _mm_getcsr() & ~both);
+#else
+  (void)flush;
+#endif
+}
+
+/* Makes the calling thread one of a parallel region's team, until flush_denormals(false). All
+   threads of a team call what takes a Team in the same order, each with its own. */
+static Team join_team(void) {
+  flush_denormals(true);
+  return (Team){(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
+}
 
 static void wait_for_all(Barrier *barrier, Team team) {
   const size_t phase = atomic_load(&barrier->phase);
@@ -287,7 +317,8 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
     average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
 }
 
-bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
+/* Runs step `step` of a range. Returns false with cpu->failure if ranks could not add gradients. */
+static bool train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->training.batch;
   uint64_t first = step * batch;
@@ -309,25 +340,70 @@ bool cpu_train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team
   if (cpu->gradients) {
     update_all(cpu, rows, range, updates, STORE, team);
     if (team.thread == 0) /* thread 0 acts for all */
-      cpu->failed =
-          !ranks_sum_floats(config->ranks, cpu->gradients, cpu->gradient_floats, &cpu->failure);
+      ranks_sum_floats(config->ranks, cpu->gradients, cpu->gradient_floats, &cpu->failure);
     wait_for_all(&cpu->barrier, team);
-    if (cpu->failed) return false;
+    if (*cpu->failure.text) return false;
   }
   update_all(cpu, rows, range, updates, cpu->gradients ? UPDATE_BY_STORED : UPDATE, team);
   return true;
 }
 
-void cpu_forward_rows(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_t count,
-                      Team team) {
-  fetch(cpu, range, first, count, team);
-  for (int l = 0; l < cpu->engine.config.network.layers; l++)
-    forward(cpu, l, cpu->layer[l].array[AVERAGE] ? AVERAGE : PARAMETERS, count, team);
+/* ---- the calls of engine.h ------------------------------------------------------------------- */
+
+/* Augments the rows of the range's window into `augmented`, unless they are there already. */
+static void augment(CpuEngine *cpu, const TrainRange *range) {
+  const int side = augment_side(cpu->engine.config.network.size[0]);
+  const size_t stride = cpu->staging[0].stride;
+  if (engine_augments_alike(&cpu->drawn, range)) return;
+#pragma omp parallel for num_threads(cpu->engine.config.training.threads)
+  for (uint64_t r = 0; r < range->rows; r++) {
+    const size_t at = (range->first_row + r) * stride;
+    augment_row(range->augment, range->augment_key, (uint32_t)r, cpu->pixels + at,
+                cpu->augmented + at, side);
+  }
+  cpu->drawn = *range;
 }
 
-void cpu_add_loss(CpuEngine *cpu, size_t count, Team team) {
-  loss(cpu, count, count, 0, team);
-  wait_for_all(&cpu->barrier, team);
-  if (team.thread == 0) add_sums(cpu, count);
-  wait_for_all(&cpu->barrier, team);
+bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
+  CpuEngine *cpu = (CpuEngine *)engine;
+  if (!engine_can_train(&engine->config, range, error)) return false;
+  if (augment_any(range->augment)) augment(cpu, range);
+  *cpu->failure.text = '\0';
+#pragma omp parallel num_threads(engine->config.training.threads)
+  {
+    const Team team = join_team();
+    uint64_t s = 0;
+    while (s < range->steps && train_step(cpu, range, range->first_step + s, team)) s++;
+    flush_denormals(false);
+  }
+  return !*cpu->failure.text || error_set(error, "%s", cpu->failure.text);
+}
+
+/* Each thread writes the logits of its own rows, which depend on no other thread. */
+bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
+  CpuEngine *cpu = (CpuEngine *)engine;
+  if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;
+  const TrainRange range = {.first_row = first_row, .rows = rows};
+  const int layers = engine->config.network.layers;
+  const Layer *last = &cpu->layer[layers - 1];
+  const size_t classes = last->outputs;
+#pragma omp parallel num_threads(engine->config.training.threads)
+  {
+    const Team team = join_team();
+    for (uint64_t first = 0; first < rows; first += cpu->capacity) {
+      const size_t count = min_size(rows - first, cpu->capacity);
+      fetch(cpu, &range, first, count, team);
+      for (int l = 0; l < layers; l++)
+        forward(cpu, l, cpu->layer[l].array[AVERAGE] ? AVERAGE : PARAMETERS, count, team);
+      OWN_ROWS (r, logits ? count : 0, team)
+        memcpy(logits + (first + r) * classes, last->y + r * last->out, classes * sizeof *logits);
+      if (logits) continue;
+      loss(cpu, count, count, 0, team);
+      wait_for_all(&cpu->barrier, team);
+      if (team.thread == 0) add_sums(cpu, count);
+      wait_for_all(&cpu->barrier, team);
+    }
+    flush_denormals(false);
+  }
+  return true;
 }

@@ -124,9 +124,10 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
     report_result(report, "resumed  after epoch %d", trainer->position.epoch);
 }
 
-void report_data(Report *report, const Trainer *t) {
+bool report_data(Report *report, const Trainer *t) {
   const TrainerConfig *c = &t->config;
   const DataSummary *judge = &t->judge.data;
+  if (report->has_data || t->train.data.rows == 0) return false;
   report_note(report, "data     %s: %s, %s", text_shown(c->train).text,
               data_text(&t->train.data).text, t->resident ? "resident" : "streamed every epoch");
   if (t->judge.path)
@@ -138,6 +139,7 @@ void report_data(Report *report, const Trainer *t) {
   data_compare(c->train, &t->train.data, NULL, report_remark, report);
   if (t->judge.path && c->hold_out == 0)
     data_compare(t->judge.path, judge, &t->train.data, report_remark, report);
+  return report->has_data = true;
 }
 
 /* Every row starts with the word epoch, but the heading does not, so `grep ^epoch` finds only rows.

@@ -5,9 +5,10 @@
 
 #include "train/trainer.h"
 
-typedef struct {
+typedef struct Report {
   bool quiet;          /* only the last epoch is printed */
   bool shows_progress; /* standard output is a terminal, and not quiet */
+  bool has_data;       /* the files that were read are printed */
   bool has_heading;    /* the heading of the epochs is printed */
   int percent;         /* the last percentage shown, or -1 */
   bool aside;          /* remarks go to standard error (output for programs, or quiet) */
@@ -23,8 +24,9 @@ bool report_good(const Report *report, Error *error);
 /* Prints the lines before the first epoch. reason: why another device is not used, or "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints which files and rows were read, and remarks on them, once they are known. */
-void report_data(Report *report, const Trainer *trainer);
+/* Prints which files and rows were read, and remarks on them, once they are known. Returns true if
+   this call printed them. */
+bool report_data(Report *report, const Trainer *trainer);
 
 /* Returns true and says so if the network learned nothing in the epoch: its loss is at least
    ln(classes), the loss of guessing, or it gets only as many rows right as one class has. */

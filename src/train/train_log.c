@@ -102,15 +102,14 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
   return end_line(log, error);
 }
 
-bool train_log_data(TrainLog *log, const char *role, const char *path, const DataSummary *summary,
-                    Error *error) {
-  if (!log || log->csv) return true;
-  char *text = data_to_json(summary);
+bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error) {
+  if (!log || log->csv || !file->path) return true;
+  char *text = data_to_json(&file->data);
   if (!text) return error_set(error, "no memory for the log %s", log->path);
   const bool good = open_file(log, error);
   if (good) {
     fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
-    json_text(path, log->file);
+    json_text(file->path, log->file);
     fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* end_line ends the object */
   }
   free(text);

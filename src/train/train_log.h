@@ -15,8 +15,7 @@
    cannot be written. */
 #pragma once
 
-#include "data/summary.h"
-#include "model/metrics.h"
+#include "train/trainer.h"
 
 typedef struct TrainLog TrainLog;
 
@@ -35,9 +34,9 @@ typedef struct {
    number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
-/* Writes what is known of a file's rows, only in JSON. role: "train", "validation" or "test". */
-bool train_log_data(TrainLog *log, const char *role, const char *path, const DataSummary *summary,
-                    Error *error);
+/* Writes what is known of a file's rows, only in JSON, if there is such a file. role: "train",
+   "validation" or "test". */
+bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error);
 
 /* Writes the line of an epoch. A result without training rows is the final test of a run that
    validation rows judged; JSON marks its line {"kind": "test", ...}. */

@@ -11,7 +11,6 @@
    themselves. */
 #pragma once
 
-#include "base/random.h"
 #include "engine/loader.h"
 #include "model/checkpoint.h"
 #include "model/metrics.h"
@@ -56,6 +55,7 @@ typedef struct {
                           the rows to judge by; NAN without such rows or before the first epoch
                           ends */
   RunTotals totals;    /* totals of the run so far */
+  bool stopped;        /* events->stop ended the run; the position says where */
   bool diverged;       /* the run failed because a loss is not a finite number */
 } Trainer;
 
@@ -83,16 +83,10 @@ bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *e
 
 typedef struct TrainerEvents TrainerEvents;
 
-typedef enum {
-  TRAINER_FAILED,  /* *error says why */
-  TRAINER_STOPPED, /* events->stop ended it */
-  TRAINER_DONE
-} TrainerResult;
-
 /* Reads trainer->train.rows training rows into the engine's dataset, from row 0 on, then the rows
    to judge by. Trains on no row. The trainer must be resident and new. It cannot run afterwards,
-   unless it starts again. */
-TrainerResult trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
+   unless it starts again. Returns false if it failed or was stopped. */
+bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work, then copies position, parameters and momentum of the run into *checkpoint.
    The caller fills in its options and frees it with checkpoint_free. On failure *checkpoint is all
@@ -102,11 +96,9 @@ bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *e
 struct TrainerEvents {
   /* Called after each epoch. Returns false with *error set to stop the run. May be NULL. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
-  /* Called while files are read, and about twenty times per epoch if the previous epoch took longer
-     than `patience` seconds. epoch counts from 1; done is 0 to 1. May be NULL. */
-  void (*progress)(void *context, int epoch, int epochs, double done);
-  /* Takes a remark on the rows that cannot wait for the end of the epoch. May be NULL. */
-  void (*remark)(void *context, const char *line);
+  /* Shows progress while files are read, and about twenty times per epoch if the previous epoch
+     took longer than `patience` seconds. May be NULL. */
+  struct Report *report;
   /* Called throughout the run. If it returns true, the run ends there. May be NULL. */
   bool (*stop)(void *context);
   double patience;
@@ -115,9 +107,9 @@ struct TrainerEvents {
 
 /* Trains until all epochs are done, events->stop or --early-stop ends the run, or something fails:
    a file, the engine, an event, or a loss that is not a finite number. It checks the training loss
-   about every `patience` seconds; the error names the steps. Call it once per open or start
-   again. */
-TrainerResult trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
+   about every `patience` seconds; the error names the steps. Call it once per open or start again.
+   Returns false if it failed; trainer->stopped says whether it was stopped. */
+bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* trainer may be NULL. */
 void trainer_close(Trainer *trainer);
@@ -127,29 +119,6 @@ void trainer_close(Trainer *trainer);
 /* Starts to read the file. Fails if the file has changed since it was first opened. */
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);
 void trainer_close_file(TrainerFile *file);
-
-/* A pass over the rows of a file, window after window. Rows that have stayed in the dataset are
-   taken from there, others from the file. */
-typedef struct {
-  TrainerFile *file;
-  int epoch;     /* from 0 */
-  uint64_t most; /* the largest window of rows that have stayed */
-  bool began;
-  Loader loader;   /* of the file, with the pass's window; reader is NULL if the rows have stayed */
-  uint64_t number; /* the window's number, from 0 */
-} TrainerPass;
-
-/* Goes on to the next window. loader.rows == 0 means that the pass has ended. Fails if the file
-   cannot be read, has changed, or has no rows. */
-bool trainer_next(Trainer *t, TrainerPass *pass, Error *error);
-
-/* Reads all rows of a file into the dataset. */
-bool trainer_load_rows(Trainer *t, TrainerFile *file, Error *error);
-
-/* Returns the key of an epoch's row order. */
-static inline uint64_t trainer_order_key(const Trainer *t, int epoch) {
-  return random_order_key(t->config.training.seed, (uint64_t)epoch);
-}
 
 /* Returns the option, without its dashes, that names the rows to judge by. */
 const char *trainer_judge_option(const Trainer *t);

@@ -245,7 +245,6 @@ bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) 
   if (!first.parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(&first.network, config->training.seed, first.parameters);
   t->config = *config;
-  t->diverged = false;
   t->engine->config.training.rule = config->training.rule;
   const bool good = go_on_from(t, config->from ? config->from : &first, error);
   free(first.parameters);
@@ -285,61 +284,4 @@ bool trainer_checkpoint(const Trainer *t, Checkpoint *checkpoint, Error *error) 
     return true;
   checkpoint_free(checkpoint);
   return false;
-}
-
-/* ---- the rows of an epoch: read again, or from the dataset ----------------------------------- */
-
-/* Begins a pass: sets the loader's reader unless the rows have stayed in the dataset. */
-static bool begin(Trainer *t, TrainerPass *p, Error *error) {
-  TrainerFile *file = p->file;
-  const uint64_t start = file->judges && t->resident ? t->train.rows : 0;
-  p->began = true;
-  p->loader = (Loader){.engine = t->engine, .start = start, .ring = !t->resident};
-  if (t->resident && file->rows > 0) return true;
-  if (!file->reader && !trainer_open_file(t, file, error)) return false;
-  p->loader.reader = file->reader;
-  return true;
-}
-
-/* Stores the summary of the rows that were read from a file. */
-static void take_summary(const Trainer *t, TrainerFile *file) {
-  if (file->rows > 0) return;
-  file->data = *dataset_summary(file->reader);
-  file->data.streamed = !t->resident;
-  file->data.white = (int)training_white(&t->config.training);
-}
-
-/* Ends a pass: the file has been read to its end. */
-static bool end(const Trainer *t, const TrainerPass *p, Error *error) {
-  trainer_close_file(p->file);
-  p->file->rows = p->loader.done;
-  return p->loader.done > 0 ||
-         error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
-                   t->config.hold_out, t->config.train, p->file->judges ? "judge by" : "train on");
-}
-
-bool trainer_next(Trainer *t, TrainerPass *p, Error *error) {
-  Loader *l = &p->loader;
-  p->number += p->began;
-  if (!p->began && !begin(t, p, error)) return false;
-  if (l->reader) {
-    const bool good = loader_next(l, error);
-    if (good) take_summary(t, p->file);
-    if (good && l->rows > 0) return true;
-    if (good) return end(t, p, error);
-    trainer_close_file(p->file);
-    return false;
-  }
-  l->first_row = l->start + l->done;
-  l->rows = min_size(p->file->rows - l->done, p->most);
-  l->done += l->rows;
-  return true;
-}
-
-bool trainer_load_rows(Trainer *t, TrainerFile *file, Error *error) {
-  TrainerPass pass = {.file = file};
-  bool good;
-  while ((good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
-  }
-  return good;
 }

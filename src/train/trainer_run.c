@@ -6,6 +6,8 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/random.h"
+#include "train/report.h"
 
 /* The parts of an epoch after which progress is shown. */
 enum { PROGRESS_PARTS = 20 };
@@ -26,7 +28,6 @@ typedef struct {
   uint64_t steps;      /* steps of its windows so far */
   uint64_t collected;  /* steps whose sums are in the trainer's position */
   double collected_at; /* in seconds_now */
-  bool stopped;        /* events->stop ended the run here; the position says where */
   EpochResult result;
 } Epoch;
 
@@ -34,14 +35,14 @@ typedef struct {
 static bool is_stopped(Epoch *e, uint64_t steps) {
   if (!e->events->stop || !e->events->stop(e->events->context)) return false;
   e->trainer->position.step = steps;
-  return e->stopped = true;
+  return e->trainer->stopped = true;
 }
 
 /* Handles a failed read, which a signal may have caused. Only pipes get here with a signal, and
    ranks do not read pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
-  if (!e->stopped && !e->trainer->config.ranks)
+  if (!e->trainer->stopped && !e->trainer->config.ranks)
     is_stopped(e, e->steps > at->step ? e->steps : at->step);
   return false;
 }
@@ -49,7 +50,7 @@ static bool cut_short(Epoch *e) {
 /* Waits for queued work. If it fails, the failure is returned even if the run was also stopped. */
 static bool wait_for_sums(Epoch *e, EngineSums *sums, Error *error) {
   Engine *engine = e->trainer->engine;
-  return engine->call->collect(engine, sums, error) || (e->stopped = false);
+  return engine->call->collect(engine, sums, error) || (e->trainer->stopped = false);
 }
 
 /* Waits for this epoch's training up to step `end`, and adds its sums. */
@@ -65,7 +66,7 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
   e->collected_at = seconds_now();
   if (isfinite(sums.loss)) return true;
   e->trainer->diverged = true;
-  e->stopped = false;
+  e->trainer->stopped = false;
   return error_set(error,
                    "the training loss is not a finite number in steps %" PRIu64 " to %" PRIu64
                    " of epoch %d: try a lower --lr",
@@ -73,8 +74,62 @@ static bool collect(Epoch *e, uint64_t end, Error *error) {
 }
 
 static void show_progress(const Epoch *e, double done) {
-  if (e->events->progress)
-    e->events->progress(e->events->context, e->epoch + 1, e->trainer->config.training.epochs, done);
+  if (e->events->report)
+    report_progress(e->events->report, e->epoch + 1, e->trainer->config.training.epochs, done);
+}
+
+/* ---- the rows of an epoch ------------------------------------------------------------------- */
+
+/* A pass over the rows of a file, window after window. Rows that have stayed in the dataset are
+   taken from there, others from the file. */
+typedef struct {
+  TrainerFile *file;
+  uint64_t most; /* the largest window of rows that have stayed */
+  Loader loader; /* of the file, with the pass's window; reader is NULL if the rows have stayed */
+  uint64_t windows; /* so far */
+} Pass;
+
+/* Goes on to the next window. loader.rows == 0 means that the pass has ended. Fails if the file
+   cannot be read, has changed, or has no rows. */
+static bool next_window(Trainer *t, Pass *p, Error *error) {
+  TrainerFile *file = p->file;
+  Loader *l = &p->loader;
+  const bool stayed = t->resident && file->rows > 0;
+  if (p->windows++ == 0) {
+    if (!stayed && !file->reader && !trainer_open_file(t, file, error)) return false;
+    *l = (Loader){.engine = t->engine,
+                  .reader = stayed ? NULL : file->reader,
+                  .start = file->judges && t->resident ? t->train.rows : 0,
+                  .ring = !t->resident};
+  }
+  if (!l->reader) {
+    l->first_row = l->start + l->done;
+    l->rows = min_size(file->rows - l->done, p->most);
+    l->done += l->rows;
+    return true;
+  }
+  const bool good = loader_next(l, error);
+  if (good && file->rows == 0) {
+    file->data = *dataset_summary(file->reader);
+    file->data.streamed = !t->resident;
+    file->data.white = (int)training_white(&t->config.training);
+  }
+  if (good && l->rows > 0) return true;
+  trainer_close_file(file);
+  if (!good) return false;
+  file->rows = l->done;
+  return file->rows > 0 ||
+         error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
+                   t->config.hold_out, t->config.train, file->judges ? "judge by" : "train on");
+}
+
+/* Reads all rows of a file into the dataset. */
+static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
+  Pass pass = {.file = file};
+  bool good;
+  while ((good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
+  }
+  return good;
 }
 
 /* ---- training ----------------------------------------------------------------------------- */
@@ -87,10 +142,10 @@ static bool is_whole(const Epoch *e) {
 }
 
 /* Returns the steps of a window. Only windows of the first epoch are in the file's order. */
-static TrainRange range_of(const Epoch *e, const TrainerPass *pass) {
+static TrainRange range_of(const Epoch *e, const Pass *pass) {
   const Training *training = &e->trainer->config.training;
-  const uint64_t order = trainer_order_key(e->trainer, e->epoch),
-                 key = is_whole(e) ? order : random_order_key(order, pass->number);
+  const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
+                 key = is_whole(e) ? order : random_order_key(order, pass->windows - 1);
   return (TrainRange){.first_row = pass->loader.first_row,
                       .rows = pass->loader.rows,
                       .shuffled = e->epoch > 0 || is_whole(e),
@@ -150,12 +205,12 @@ static bool train_window(Epoch *e, TrainRange range, Error *error) {
 /* Warns that sorted rows, if streamed, teach one class after the other. */
 static void say_order(const Epoch *e) {
   const Trainer *t = e->trainer;
-  if (t->train.data.sorted && !t->resident && e->events->remark)
-    e->events->remark(e->events->context,
-                      text_format("%s: sorted by label, and streamed in that order: mix the lines "
-                                  "with shuf",
-                                  text_shown(t->config.train).text)
-                          .text);
+  if (t->train.data.sorted && !t->resident && e->events->report)
+    report_remark(e->events->report,
+                  text_format("%s: sorted by label, and streamed in that order: mix the lines "
+                              "with shuf",
+                              text_shown(t->config.train).text)
+                      .text);
 }
 
 /* Trains on the epoch's rows, window after window. */
@@ -163,13 +218,12 @@ static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   /* In file order, one window and many differ only by augmentation. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
-  TrainerPass pass = {
-      .file = &t->train, .epoch = e->epoch, .most = once ? UINT64_MAX : t->staging_rows};
+  Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
   /* A resumed run has not read its rows yet. */
-  bool good = !is_whole(e) || trainer_load_rows(t, &t->train, error);
-  while (good && (good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
+  bool good = !is_whole(e) || load_rows(t, &t->train, error);
+  while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
     if (pass.loader.reader && is_whole(e)) /* some rows are still missing */
       good = !is_stopped(e, t->position.step);
@@ -177,13 +231,14 @@ static bool train_epoch(Epoch *e, Error *error) {
       good = train_window(e, range_of(e, &pass), error);
   }
   if (good && pass.loader.reader && is_whole(e)) { /* now all rows are there */
-    pass = (TrainerPass){.file = &t->train, .epoch = e->epoch, .most = UINT64_MAX};
+    pass = (Pass){.file = &t->train, .most = UINT64_MAX};
     e->in_parts = true;
-    good = trainer_next(t, &pass, error) && train_window(e, range_of(e, &pass), error);
+    good = next_window(t, &pass, error) && train_window(e, range_of(e, &pass), error);
   }
   if (!good) cut_short(e);
-  if (e->stopped) e->steps = t->position.step;
-  if ((good || e->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
+  if (e->trainer->stopped) e->steps = t->position.step;
+  if ((good || e->trainer->stopped) && e->collected < e->steps && !collect(e, e->steps, error))
+    return false;
   if (good && t->position.step > e->steps) /* the file may have changed */
     return error_set(error,
                      "the saved run stands at step %" PRIu64
@@ -197,11 +252,11 @@ static bool train_epoch(Epoch *e, Error *error) {
 /* Evaluates the judging rows, in calls as short as those of training. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
-  TrainerPass pass = {.file = &t->judge, .most = UINT64_MAX};
+  Pass pass = {.file = &t->judge, .most = UINT64_MAX};
   *sums = (EngineSums){.loss = NAN};
   if (!t->judge.path) return true;
   bool good;
-  while ((good = trainer_next(t, &pass, error)) && pass.loader.rows > 0) {
+  while ((good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     const uint64_t rows = pass.loader.rows;
     for (uint64_t done = 0, count; good && done < rows; done += count) {
       count = engine_piece(t->engine, rows - done, 1);
@@ -211,7 +266,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
     if (!good) break;
   }
   if (!good) cut_short(e);
-  if ((!good && !e->stopped) || !wait_for_sums(e, sums, error) || !good) return false;
+  if ((!good && !e->trainer->stopped) || !wait_for_sums(e, sums, error) || !good) return false;
   if (isfinite(sums->loss)) return true;
   t->diverged = true;
   return error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
@@ -232,7 +287,7 @@ static bool run_epoch(Epoch *e, Error *error) {
   const double start = seconds_now();
   if (!train_epoch(e, error)) return false;
   const double trained = seconds_now();
-  if (t->judge.path && t->resident && t->judge.rows == 0 && !trainer_load_rows(t, &t->judge, error))
+  if (t->judge.path && t->resident && t->judge.rows == 0 && !load_rows(t, &t->judge, error))
     return cut_short(e);
   const double loaded = seconds_now();
   if (!evaluate_epoch(e, &test, error)) return false;
@@ -271,34 +326,30 @@ static void advance(Checkpoint *position, const EpochResult *result) {
   position->best_epoch = result->epoch;
 }
 
-static TrainerResult result_of(const Epoch *e, bool good) {
-  return good ? TRAINER_DONE : e->stopped ? TRAINER_STOPPED : TRAINER_FAILED;
-}
-
-TrainerResult trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
+bool trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
   Epoch e = {.trainer = t, .events = events};
-  const bool good = trainer_load_rows(t, &t->train, error) &&
-                    (!t->judge.path || trainer_load_rows(t, &t->judge, error));
-  return result_of(&e, good || cut_short(&e));
+  return (load_rows(t, &t->train, error) && (!t->judge.path || load_rows(t, &t->judge, error))) ||
+         cut_short(&e);
 }
 
-TrainerResult trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
+bool trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   const TrainerConfig *c = &t->config;
   Checkpoint *at = &t->position;
   double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the previous epoch, if known */
   t->totals = (RunTotals){0};
+  t->stopped = t->diverged = false;
   while (at->epoch < c->training.epochs) {
     Epoch e = {.trainer = t,
                .events = events,
                .epoch = at->epoch,
-               .in_parts = (events->progress || events->stop) && before > events->patience};
-    if (!ranks_broadcast(c->ranks, &e.in_parts, sizeof e.in_parts, error)) return TRAINER_FAILED;
-    if (!run_epoch(&e, error)) return result_of(&e, false);
+               .in_parts = events->stop && before > events->patience};
+    if (!ranks_broadcast(c->ranks, &e.in_parts, sizeof e.in_parts, error)) return false;
+    if (!run_epoch(&e, error)) return t->stopped;
     advance(at, &e.result);
-    if (events->epoch && !events->epoch(events->context, &e.result, error)) return TRAINER_FAILED;
+    if (events->epoch && !events->epoch(events->context, &e.result, error)) return false;
     if (c->training.early_stop && at->epoch - at->best_epoch >= c->training.early_stop) break;
-    if (at->epoch < c->training.epochs && is_stopped(&e, 0)) return TRAINER_STOPPED;
+    if (at->epoch < c->training.epochs && is_stopped(&e, 0)) break;
     before = e.result.train_seconds;
   }
-  return TRAINER_DONE;
+  return true;
 }
