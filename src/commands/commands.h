@@ -94,12 +94,6 @@ void run_files_say_wrote(Report *report, const char *path, const char *what);
 /* Prints "wrote FILE" for each picture of an evaluation. run_files.c */
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn);
 
-/* A TrainerEvents.stop for one process, with any context: a signal ends the run. */
-static inline bool stop_on_signal(void *context) {
-  (void)context;
-  return interrupt_pending() != 0;
-}
-
 /* Returns the options of an evaluation. If there are no test rows, it shows the judging rows. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);

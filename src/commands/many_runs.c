@@ -75,7 +75,7 @@ static int count_workers(const Team *team) {
 
 /* Opens members for as many of the first runs as the GPU has room for, possibly none. */
 static bool open_members(Team *team, Error *error) {
-  const TrainerEvents events = {.stop = stop_on_signal, .patience = 1};
+  const TrainerEvents events = {.patience = 1};
   ManyRuns *r = team->runs;
   Trainer *first = team->trainer[0];
   Engine *engine = first->engine;

@@ -16,8 +16,8 @@ typedef struct {
   int count; /* number of networks */
   int epochs;
   EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
-  TrainLog *log;      /* NULL if there is no log */
-  Engine used;        /* a copy of the engine that this rank's networks use, for the log */
+  TrainLog log;
+  Engine used; /* a copy of the engine that this rank's networks use, for the log */
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {
@@ -40,10 +40,8 @@ static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
 
 static bool train_network(void *context, int network, Trainer *trainer, Error *error) {
   Seeds *s = context;
-  const TrainerEvents events = {.epoch = keep_epoch,
-                                .stop = stop_on_signal,
-                                .patience = 1,
-                                .context = &s->epoch[network * s->epochs]};
+  const TrainerEvents events = {
+      .epoch = keep_epoch, .patience = 1, .context = &s->epoch[network * s->epochs]};
   if (!trainer_run(trainer, &events, error)) return false;
   return !trainer->stopped ||
          error_set(error,
@@ -51,14 +49,14 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
 }
 
 /* Prints the last epoch of a network, and logs all its epochs after its header. */
-static bool say_network(const Seeds *s, int network, const Engine *used, Error *error) {
+static bool say_network(Seeds *s, int network, const Engine *used, Error *error) {
   char path[DERIVED_PATH];
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
   Options o = *s->options;
   o.training.seed = seed_of(s, network);
-  bool good = run_log_header(s->log, used, &o, error);
+  bool good = run_log_header(&s->log, used, &o, error);
   for (const EpochResult *r = first; good && r <= last; r++)
-    good = train_log_epoch(s->log, r, error);
+    good = train_log_epoch(&s->log, r, error);
   run_files_derived(s->options, network, path);
   const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test";
   if (good)
@@ -131,7 +129,7 @@ static bool train_all(Seeds *s, Error *error) {
     return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->count, step);
   s->epoch = make_array(s->epoch, s->count * s->epochs);
   if (!s->epoch) return error_set(error, "out of memory");
-  if (*o->log && !(s->log = train_log_open(o->log, false, error))) return false;
+  if (!train_log_open(&s->log, o->log, false, error)) return false;
   if (o->device != DEVICE_CPU && s->ranks && !engine_cuda_take(s->ranks, error)) return false;
   return many_runs(&runs, error) && gather_networks(s, error) && say_all(s, error);
 }
@@ -140,10 +138,11 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
   Seeds s = {.options = options,
              .ranks = ranks,
              .report = report,
+             .log.path = "",
              .count = options->seeds,
              .epochs = options->training.epochs};
   bool good = run_files_can_be_written(options, error) && train_all(&s, error);
-  good = train_log_close(s.log, good ? error : NULL) && good;
+  good = train_log_close(&s.log, good ? error : NULL) && good;
   free(s.epoch);
   return good;
 }

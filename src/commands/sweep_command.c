@@ -174,24 +174,12 @@ static TrainerConfig trial_config(void *context, int run, Options *o) {
   return config;
 }
 
-typedef struct {
-  const Trainer *trainer;
-  int epochs;
-} Goal;
-
-/* A TrainerEvents.stop. */
-static bool is_there(void *context) {
-  const Goal *goal = context;
-  return goal->trainer->position.epoch >= goal->epochs || interrupt_pending();
-}
-
 static bool train_trial(void *context, int run, Trainer *trainer, Error *error) {
   const Sweep *s = context;
-  Goal goal = {trainer, s->epochs};
-  const TrainerEvents events = {.stop = is_there, .patience = 1, .context = &goal};
+  const TrainerEvents events = {.until = s->epochs, .patience = 1};
   (void)run;
   if (!trainer_run(trainer, &events, error)) return trainer->diverged;
-  return !interrupt_pending() || error_set(error, "interrupted: nothing of the sweep is kept");
+  return !trainer->stopped || error_set(error, "interrupted: nothing of the sweep is kept");
 }
 
 static bool keep_trial(void *context, int run, const Trainer *trainer, const Options *o,

@@ -12,7 +12,8 @@ typedef struct {
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
-  TrainLog *log;           /* NULL if there is no log */
+  TrainLog log;
+  bool has_header;         /* the log names this trainer's device */
   const char *save;        /* where the network is saved, "" for nowhere */
   char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" for nowhere */
   int best_saved;          /* the epoch saved in `best`; 0 if none yet */
@@ -55,15 +56,17 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   run->results[run->count++] = *result;
-  const bool told = !report_data(run->report, t) ||
-                    (train_log_data(run->log, "train", &t->train, error) &&
-                     train_log_data(run->log, trainer_judge_option(t), &t->judge, error));
+  const bool named = run->has_header || run_log_header(&run->log, t->engine, run->options, error);
+  const bool told = !report_data(run->report, t) || !named ||
+                    (train_log_data(&run->log, "train", &t->train, error) &&
+                     train_log_data(&run->log, trainer_judge_option(t), &t->judge, error));
+  run->has_header = true;
   if (!run->learned_nothing)
     run->learned_nothing =
         report_learning(run->report, result, &run->options->training, &t->judge.data);
   report_epoch(run->report, result, is_last);
   const bool good =
-      told && report_good(run->report, error) && train_log_epoch(run->log, result, error);
+      named && told && report_good(run->report, error) && train_log_epoch(&run->log, result, error);
   const bool saves = *run->save && (!judged || is_best);
   return (!saves || save_network(run, is_best, good ? error : NULL)) && good;
 }
@@ -96,7 +99,7 @@ static bool prepare(Run *run, Error *error) {
   if (!run->results) return error_set(error, "out of memory");
   /* Only the first rank writes files. */
   if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
-  return !*o->log || (run->log = train_log_open(o->log, *o->resume, error));
+  return train_log_open(&run->log, o->log, *o->resume, error);
 }
 
 /* Opens a trainer at the start of a run, or where `from` stands. */
@@ -128,7 +131,7 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   report_test(run->report, &result);
   data_compare(run->config.test, &run->tested, &run->trainer->train.data, report_remark,
                run->report);
-  return train_log_epoch(run->log, &result, error);
+  return train_log_epoch(&run->log, &result, error);
 }
 
 /* Runs the test if it was left for the end, draws pictures, and prints that it did. */
@@ -154,7 +157,7 @@ static void say_what_was_written(const Run *run) {
                                      100 * at->best_accuracy);
   run_files_say_wrote(run->report, run->save, *run->best ? last.text : "");
   if (run->best_saved) run_files_say_wrote(run->report, run->best, best.text);
-  if (run->log) run_files_say_wrote(run->report, run->options->log, "");
+  run_files_say_wrote(run->report, run->options->log, "");
 }
 
 /* Sets the last line of an interrupted run, which is not a failure. */
@@ -173,9 +176,8 @@ static bool train(Run *run, Error *error) {
   const TrainerEvents events = {
       .epoch = on_epoch, .report = run->report, .stop = on_stop, .patience = 1, .context = run};
   report_start(run->report, run->trainer, run->device.reason.text);
-  if (!report_good(run->report, error) ||
-      !run_log_header(run->log, run->trainer->engine, run->options, error))
-    return false;
+  run->has_header = false;
+  if (!report_good(run->report, error)) return false;
   if (!trainer_run(run->trainer, &events, error)) return false;
   if (*run->unanswered.text) return error_set(error, "%s", run->unanswered.text);
   if (*run->save && !save_network(run, false, error)) return false;
@@ -241,6 +243,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
              .config = trainer_config(options),
              .evaluate = evaluate_config(options),
              .device = {.choice = options->device},
+             .log.path = "",
              .save = !is_first        ? ""
                      : *options->save ? options->save
                                       : options->resume,
@@ -253,7 +256,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   else
     run.evaluate.rows.path = NULL;
   bool good = prepare(&run, error) && open_and_train(&run, error);
-  good = train_log_close(run.log, good ? error : NULL) && good;
+  good = train_log_close(&run.log, good ? error : NULL) && good;
   if (!good && run.trainer && run.saved)
     text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",
                 text_shown(run.save).text, run.saved);

@@ -6,16 +6,6 @@
 #include <string.h>
 
 #include "base/output.h"
-#include "base/text.h"
-
-struct TrainLog {
-  FILE *file;     /* holds `headers` in memory until the first epoch; then it is the log */
-  char *headers;  /* the text of the headers, once `file` is flushed */
-  size_t size;    /* length of `headers` */
-  bool is_opened; /* `file` is the log */
-  bool csv, append;
-  char path[]; /* the log's name, for errors */
-};
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
@@ -43,31 +33,13 @@ static bool begin(TrainLog *log) {
   if (is_old) fseek(log->file, 0, SEEK_END);
   if (last != '\n') putc('\n', log->file);
   if (log->csv && !is_old) fprintf(log->file, "%s\n", columns);
-  fwrite(log->headers, 1, log->size, log->file);
   return true;
 }
 
-/* Opens the log file. */
-static bool open_file(TrainLog *log, Error *error) {
-  if (log->is_opened) return true;
-  const bool kept = fclose(log->file) == 0 && log->headers; /* false if memory ran out */
-  if (!kept) errno = ENOMEM;
-  log->file = kept ? fopen(log->path, log->append ? "a+e" : "we") : NULL;
-  log->is_opened = log->file && begin(log);
-  return log->is_opened || fail(log, error);
-}
-
-TrainLog *train_log_open(const char *path, bool append, Error *error) {
-  if (!atomic_file_probe(path, error)) return NULL;
-  TrainLog *log = malloc(sizeof *log + strlen(path) + 1);
-  if (!log) return error_null(error, "no memory for the log %s", path);
+bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) {
   const char *ending = strrchr(path, '.');
-  *log = (TrainLog){.csv = ending && strcmp(ending, ".csv") == 0, .append = append};
-  strcpy(log->path, path);
-  log->file = open_memstream(&log->headers, &log->size);
-  if (log->file) return log;
-  free(log);
-  return error_null(error, "no memory for the log %s", path);
+  *log = (TrainLog){path, append, ending && strcmp(ending, ".csv") == 0, NULL};
+  return !*path || atomic_file_probe(path, error);
 }
 
 /* Ends the line, and in JSON its object, and makes sure that it is in the file. */
@@ -77,18 +49,19 @@ static bool end_line(const TrainLog *log, Error *error) {
 }
 
 bool train_log_close(TrainLog *log, Error *error) {
-  if (!log) return true;
-  const bool good = !log->file || fclose(log->file) == 0 || fail(log, error);
-  free(log->headers);
-  free(log);
-  return good;
+  return !log->file || fclose(log->file) == 0 || fail(log, error);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
 /* Writes the names of options with _, as the other names are: lr_decay. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
-  if (!log || log->csv) return true;
+  if (!*log->path) return true;
+  if (!log->file) {
+    log->file = fopen(log->path, log->append ? "a+e" : "we");
+    if (!log->file || !begin(log)) return fail(log, error);
+  }
+  if (log->csv) return true;
   fputs("{\"kind\": \"run\"", log->file);
   for (int i = 0; i < count; i++) {
     fputs(", \"", log->file);
@@ -103,17 +76,14 @@ bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Err
 }
 
 bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error) {
-  if (!log || log->csv || !file->path) return true;
+  if (!*log->path || log->csv || !file->path) return true;
   char *text = data_to_json(&file->data);
   if (!text) return error_set(error, "no memory for the log %s", log->path);
-  const bool good = open_file(log, error);
-  if (good) {
-    fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
-    json_text(file->path, log->file);
-    fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* end_line ends the object */
-  }
+  fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
+  json_text(file->path, log->file);
+  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* end_line ends the object */
   free(text);
-  return good && end_line(log, error);
+  return end_line(log, error);
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
@@ -128,8 +98,7 @@ bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
       r->learning_rate, r->train_seconds, test[2],       count_of(r->train_rows), test[3], val[0],
       val[1],           val[2],           val[3],        (double)r->seed}; /* NAN means no value */
   const char *name = columns;
-  if (!log) return true;
-  if (!open_file(log, error)) return false;
+  if (!*log->path) return true;
   if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", r->train_rows > 0 ? "epoch" : "test");
   for (int i = 0; i < COLUMNS; i++) {
     const int length = (int)strcspn(name, ",");

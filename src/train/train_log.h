@@ -8,30 +8,34 @@
    The numbers of an epoch are named as in EpochResult. Names of validation numbers begin with val_;
    with validation rows the test numbers are NAN. A number is read back bit for bit, the learning
    rate as float32. NAN and infinity are null in JSON and empty in CSV. Every line is in the file
-   when the function returns, so a run that is killed loses nothing. The file is opened when the
-   first epoch is logged: a run that fails before that leaves an old log as it was.
+   when the function returns, so a run that is killed loses nothing. The file is opened
+   for the first header: a run that fails before that leaves an old log as it was.
 
-   Functions on a log take NULL and then do nothing. They return false with *error set if the file
+   Functions on a log without a path do nothing. They return false with *error set if the file
    cannot be written. */
 #pragma once
 
 #include "train/trainer.h"
 
-typedef struct TrainLog TrainLog;
+typedef struct {
+  const char *path; /* the caller's; "": no log */
+  bool append, csv;
+  FILE *file; /* NULL before the first header */
+} TrainLog;
 
-/* Returns a log that will replace the file or, with `append`, continue it: it first ends a last
-   line that was cut short, and does not repeat the column names of a .csv. Returns NULL with *error
-   set if the name has neither ending or the file cannot be written. */
-TrainLog *train_log_open(const char *path, bool append, Error *error);
+/* Prepares a log that will replace the file or, with `append`, continue it: it first ends a last
+   line that was cut short, and does not repeat the column names of a .csv. Returns false if the
+   file cannot be written. */
+bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
 typedef struct {
   const char *name, *value; /* the name as an option has it, with - written as _; any text */
   bool is_json;             /* the value is written as it is: a number, true or false */
 } TrainLogField;
 
-/* Writes the options and the device of the run. Call it before the first epoch, and again if the
-   run continues on another device: the epochs that follow replace earlier ones of the same
-   number. */
+/* Writes the options and the device of the run. Call it with the first epoch, before anything else
+   is logged, and again if the run continues on another device: the epochs that follow replace
+   earlier ones of the same number. */
 bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
 
 /* Writes what is known of a file's rows, only in JSON, if there is such a file. role: "train",
@@ -42,5 +46,5 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
    validation rows judged; JSON marks its line {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* Closes and frees the log, even if it returns false. */
+/* Closes the log, even if it returns false. */
 bool train_log_close(TrainLog *log, Error *error);

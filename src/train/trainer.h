@@ -99,13 +99,15 @@ struct TrainerEvents {
   /* Shows progress while files are read, and about twenty times per epoch if the previous epoch
      took longer than `patience` seconds. May be NULL. */
   struct Report *report;
-  /* Called throughout the run. If it returns true, the run ends there. May be NULL. */
+  /* Called throughout the run. If it returns true, the run ends there. If NULL, a signal ends it.
+   */
   bool (*stop)(void *context);
+  int until; /* the run pauses after this epoch; 0: it does not */
   double patience;
   void *context;
 };
 
-/* Trains until all epochs are done, events->stop or --early-stop ends the run, or something fails:
+/* Trains until all epochs are done, something in *events or --early-stop ends the run, or it fails:
    a file, the engine, an event, or a loss that is not a finite number. It checks the training loss
    about every `patience` seconds; the error names the steps. Call it once per open or start again.
    Returns false if it failed; trainer->stopped says whether it was stopped. */

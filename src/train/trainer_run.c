@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/random.h"
 #include "train/report.h"
 
@@ -33,7 +34,8 @@ typedef struct {
 
 /* Returns true if the run must end here, after `steps` steps of the epoch. */
 static bool is_stopped(Epoch *e, uint64_t steps) {
-  if (!e->events->stop || !e->events->stop(e->events->context)) return false;
+  const TrainerEvents *events = e->events;
+  if (!(events->stop ? events->stop(events->context) : interrupt_pending())) return false;
   e->trainer->position.step = steps;
   return e->trainer->stopped = true;
 }
@@ -339,15 +341,14 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   t->totals = (RunTotals){0};
   t->stopped = t->diverged = false;
   while (at->epoch < c->training.epochs) {
-    Epoch e = {.trainer = t,
-               .events = events,
-               .epoch = at->epoch,
-               .in_parts = events->stop && before > events->patience};
+    Epoch e = {
+        .trainer = t, .events = events, .epoch = at->epoch, .in_parts = before > events->patience};
     if (!ranks_broadcast(c->ranks, &e.in_parts, sizeof e.in_parts, error)) return false;
     if (!run_epoch(&e, error)) return t->stopped;
     advance(at, &e.result);
     if (events->epoch && !events->epoch(events->context, &e.result, error)) return false;
     if (c->training.early_stop && at->epoch - at->best_epoch >= c->training.early_stop) break;
+    if (at->epoch == events->until) break;
     if (at->epoch < c->training.epochs && is_stopped(&e, 0)) break;
     before = e.result.train_seconds;
   }
