@@ -66,10 +66,8 @@ static const OptionTable table = {
 /* Returns a table of the topic with that rung in that problem (NULL: any). */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
-    const json_t *rows_of = json_object_get(line, "rows"), *row;
-    size_t i;
-    json_array_foreach (rows_of, i, row)
-      if (!rung || text_is(row, "rung", rung)) return line;
+    foreach_in(row,
+               json_object_get(line, "rows")) if (!rung || text_is(row, "rung", rung)) return line;
   }
   return NULL;
 }
@@ -133,18 +131,16 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 /* A word first on every line: scripts/profile.py reads this. */
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
-  const json_t *topic = lab_topic_line(&lab->known, lab->topic), *rung;
+  const json_t *topic = lab_topic_line(&lab->known, lab->topic);
   const char *problems[LAB_PROBLEMS];
   const int count = lab_problems(&lab->known, lab->topic, problems);
-  size_t i;
   printf("topic %s: %s\n", lab->topic, text_of(topic, "title"));
   for (int p = 0; p < count; p++)
     if (*problems[p]) printf("problem %s\n", problems[p]);
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
-    printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
-  }
+  foreach_in(rung, json_object_get(topic, "rungs"))
+      printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
 }
 
 static bool list(const Lab *lab, Error *error) {

@@ -16,6 +16,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 #include "bench/bench.h"
+#include "cli/option_kinds.h"
 #include "cli/options.h"
 #include "data/dataset.h"
 #include "engine/loader.h"
@@ -77,10 +78,7 @@ static bool load(Engine *engine, const char *path, uint64_t start, Error *error)
 }
 
 static ShortText hidden_text(const HiddenSizes *hidden) {
-  ShortText text = {""};
-  for (int i = 0; i < hidden->count; i++)
-    text_append(text.text, sizeof text.text, "%s%d", i ? "," : "", hidden->size[i]);
-  return hidden->count ? text : text_format("none");
+  return option_sizes.get(&(OptionRow){.field = 0}, hidden);
 }
 
 /* Opens an engine at a level, with the rows in its dataset. */

@@ -128,9 +128,7 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
 
 static void put_reasons(const Record *record, FILE *file, bool markdown) {
   bool any = false;
-  size_t i;
-  const json_t *line;
-  json_array_foreach (record->lines, i, line) {
+  foreach_in(line, record->lines) {
     if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;

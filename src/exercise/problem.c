@@ -111,13 +111,6 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   p->array[ARRAY_ORDER].given = order;
 }
 
-/* Returns the label of a row of the step, of those that it has. */
-static uint16_t label_of(const ExerciseProblem *p, int row) {
-  const uint16_t *labels = p->array[ARRAY_LABELS].given;
-  const uint32_t *order = p->array[ARRAY_ORDER].given;
-  return labels[order[p->shape.first + row]];
-}
-
 /* A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
    is off by at most n ROUNDING times the sum of their absolute values. What is allowed below is
    such a bound, far below what a forgotten term does. */
@@ -231,6 +224,8 @@ static void expect_loss(ExerciseProblem *p) {
   const int classes = p->shape.out;
   ExerciseArray *dz = &p->array[ARRAY_DZ], *loss = &p->array[ARRAY_LOSS];
   ExerciseArray *correct = &p->array[ARRAY_CORRECT];
+  const uint16_t *labels = p->array[ARRAY_LABELS].given;
+  const uint32_t *order = p->array[ARRAY_ORDER].given;
   double *z = doubles_of(&p->array[ARRAY_Z], false);
   expect_from(dz);
   expect_from(loss);
@@ -240,7 +235,7 @@ static void expect_loss(ExerciseProblem *p) {
   for (int r = 0; r < p->filled; r++) {
     const int at = p->shape.first + r;
     const size_t first = cell(r, classes, 0);
-    const uint16_t label = label_of(p, r);
+    const uint16_t label = labels[order[at]];
     reference_cross_entropy(z + first, &label, 1, classes, &loss->expected[at]);
     reference_cross_entropy_gradient(z + first, &label, 1, classes, 1.0 / p->filled,
                                      dz->expected + first);

@@ -131,10 +131,7 @@ LabLadder lab_ladder_open(const Record *record, const char *topic, const char *p
   LabLadder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
   l.ceiling = ceiling_of(record, l.topic);
   foreach_of (table, record, "table", "topic", topic, "problem", problem) {
-    const json_t *row;
-    size_t i;
-    json_array_foreach (json_object_get(table, "rows"), i, row)
-      lines_add(l.table ? &l.others : &l.rows, row);
+    foreach_in(row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
     if (!l.table) l.table = table;
   }
   return l;
@@ -147,10 +144,9 @@ void lab_ladder_close(LabLadder *ladder) {
 
 /* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
-  const json_t *rung;
-  size_t i;
-  json_array_foreach (json_object_get(topic, "rungs"), i, rung) {
-    *number = i + 1;
+  *number = 0;
+  foreach_in(rung, json_object_get(topic, "rungs")) {
+    ++*number;
     if (text_is(rung, "rung", name)) return rung;
   }
   return NULL;
@@ -159,11 +155,8 @@ static const json_t *find_rung(const json_t *topic, const char *name, size_t *nu
 /* Returns the ms of the first row of that kind, or of the fastest; NAN if none was timed. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
-  const json_t *row;
-  size_t i;
-  json_array_foreach (rows, i, row)
-    if (text_is(row, "kind", kind) && (best || isnan(found)))
-      found = fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
+  foreach_in(row, rows) if (text_is(row, "kind", kind) && (best || isnan(found))) found =
+      fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
   return found;
 }
 
@@ -173,9 +166,8 @@ static bool complete(const Record *record, json_t *table, Error *error) {
                *rows = json_object_get(table, "rows");
   const double amount = number_of(table, text_is(topic, "unit", "GB/s") ? "bytes" : "operations"),
                ceiling = number_of(ceiling_of(record, topic), "value");
-  json_t *row;
-  size_t i, number = 0;
-  json_array_foreach (rows, i, row) {
+  foreach_in(row, rows) {
+    size_t number;
     const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
     if (!rung)
       return error_set(error, "%s has no rung '%s'", text_of(topic, "topic"), text_of(row, "rung"));
@@ -186,7 +178,7 @@ static bool complete(const Record *record, json_t *table, Error *error) {
     if (!*text_of(row, "check")) record_text(row, "check", LAB_RIGHT);
   }
   const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
-  json_array_foreach (rows, i, row) {
+  foreach_in(row, rows) {
     const double ms = number_of(row, "ms"), rate = amount / ms / 1e6;
     record_number(row, "rate", rate);
     record_number(row, "percent", 100 * rate / ceiling);
@@ -231,10 +223,9 @@ json_t *lab_table(const LabTopic *topic, int problem, LabSize size) {
 }
 
 bool lab_table_good(const json_t *table) {
-  const json_t *row;
-  size_t i;
-  json_array_foreach (json_object_get(table, "rows"), i, row)
-    if (text_is(row, "check", LAB_WRONG) || text_is(row, "check", LAB_MISSED)) return false;
+  foreach_in(row,
+             json_object_get(table, "rows")) if (text_is(row, "check", LAB_WRONG) ||
+                                                 text_is(row, "check", LAB_MISSED)) return false;
   return true;
 }
 

@@ -151,10 +151,6 @@ const json_t *record_next(const Record *record, size_t *at, const char *kind,
   return line;
 }
 
-const json_t *record_first(const Record *record, const char *kind) {
-  return record_find(record, kind, NULL);
-}
-
 void lines_add(Lines *lines, const json_t *line) {
   const json_t **longer = realloc(lines->of, (size_t)(lines->count + 1) * sizeof *longer);
   if (!longer) return;

@@ -71,13 +71,18 @@ const json_t *record_next(const Record *record, size_t *at, const char *kind,
 /* Return the first such line, and the first line of that kind; NULL if there is none. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
-const json_t *record_first(const Record *record, const char *kind);
+#define record_first(RECORD, KIND) record_find(RECORD, KIND, NULL)
 
 /* Walks over such lines. */
 #define foreach_of(LINE, RECORD, KIND, ...)                                                        \
   for (size_t LINE##_at = 0; LINE##_at < SIZE_MAX; LINE##_at = SIZE_MAX)                           \
     for (const json_t *LINE;                                                                       \
          (LINE = record_next(RECORD, &LINE##_at, KIND, RECORD_PAIRS(__VA_ARGS__)));)
+
+/* Walks over the objects of an array, which NULL has none of. */
+#define foreach_in(ROW, ARRAY)                                                                     \
+  for (size_t ROW##_at = 0; ROW##_at < json_array_size(ARRAY); ROW##_at = SIZE_MAX)                \
+    for (json_t * ROW; (ROW = json_array_get(ARRAY, ROW##_at++));)
 
 /* Lines in an order of their own. Zeros are none; the caller frees `of`. */
 typedef struct {

@@ -81,31 +81,23 @@ typedef struct {
   double ulp; /* the largest error of a float32 output, in units in the last place */
 } Verdict;
 
-/* Judges range i of the output. */
-static Verdict check_range(const LabArrays *a, const LabRung *rung, int64_t i) {
-  LabRange r = range_of(a, i);
-  double own[FEW]; /* the bounds that the rung has instead of the problem's */
-  Verdict verdict = {.wrong = INT64_MAX};
-  double ulp = 0;
-  if (rung->allowed) {
-    r.allowed = own;
-    rung->allowed(&r);
-  }
-  for (int64_t k = 0; k < r.count; k++) {
-    const double got = element(a, r.first + k);
-    ulp = fmax(ulp, error_in_ulp(got, r.expected[k]));
-    if (verdict.wrong == INT64_MAX && !is_right(got, r.expected[k], r.allowed[k]))
-      verdict = (Verdict){r.first + k, r.expected[k], got, r.allowed[k], 0};
-  }
-  verdict.ulp = ulp;
-  return verdict;
-}
-
 static Verdict check(const LabArrays *a, const LabRung *rung) {
   Verdict verdict = {.wrong = INT64_MAX};
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < a->ranges; i++) {
-    const Verdict found = check_range(a, rung, i);
+    LabRange r = range_of(a, i);
+    double own[FEW]; /* the bounds that the rung has instead of the problem's */
+    Verdict found = {.wrong = INT64_MAX};
+    if (rung->allowed) {
+      r.allowed = own;
+      rung->allowed(&r);
+    }
+    for (int64_t k = 0; k < r.count; k++) {
+      const double got = element(a, r.first + k), ulp = error_in_ulp(got, r.expected[k]);
+      if (found.wrong == INT64_MAX && !is_right(got, r.expected[k], r.allowed[k]))
+        found = (Verdict){r.first + k, r.expected[k], got, r.allowed[k], found.ulp};
+      found.ulp = fmax(found.ulp, ulp);
+    }
 #pragma omp critical
     {
       const double ulp = fmax(verdict.ulp, found.ulp);
