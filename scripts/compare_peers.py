@@ -11,6 +11,7 @@ Prints JSON lines with the keys of mlp-bench's, `peer` in place of `fusion`, or 
 import argparse
 import collections
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -54,34 +55,29 @@ def initial_parameters(hidden):
     return layers
 
 
-Case = collections.namedtuple("Case", "peer batch precision hidden networks", defaults=(None, None, None, None))
+Case = collections.namedtuple("Case", "hidden batch networks precision", defaults=(None, None, None, None))
 
 
-def write(line):
+def write(**line):
     """As src/measure/record.c does: seven digits, and no key without a value."""
     short = {key: float(f"{value:.7g}") if isinstance(value, float) else value
              for key, value in line.items() if value is not None}
     print(json.dumps(short, separators=(",", ":")), flush=True)
 
 
-def write_case(case, **results):
+def write_case(peer, case=Case(), **results):
     hidden = ",".join(map(str, case.hidden)) if case.hidden is not None else None
-    write({"case": "epoch", "peer": case.peer, "hidden": hidden, "batch": case.batch,
-           "networks": case.networks, "precision": case.precision, **results})
+    write(case="epoch", peer=peer, **{**case._asdict(), "hidden": hidden}, **results)
 
 
-def results_of(work, *arguments):
-    """What work(*arguments) returns, or the reason why there is nothing. A failure loses no other case."""
-    try:
-        return work(*arguments)
-    except Exception as failure:  # whatever it is, the other cases go on
-        return {"reason": " ".join(f"{type(failure).__name__}: {failure}".split())[:300]}
+def reason_of(failure):
+    return " ".join(f"{type(failure).__name__}: {failure}".split())[:300]
 
 
-def time_epochs(epoch, wait, count):
-    """The seconds of `count` epochs after one that does not count."""
+def time_epochs(epoch, wait):
+    """The seconds of EPOCHS epochs after one that does not count."""
     seconds = []
-    for _ in range(count + 1):
+    for _ in range(EPOCHS + 1):
         start = time.perf_counter()
         epoch()
         wait()
@@ -89,24 +85,21 @@ def time_epochs(epoch, wait, count):
     return seconds[1:]
 
 
-def run_case(case, rows, measure):
-    """measure(case) -> (seconds of EPOCHS epochs, test accuracy)"""
-    print("compare_peers:", *case, file=sys.stderr, flush=True)
-    seconds, accuracy = measure(case)
-    ms = [1e3 * time / case.networks for time in seconds]
-    return {"epochs": EPOCHS, "ms_per_epoch": statistics.median(ms), "min_ms": min(ms), "max_ms": max(ms),
-            "us_per_step": 1e3 * statistics.median(ms) / -(-rows // case.batch), "test_accuracy": accuracy}
-
-
 def run_cases(deadline, peer, arguments, networks, rows, measure):
-    cases = [Case(peer, batch, precision, hidden, count)
-             for hidden in arguments.hidden for batch in arguments.batches for count in networks
-             for precision in PRECISIONS]
+    """measure(case) -> (seconds of EPOCHS epochs, test accuracy). A failure loses no other case."""
+    cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, networks, PRECISIONS)]
     for i, case in enumerate(cases):
         if time.monotonic() > deadline:
-            write_case(Case(peer), reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
+            write_case(peer, reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
             return
-        write_case(case, **results_of(run_case, case, rows, measure))
+        print("compare_peers:", peer, *case, file=sys.stderr, flush=True)
+        try:
+            seconds, accuracy = measure(case)
+            ms = [1e3 * time / case.networks for time in seconds]
+            write_case(peer, case, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
+                       us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
+        except Exception as failure:  # whatever it is, the other cases go on
+            write_case(peer, case, reason=reason_of(failure))
 
 
 def run_torch(deadline, arguments):
@@ -160,86 +153,66 @@ def run_torch(deadline, arguments):
             order.copy_(torch.randperm(len(x), device="cuda"))
             graph.replay()
 
-        seconds = time_epochs(epoch, torch.cuda.synchronize, EPOCHS)
+        seconds = time_epochs(epoch, torch.cuda.synchronize)
         with torch.no_grad():
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
     run_cases(deadline, COMPILED, arguments, (1,), len(x), measure)
 
 
-def jax_logits(parameters, x):
-    import jax
-
-    for weights, biases in parameters[:-1]:
-        x = jax.nn.relu(x @ weights.T + biases)
-    weights, biases = parameters[-1]
-    return x @ weights.T + biases
-
-
-def jax_epoch(rows, case, rate):
-    """epoch((parameters, momenta), key, x, y) -> the same, compiled."""
-    import jax
-    import jax.numpy as jnp
-
-    whole = rows // case.batch * case.batch
-
-    def loss(parameters, x, y, all_rows):
-        chances = jax.nn.log_softmax(jax_logits(parameters, x))
-        hot = y[:, None] == jnp.arange(CLASSES)[None, :]
-        return -jnp.where(hot, chances, 0).sum() / all_rows
-
-    def epoch(state, key, x, y):
-        def step(state, batch_rows):
-            parameters, momenta = state
-            gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows], len(batch_rows))
-            momenta = jax.tree.map(lambda m, g: MOMENTUM * m + g, momenta, gradients)
-            return (jax.tree.map(lambda p, m: p - rate * m, parameters, momenta), momenta), None
-
-        order = jax.random.permutation(key, rows)
-        state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
-        return state if whole == rows else step(state, order[whole:])[0]
-
-    return jax.jit(epoch, donate_argnums=0)
-
-
-def measure_jax(x, y, case, rate, count):
-    """(seconds of each of `count` epochs, parameters). JAX's default on a GPU with tensor cores is tf32."""
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_default_matmul_precision",
-                      "default" if case.precision == "tf32" else "highest")
-    parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
-    networks = case.networks if (case.networks or 1) > 1 else 0
-    if networks:
-        parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), parameters)
-    state = parameters, jax.tree.map(jnp.zeros_like, parameters)
-    keys = jax.random.split(jax.random.key(1), (count + 1, networks) if networks else count + 1)
-    keys = iter(list(keys))
-    run = jax_epoch(len(x), case, rate)
-    if networks:
-        run = jax.jit(jax.vmap(run, in_axes=(0, 0, None, None)), donate_argnums=0)
-
-    def epoch():
-        nonlocal state
-        state = run(state, next(keys), x, y)
-
-    return time_epochs(epoch, lambda: jax.block_until_ready(state), count), state[0]
-
-
 def run_jax(deadline, arguments):
     import jax
+    import jax.numpy as jnp
 
-    device = jax.devices()[0]
-    if device.platform != "gpu":
+    if jax.devices()[0].platform != "gpu":
         raise RuntimeError("JAX finds no GPU")
     x, y, test_x, test_y = map(jax.device_put, read_sets("train", "test"))
 
+    def logits_of(parameters, x):
+        for weights, biases in parameters[:-1]:
+            x = jax.nn.relu(x @ weights.T + biases)
+        weights, biases = parameters[-1]
+        return x @ weights.T + biases
+
+    def loss(parameters, x, y, all_rows):
+        chances = jax.nn.log_softmax(logits_of(parameters, x))
+        hot = y[:, None] == jnp.arange(CLASSES)[None, :]
+        return -jnp.where(hot, chances, 0).sum() / all_rows
+
     def measure(case):
-        seconds, parameters = measure_jax(x, y, case, learning_rate(case), EPOCHS)
+        # JAX's default on a GPU with tensor cores is tf32.
+        jax.config.update("jax_default_matmul_precision", "default" if case.precision == "tf32" else "highest")
+        rate, whole = learning_rate(case), len(x) // case.batch * case.batch
+
+        def run(state, key, x, y):
+            def step(state, batch_rows):
+                parameters, momenta = state
+                gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows], len(batch_rows))
+                momenta = jax.tree.map(lambda m, g: MOMENTUM * m + g, momenta, gradients)
+                return (jax.tree.map(lambda p, m: p - rate * m, parameters, momenta), momenta), None
+
+            order = jax.random.permutation(key, len(x))
+            state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
+            return state if whole == len(x) else step(state, order[whole:])[0]
+
+        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
+        shape = (EPOCHS + 1,)
+        if case.networks > 1:
+            parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (case.networks, *a.shape)), parameters)
+            shape += (case.networks,)
+            run = jax.vmap(run, in_axes=(0, 0, None, None))
+        state = parameters, jax.tree.map(jnp.zeros_like, parameters)
+        keys = iter(list(jax.random.split(jax.random.key(1), shape)))
+        run = jax.jit(run, donate_argnums=0)
+
+        def epoch():
+            nonlocal state
+            state = run(state, next(keys), x, y)
+
+        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state))
         if case.networks > 1:
             return seconds, None
-        return seconds, float((jax_logits(parameters, test_x).argmax(axis=1) == test_y).mean())
+        return seconds, float((logits_of(state[0], test_x).argmax(axis=1) == test_y).mean())
 
     run_cases(deadline, SCAN, arguments, arguments.networks, len(x), measure)
 
@@ -267,12 +240,13 @@ def main():
     try:
         version = importlib.metadata.version(arguments.framework)
     except importlib.metadata.PackageNotFoundError:
-        write_case(Case(title), reason="not installed")
+        write_case(title, reason="not installed")
         return
-    write({"case": "peers", "name": f"{title} {version}", "command": " ".join(["scripts/compare_peers.py", *sys.argv[1:]])})
-    failed = results_of(run, deadline, arguments)
-    if failed:
-        write_case(Case(title), **failed)
+    write(case="peers", name=f"{title} {version}", command=" ".join(["scripts/compare_peers.py", *sys.argv[1:]]))
+    try:
+        run(deadline, arguments)
+    except Exception as failure:  # it may come without a GPU
+        write_case(title, reason=reason_of(failure))
 
 
 if __name__ == "__main__":
