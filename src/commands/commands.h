@@ -20,14 +20,14 @@ TrainerConfig trainer_config(const Options *options);
 /* Returns false if a file of rows is missing; *error then says how to get it. run_files.c */
 bool run_files_are_there(const Options *options, Error *error);
 
-/* The runs of a command that trains several networks: first, first + step, ... below count. Ranks
-   divide the runs among themselves. many_runs.c */
+/* The runs of a command that trains several networks, 0 to count - 1. Rank r of n has the runs r,
+   r + n, ... many_runs.c */
 typedef struct {
   const Options *options; /* the options that each run's options start from */
   Ranks *ranks;
   Report *report;
   Device device;
-  int first, step, count;
+  int count;
   bool told;    /* the way they are run has been printed */
   bool several; /* several runs are, or were, under way; many_runs says so */
   /* Sets *options to those of the run, which the caller has checked; returns its configuration. */

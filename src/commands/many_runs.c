@@ -37,11 +37,16 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
+/* Returns the number of this rank's run `run`. */
+static int run_of(const ManyRuns *r, int run) {
+  return ranks_number(r->ranks) + run * ranks_count(r->ranks);
+}
+
 /* Sets *o to the options of a run and returns its trainer's configuration. If `threads` is 0, the
    engine has as many threads as the options say, or one per core. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
-  TrainerConfig config = r->config(r->context, r->first + run * r->step, o);
+  TrainerConfig config = r->config(r->context, run_of(r, run), o);
   if (threads) config.training.threads = threads;
   if (config.training.threads == 0) config.training.threads = ranks_cores(r->ranks);
   return config;
@@ -112,8 +117,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_lock(&team->one);
   while (team->kept < run) pthread_cond_wait(&team->moved, &team->one);
   if (!team->failed && trained) report_data(r->report, trainer);
-  if (!team->failed &&
-      !(trained && r->keep(r->context, r->first + run * r->step, trainer, o, why))) {
+  if (!team->failed && !(trained && r->keep(r->context, run_of(r, run), trainer, o, why))) {
     team->error = *why;
     team->failed = true;
   }
@@ -141,8 +145,7 @@ static void *work(void *context) {
     } else if (begins) {
       trainer = open_run(r, run, team->threads, trainer, &o, &why);
     }
-    const bool trained =
-        trainer && begins && r->train(r->context, r->first + run * r->step, trainer, &why);
+    const bool trained = trainer && begins && r->train(r->context, run_of(r, run), trainer, &why);
     keep(team, run, trainer, trained, &o, &why);
   }
   trainer_close(trainer);
@@ -175,8 +178,9 @@ static bool train_all(Team *team, Error *error) {
 }
 
 bool many_runs(ManyRuns *r, Error *error) {
-  Team team = {.runs = r, .count = (r->count - r->first + r->step - 1) / r->step, .opened = 1};
+  Team team = {.runs = r, .opened = 1};
   Options o;
+  while (run_of(r, team.count) < r->count) team.count++;
   /* Kernels of different networks overlap only if they wait in different queues. */
   if (r->count > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (r->count > 1 && !source_can_repeat(r->options->train))

@@ -13,6 +13,7 @@ typedef struct {
   DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
   Report *report;
   Device device;
+  bool began; /* the networks are open */
 } Asked;
 
 /* Opens an engine. Its pixel scale is the network's or, for another program's file, that of the
@@ -54,8 +55,6 @@ static Engine *open_network(Asked *a, const char *path, Error *error) {
   }
   if (a->trained.rows == 0 && saved.data) data_from_json(&a->trained, saved.data);
   Engine *engine = open_engine(a, &saved, path, error);
-  if (!engine && device_fall_back(&a->device, true, error))
-    engine = open_engine(a, &saved, path, error);
   checkpoint_free(&saved);
   return engine;
 }
@@ -149,6 +148,7 @@ static bool find_test(Asked *a, Error *error) {
 static bool run(Asked *a, Error *error) {
   Options *o = &a->o;
   Engine *engine = open_networks(a, error);
+  a->began = engine;
   const bool good = engine && find_test(a, error) &&
                     class_names_read(o->names, network_classes(&engine->config.network),
                                      &o->class_names, error) &&
@@ -171,7 +171,8 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
   const Options *o = &asked.o; /* print nothing twice, and read no pipe twice */
-  const bool able = !o->classify && (!*o->predict || *o->output) &&
-                    source_can_repeat(*o->predict ? o->predict : options_test_file(o));
+  const bool able =
+      !asked.began || (!o->classify && (!*o->predict || *o->output) &&
+                       source_can_repeat(*o->predict ? o->predict : options_test_file(o)));
   return device_fall_back(&asked.device, able, error) && run(&asked, error);
 }

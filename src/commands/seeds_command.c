@@ -113,20 +113,19 @@ static bool gather_networks(Seeds *s, Error *error) {
 
 static bool train_all(Seeds *s, Error *error) {
   const Options *o = s->options;
-  const int first = ranks_number(s->ranks), step = ranks_count(s->ranks);
+  const int ranks = ranks_count(s->ranks);
   ManyRuns runs = {.options = o,
                    .ranks = s->ranks,
                    .report = s->report,
                    .device = {.choice = o->device},
-                   .first = first,
-                   .step = step,
                    .count = s->count,
                    .config = network_config,
                    .train = train_network,
                    .keep = keep_network,
                    .context = s};
-  if (s->count < step)
-    return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->count, step);
+  if (s->count < ranks)
+    return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->count,
+                     ranks);
   s->epoch = make_array(s->epoch, s->count * s->epochs);
   if (!s->epoch) return error_set(error, "out of memory");
   if (!train_log_open(&s->log, o->log, false, error)) return false;

@@ -211,7 +211,6 @@ static bool halve(Sweep *s, Report *report, Error *error) {
   ManyRuns runs = {.options = s->options,
                    .report = report,
                    .device = {.choice = s->options->device},
-                   .step = 1,
                    .count = s->trial_count,
                    .config = trial_config,
                    .train = train_trial,

@@ -114,22 +114,16 @@ static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   return true;
 }
 
-static json_t *describe_metadata(const Checkpoint *checkpoint) {
-  json_t *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
-  int failed = 0;
+/* Returns the header as JSON; NULL: no memory. */
+static json_t *describe(const Checkpoint *checkpoint) {
+  json_t *root = json_object(),
+         *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
+  int failed = json_object_set(root, "__metadata__", metadata);
   foreach (f, checkpoint_fields)
     if (f->offset != offsetof(Checkpoint, resident) && /* which is an option now */
         (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
-  if (!failed) return metadata;
   json_decref(metadata);
-  return NULL;
-}
-
-/* Returns the header as JSON; NULL: no memory. */
-static json_t *describe(const Checkpoint *checkpoint) {
-  json_t *root = json_object();
-  int failed = json_object_set_new(root, "__metadata__", describe_metadata(checkpoint));
   json_int_t begin = 0;
   Tensor p;
   for (int t = 0; find_tensor(checkpoint, t, &p); t++) {

@@ -29,7 +29,7 @@ typedef struct {
 
 struct Ranks {
   const RanksMpi *mpi;
-  RanksPlace place;
+  int number, count;
   Peer *peers; /* (count) */
   double next_look, waits_since;
   Error missing;     /* who, once somebody is; */
@@ -98,11 +98,11 @@ Ranks *ranks_open(Error *error) {
     return error_null(error,
                       functions ? "out of memory" : "libmlp-ranks.so is not of this program");
   ranks->mpi = functions();
-  ranks->mpi->open(&ranks->place, wait_on, ranks);
+  ranks->mpi->open(&ranks->number, &ranks->count, wait_on, ranks);
   Peer mine = {.process = getpid()};
   if (gethostname(mine.host, sizeof mine.host - 1) != 0) strcpy(mine.host, "?");
   if (readlink("/proc/self/ns/pid", mine.pids, sizeof mine.pids - 1) < 0) mine.process = 0;
-  if (ranks->place.count == 1 && launched_ranks() != 1)
+  if (ranks->count == 1 && launched_ranks() != 1)
     error_set(error,
               "the launcher started %d processes, but MPI knows of one: start them with the mpirun "
               "of the MPI that this program was built with, or `srun --mpi=pmix`",
@@ -126,23 +126,23 @@ void ranks_abort(Ranks *ranks, int status) {
 }
 
 int ranks_number(const Ranks *ranks) {
-  return ranks ? ranks->place.number : 0;
+  return ranks ? ranks->number : 0;
 }
 
 int ranks_count(const Ranks *ranks) {
-  return ranks ? ranks->place.count : 1;
+  return ranks ? ranks->count : 1;
 }
 
 /* Returns how many of the ranks before `end` are on this one's host. */
 static int count_on_host(const Ranks *ranks, int end) {
   int count = 0;
   for (int r = 0; r < end; r++)
-    count += strcmp(ranks->peers[r].host, ranks->peers[ranks->place.number].host) == 0;
+    count += strcmp(ranks->peers[r].host, ranks->peers[ranks->number].host) == 0;
   return count;
 }
 
 int ranks_number_on_host(const Ranks *ranks) {
-  return ranks ? count_on_host(ranks, ranks->place.number) : 0;
+  return ranks ? count_on_host(ranks, ranks->number) : 0;
 }
 
 int ranks_hosts(const Ranks *ranks) {
@@ -159,7 +159,7 @@ int ranks_cores(const Ranks *ranks) {
   const int allowed = cores_at(""), cores = min_int(omp_get_max_threads(), allowed);
   if (!ranks) return cores;
   const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed),
-            neighbours = max_int(1, count_on_host(ranks, ranks->place.count));
+            neighbours = max_int(1, count_on_host(ranks, ranks->count));
   return max_int(1, min_int(cores, online / neighbours));
 }
 
@@ -167,7 +167,7 @@ int ranks_cores(const Ranks *ranks) {
 
 /* Returns true if this process can ask whether rank r lives. */
 static bool is_neighbour(const Ranks *ranks, int r) {
-  const Peer *mine = &ranks->peers[ranks->place.number], *other = &ranks->peers[r];
+  const Peer *mine = &ranks->peers[ranks->number], *other = &ranks->peers[r];
   return other->process && strcmp(mine->host, other->host) == 0 &&
          strcmp(mine->pids, other->pids) == 0;
 }
@@ -200,9 +200,9 @@ static bool has_ended(const Ranks *ranks, int r) {
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
   bool is_first = true; /* of the ranks that are left on this host, who says so */
-  for (int r = 0; r < ranks->place.count; r++)
+  for (int r = 0; r < ranks->count; r++)
     if (!has_ended(ranks, r))
-      is_first &= r >= ranks->place.number || !is_neighbour(ranks, r);
+      is_first &= r >= ranks->number || !is_neighbour(ranks, r);
     else if (ended++ == 0)
       error_set(&ranks->missing, "rank %d, process %d on %s, ended before the others did", r,
                 (int)ranks->peers[r].process, ranks->peers[r].host);

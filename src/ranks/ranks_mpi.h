@@ -8,11 +8,7 @@
 typedef bool RanksWait(void *context);
 
 typedef struct {
-  int number, count;
-} RanksPlace;
-
-typedef struct {
-  void (*open)(RanksPlace *place, RanksWait *wait, void *context);
+  void (*open)(int *number, int *count, RanksWait *wait, void *context);
   /* These return false when they were given up, or where there is no memory. */
   bool (*sum_floats)(float *values, size_t count);
   bool (*gather)(const void *mine, size_t size, void *all);

@@ -83,15 +83,6 @@ void report_remark(void *context, const char *line) {
   fprintf(stderr, "mlp-train: note: %s\n", line);
 }
 
-/* Prints the learning rate and, if it changes, its last value. */
-static void report_rate(Report *report, const Training *t) {
-  const double first = lr_schedule_rate(&t->schedule, t->epochs, 0),
-               last = lr_schedule_rate(&t->schedule, t->epochs, t->epochs - 1);
-  report_result(report,
-                first == last ? "rate     %.3g" : "rate     %.3g in epoch 1, %.3g in epoch %d",
-                first, last, t->epochs);
-}
-
 bool report_learning(Report *report, const EpochResult *r, const Training *t,
                      const DataSummary *judge) {
   bool one_answer = false;
@@ -110,6 +101,9 @@ bool report_learning(Report *report, const EpochResult *r, const Training *t,
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
+  const Training *t = &trainer->config.training;
+  const double first = lr_schedule_rate(&t->schedule, t->epochs, 0),
+               last = lr_schedule_rate(&t->schedule, t->epochs, t->epochs - 1);
   ShortText memory = {""};
   report->has_heading = false;
   if (report->quiet) return;
@@ -119,7 +113,9 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
   report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);
-  report_rate(report, &trainer->config.training);
+  report_result(report,
+                first == last ? "rate     %.3g" : "rate     %.3g in epoch 1, %.3g in epoch %d",
+                first, last, t->epochs);
   if (trainer->position.epoch > 0)
     report_result(report, "resumed  after epoch %d", trainer->position.epoch);
 }

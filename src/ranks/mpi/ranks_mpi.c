@@ -28,14 +28,15 @@ static bool wait_for(MPI_Request *request) {
   }
 }
 
-static void open_mpi(RanksPlace *place, RanksWait *asked, void *asked_context) {
+static void open_mpi(int *my_number, int *of, RanksWait *asked, void *asked_context) {
   wait = asked;
   context = asked_context;
   int provided;
   MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &number);
   MPI_Comm_size(MPI_COMM_WORLD, &count);
-  *place = (RanksPlace){number, count};
+  *my_number = number;
+  *of = count;
 }
 
 // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not know that wait_for completes a
