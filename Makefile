@@ -339,6 +339,7 @@ $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
 $(filter-out $(LAB_EMULATOR) $(LAB_TESTS),$(PLACE)/mlp-lab $(filter $(BUILD)/test_lab%,$(TESTS))): $(LAB)
 $(BUILD)/test_record:                                            $(MEASURE)
+$(BUILD)/test_train_log:                                         $(BUILD)/src/commands/train_log.o
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 $(BUILD)/test_emulator:                                          $(if $(EMULATOR),$(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o)

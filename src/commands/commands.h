@@ -2,10 +2,9 @@
 #pragma once
 
 #include "base/interrupt.h"
-#include "cli/options.h"
+#include "commands/train_log.h"
 #include "predict/predict.h"
 #include "train/report.h"
-#include "train/train_log.h"
 
 /* Trains, and saves, logs and draws what the options say. from: the run to continue, or NULL for a
    new one. began: when the process started, in seconds_now. *signal: the signal that ended the run,
@@ -42,9 +41,6 @@ typedef struct {
 } ManyRuns;
 
 bool many_runs(ManyRuns *runs, Error *error);
-
-/* Writes the run's options and engine; values are as in JSON. train_command.c */
-bool run_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
 /* --sweep: trains networks with different options and prints the best. sweep_command.c */
 bool sweep_command(const Options *options, Report *report, Error *error);

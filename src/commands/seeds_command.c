@@ -54,7 +54,7 @@ static bool say_network(Seeds *s, int network, const Engine *used, Error *error)
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
   Options o = *s->options;
   o.training.seed = seed_of(s, network);
-  bool good = run_log_header(&s->log, used, &o, error);
+  bool good = train_log_header(&s->log, used, &o, error);
   for (const EpochResult *r = first; good && r <= last; r++)
     good = train_log_epoch(&s->log, r, error);
   run_files_derived(s->options, network, path);

@@ -56,7 +56,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
       result->epoch == result->epochs || (wait && at->epoch - at->best_epoch >= wait);
   const bool judged = result->judged_by != JUDGED_BY_NONE, is_best = at->best_epoch == at->epoch;
   run->results[run->count++] = *result;
-  const bool named = run->has_header || run_log_header(&run->log, t->engine, run->options, error);
+  const bool named = run->has_header || train_log_header(&run->log, t->engine, run->options, error);
   const bool told = !report_data(run->report, t) || !named ||
                     (train_log_data(&run->log, "train", &t->train, error) &&
                      train_log_data(&run->log, trainer_judge_option(t), &t->judge, error));
@@ -72,26 +72,6 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 }
 
 /* ---- before ------------------------------------------------------------------------------- */
-
-/* Writes numbers and booleans as JSON has them. */
-bool run_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
-  ShortText values[OPTION_ROWS];
-  TrainLogField fields[OPTION_ROWS + 4] = {
-      {"version", MLP_TRAIN_VERSION, false},
-      {"device-in-use", engine->device, false},
-      {"fusion-in-use", training_fusions[engine->config.training.fusion], false},
-      {"fusion-reason", engine->reason, false}};
-  int used = 4;
-  foreach_row (row, &options_table) {
-    if (!row->initial) continue;
-    values[used - 4] = row->kind->get(row, o);
-    const char *value = values[used - 4].text;
-    const bool says = row->kind == &option_yes_no;
-    if (says) value = strcmp(value, "yes") == 0 ? "true" : "false";
-    fields[used++] = (TrainLogField){row->name, value, says || row->kind->is_number};
-  }
-  return train_log_header(log, fields, used, error);
-}
 
 static bool prepare(Run *run, Error *error) {
   const Options *o = run->options;

@@ -1,4 +1,4 @@
-#include "train/train_log.h"
+#include "commands/train_log.h"
 
 #include <errno.h>
 #include <math.h>
@@ -54,23 +54,36 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* Writes the names of options with _, as the other names are: lr_decay. */
-bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error) {
+/* Writes a field of a header, its name with _ as the other names are: lr_decay. */
+static void field(FILE *file, const char *name, const char *value, bool is_text) {
+  fputs(", \"", file);
+  for (const char *c = name; *c; c++) putc(*c == '-' ? '_' : *c, file);
+  fputs("\": ", file);
+  if (is_text)
+    json_text(value, file);
+  else
+    fputs(value, file);
+}
+
+bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
   if (!*log->path) return true;
   if (!log->file) {
     log->file = fopen(log->path, log->append ? "a+e" : "we");
     if (!log->file || !begin(log)) return fail(log, error);
   }
-  if (log->csv) return true;
+  if (log->csv) return fflush(log->file) == 0 || fail(log, error);
   fputs("{\"kind\": \"run\"", log->file);
-  for (int i = 0; i < count; i++) {
-    fputs(", \"", log->file);
-    for (const char *c = fields[i].name; *c; c++) putc(*c == '-' ? '_' : *c, log->file);
-    fputs("\": ", log->file);
-    if (fields[i].is_json)
-      fputs(fields[i].value, log->file);
+  field(log->file, "version", MLP_TRAIN_VERSION, true);
+  field(log->file, "device-in-use", engine->device, true);
+  field(log->file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
+  field(log->file, "fusion-reason", engine->reason, true);
+  foreach_row (row, &options_table) {
+    if (!row->initial) continue;
+    const ShortText value = row->kind->get(row, o);
+    if (row->kind == &option_yes_no)
+      field(log->file, row->name, strcmp(value.text, "yes") == 0 ? "true" : "false", false);
     else
-      json_text(fields[i].value, log->file);
+      field(log->file, row->name, value.text, !row->kind->is_number);
   }
   return end_line(log, error);
 }

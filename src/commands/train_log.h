@@ -15,7 +15,7 @@
    cannot be written. */
 #pragma once
 
-#include "train/trainer.h"
+#include "cli/options.h"
 
 typedef struct {
   const char *path; /* the caller's; "": no log */
@@ -28,15 +28,10 @@ typedef struct {
    file cannot be written. */
 bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
-typedef struct {
-  const char *name, *value; /* the name as an option has it, with - written as _; any text */
-  bool is_json;             /* the value is written as it is: a number, true or false */
-} TrainLogField;
-
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
    is logged, and again if the run continues on another device: the epochs that follow replace
    earlier ones of the same number. */
-bool train_log_header(TrainLog *log, const TrainLogField *fields, int count, Error *error);
+bool train_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
 /* Writes what is known of a file's rows, only in JSON, if there is such a file. role: "train",
    "validation" or "test". */
