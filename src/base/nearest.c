@@ -1,5 +1,6 @@
 #include "base/nearest.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/sizes.h"
@@ -9,15 +10,10 @@
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 
-Nearest nearest_to(const char *given) {
-  foreach (words, synonyms)
-    if (strcmp(given, (*words)[0]) == 0) given = (*words)[1];
-  return (Nearest){.given = given, .edits = strlen(given) < 6 ? 1 : 2};
-}
+enum { LENGTH_MOST = 63 };
 
 static size_t distance(const char *a, const char *b) {
-  size_t edits[NEAREST_LENGTH + 1]
-              [NEAREST_LENGTH + 1]; /* from the first i letters of a to j of b */
+  size_t edits[LENGTH_MOST + 1][LENGTH_MOST + 1]; /* from the first i letters of a to j of b */
   const size_t a_length = strlen(a), b_length = strlen(b);
   for (size_t i = 0; i <= a_length; i++)
     for (size_t j = 0; j <= b_length; j++) {
@@ -32,18 +28,18 @@ static size_t distance(const char *a, const char *b) {
   return edits[a_length][b_length];
 }
 
-void nearest_try(Nearest *nearest, const char *known) {
-  if (strlen(known) > NEAREST_LENGTH || strlen(nearest->given) > NEAREST_LENGTH) return;
-  const size_t edits = distance(nearest->given, known);
-  if (edits > nearest->edits) return;
-  if (edits == nearest->edits && nearest->found && strcmp(known, nearest->word) >= 0) return;
-  nearest->found = true;
-  nearest->edits = edits;
-  strcpy(nearest->word, known);
-}
-
-bool nearest_append(const Nearest *nearest, const char *before, Error *error) {
-  if (!nearest->found || !error) return false;
-  text_append(error->text, sizeof error->text, ": did you mean '%s%s'?", before, nearest->word);
+bool nearest_append(const char *given, const char *const *known, const char *before, Error *error) {
+  const char *found = NULL;
+  foreach (words, synonyms)
+    if (strcmp(given, (*words)[0]) == 0) given = (*words)[1];
+  size_t least = strlen(given) < 6 ? 1 : 2;
+  for (; *known && strlen(given) <= LENGTH_MOST; known++) {
+    const size_t edits = strlen(*known) <= LENGTH_MOST ? distance(given, *known) : SIZE_MAX;
+    if (edits > least || (edits == least && found && strcmp(*known, found) >= 0)) continue;
+    found = *known;
+    least = edits;
+  }
+  if (found && error)
+    text_append(error->text, sizeof error->text, ": did you mean '%s%s'?", before, found);
   return false;
 }

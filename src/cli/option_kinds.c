@@ -115,9 +115,7 @@ static bool set_choice(const OptionRow *row, const char *value, void *options, E
   }
   error_set(error, "--%s must be one of %s, not '%s'", row->name, option_choices(row, ", ").text,
             value);
-  Nearest nearest = nearest_to(value);
-  for (int i = 0; row->choices[i]; i++) nearest_try(&nearest, row->choices[i]);
-  return nearest_append(&nearest, "", error);
+  return nearest_append(value, row->choices, "", error);
 }
 
 static ShortText get_choice(const OptionRow *row, const void *options) {

@@ -65,9 +65,9 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
     error_set(error, "unknown option '%s'", given);
     const char *name = given + strspn(given, "-");
     const ShortText word = text_format("%.*s", (int)strcspn(name, "="), name);
-    Nearest nearest = nearest_to(word.text);
-    foreach_row (known, table) nearest_try(&nearest, known->name);
-    nearest_append(&nearest, "--", error);
+    const char *known[OPTION_ROWS + 1] = {NULL};
+    foreach_row (other, table) known[other - table->rows] = other->name;
+    nearest_append(word.text, known, "--", error);
   }
   return OPTIONS_USAGE;
 }

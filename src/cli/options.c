@@ -361,21 +361,6 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-static bool check_dropout(const Options *o, Error *error) {
-  const int shares = o->training.dropout.count, layers = o->training.hidden.count;
-  if (!training_drops(&o->training) || shares == layers || (shares == 1 && layers > 0)) return true;
-  return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
-                   plural(shares), layers, plural(layers));
-}
-
-static bool check_level(const Options *o, Error *error) {
-  const Fusion level = o->training.fusion;
-  if (o->device == DEVICE_CPU && level != FUSION_AUTO && level != FUSION_LAYER)
-    return error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
-                     training_fusions[level]);
-  return true;
-}
-
 /* Checks that a loaded network has a use, and that the words behind the options have one. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
@@ -396,11 +381,17 @@ static bool check_uses(const Options *o, unsigned command, Error *error) {
 
 bool options_check(Options *options, Error *error) {
   const unsigned command = command_of(options);
+  Training *t = &options->training;
+  const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
   if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
-  if (isnan(options->training.schedule.rate))
-    options->training.schedule.rate = options_auto_rate(&options->training);
-  return check_dropout(options, error) && check_level(options, error);
+  if (isnan(t->schedule.rate)) t->schedule.rate = options_auto_rate(t);
+  if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
+    return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
+                     plural(shares), layers, plural(layers));
+  return options->device != DEVICE_CPU || t->fusion == FUSION_AUTO || t->fusion == FUSION_LAYER ||
+         error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+                   training_fusions[t->fusion]);
 }
 
 /* ---- the configuration file, read ------------------------------------------------------------ */
@@ -450,14 +441,15 @@ static char *read_line(char *line, int size, void *context) {
 
 /* The row of a key. NULL with *error set, and the key that it may have meant: there is none. */
 static const OptionRow *find_key(const char *key, Error *error) {
-  Nearest nearest = nearest_to(key);
+  const char *known[OPTION_ROWS + 1] = {NULL};
+  int count = 0;
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
     if (strcmp(row->name, key) == 0) return row;
-    nearest_try(&nearest, row->name);
+    known[count++] = row->name;
   }
   error_set(error, "unknown key '%s'", key);
-  nearest_append(&nearest, "", error);
+  nearest_append(key, known, "", error);
   return NULL;
 }
 

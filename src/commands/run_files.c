@@ -51,15 +51,6 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   return good;
 }
 
-static void leave_to_first(Options *o, const Ranks *ranks) {
-  if (ranks_number(ranks) == 0) return;
-  o->quiet = true;
-  foreach_row (row, &options_table) {
-    char *path = (char *)o + row->field;
-    if (row->file == FILE_OUTPUT && !(path == o->save && o->seeds)) *path = '\0';
-  }
-}
-
 /* ---- formats ------------------------------------------------------------------------------ */
 
 /* Returns true if `word` is one of `words`, which are separated by blanks. */
@@ -186,7 +177,12 @@ static bool no_file_is_lost(const Options *o, Error *error) {
 }
 
 bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
-  leave_to_first(o, ranks);
+  const bool is_first = ranks_number(ranks) == 0;
+  o->quiet |= !is_first;
+  foreach_row (row, &options_table) {
+    char *path = (char *)o + row->field;
+    if (!is_first && row->file == FILE_OUTPUT && !(path == o->save && o->seeds)) *path = '\0';
+  }
   run_files_find_cached(o);
   if (!no_file_is_lost(o, error)) return false;
   foreach_row (row, &options_table)

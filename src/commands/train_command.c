@@ -73,15 +73,6 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-static bool prepare(Run *run, Error *error) {
-  const Options *o = run->options;
-  run->results = make_array(run->results, o->training.epochs);
-  if (!run->results) return error_set(error, "out of memory");
-  /* Only the first rank writes files. */
-  if (ranks_number(run->config.ranks) == 0 && !run_files_can_be_written(o, error)) return false;
-  return train_log_open(&run->log, o->log, *o->resume, error);
-}
-
 /* Opens a trainer at the start of a run, or where `from` stands. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
@@ -235,7 +226,11 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
     run_files_derived(options, 0, run.best);
   else
     run.evaluate.rows.path = NULL;
-  bool good = prepare(&run, error) && open_and_train(&run, error);
+  run.results = make_array(run.results, options->training.epochs);
+  bool good = (run.results || error_no_memory(error)) &&
+              (!is_first || run_files_can_be_written(options, error)) &&
+              train_log_open(&run.log, options->log, *options->resume, error) &&
+              open_and_train(&run, error);
   good = train_log_close(&run.log, good ? error : NULL) && good;
   if (!good && run.trainer && run.saved)
     text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",

@@ -129,14 +129,18 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
-/* Copies the arrays into the engine. An array that the checkpoint lacks has its first value:
-   moments are 0, and an average equals the trained parameters. */
-static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
+/* Sets the engine and the position to those of the run to continue. An array that the checkpoint
+   lacks has its first value: moments are 0, and an average equals the trained parameters. */
+static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
+  Engine *engine = t->engine;
   CheckpointArray kind[CHECKPOINT_ARRAYS];
   const int count = list_arrays(&engine->config.training, kind);
   const size_t floats = from->network.floats;
   const float *raw = checkpoint_array(from, CHECKPOINT_RAW);
   float *arrays = calloc((size_t)count * floats, sizeof *arrays);
+  t->position = *from;
+  t->position.parameters = NULL; /* the checkpoint owns these */
+  t->position.options = t->position.names = t->position.data = NULL;
   if (!arrays) return error_set(error, "out of memory continuing a run");
   if (!raw) raw = from->parameters;
   for (int a = 0; a < count; a++) {
@@ -148,15 +152,6 @@ static bool write_arrays(Engine *engine, const Checkpoint *from, Error *error) {
   const bool good = engine->call->write(engine, arrays, (size_t)count, error);
   free(arrays);
   return good;
-}
-
-/* Sets the engine and the position to those of the run to continue. */
-static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
-  t->position = *from;
-  t->position.parameters = NULL; /* the checkpoint owns these */
-  t->position.options = NULL;
-  t->position.names = t->position.data = NULL;
-  return write_arrays(t->engine, from, error);
 }
 
 /* Returns true if every rank succeeded, so that all of them go on or none. */
