@@ -188,12 +188,6 @@ template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }
 
-/* LabRung.refuse of libraries that count in 32 bits. */
-static inline const char *lab_refuse_32_bits(const LabCall *call) {
-  return std::max(call->size.dim[0], call->size.dim[1]) > INT32_MAX ? "it counts in 32 bits"
-                                                                    : nullptr;
-}
-
 /* LabTopic.refuse of topics whose grids have a thread per element, THREADS per block. */
 template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
   return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"

@@ -200,10 +200,10 @@ struct Warps {
 
 namespace pipelined {
 
-/* All that can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS quads apart.
-   STAGES slabs are in shared memory at once, BLOCKS blocks on a multiprocessor: while one waits or
-   writes, the other multiplies. docs/lab/matmul.md has what other numbers gave. */
-constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 16, STAGES = 4, BLOCKS = 2;
+/* What else can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS quads
+   apart. STAGES slabs are in shared memory at once, BLOCKS blocks on a multiprocessor: while one
+   waits or writes, the other multiplies. docs/lab/matmul.md has what other numbers gave. */
+constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
 constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;

@@ -157,7 +157,10 @@ const LabRung rungs[] = {
      "replaces the padding",
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
-     .kind = LAB_LIBRARY, .refuse = lab_refuse_32_bits}};
+     .kind = LAB_LIBRARY, .refuse = [](const LabCall *call) {
+       const int64_t longer = std::max(call->size.dim[0], call->size.dim[1]);
+       return longer > INT32_MAX ? "it counts in 32 bits" : nullptr;
+     }}};
 
 } // namespace
 

@@ -56,9 +56,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaGetDeviceCount(int *count);
 /* There is no second GPU. */
 #define cudaSetDevice(device) ((void)(device), cudaSuccess)
-#define cudaDeviceCanAccessPeer(can, device, peer)                                                 \
-  ((void)(can), (void)(device), (void)(peer), cudaErrorNotSupported)
-#define cudaDeviceEnablePeerAccess(peer, flags) ((void)(peer), cudaErrorNotSupported)
 const char *cudaGetErrorName(cudaError_t error);
 enum {
   cudaDevAttrMultiProcessorCount = 16,
