@@ -66,8 +66,8 @@ static const OptionTable table = {
 /* Returns a table of the topic with that rung in that problem (NULL: any). */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
-    foreach_in(row,
-               json_object_get(line, "rows")) if (!rung || text_is(row, "rung", rung)) return line;
+    foreach_in (row, json_object_get(line, "rows"))
+      if (!rung || text_is(row, "rung", rung)) return line;
   }
   return NULL;
 }
@@ -132,15 +132,13 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
   const json_t *topic = lab_topic_line(&lab->known, lab->topic);
-  const char *problems[LAB_PROBLEMS];
-  const int count = lab_problems(&lab->known, lab->topic, problems);
   printf("topic %s: %s\n", lab->topic, text_of(topic, "title"));
-  for (int p = 0; p < count; p++)
-    if (*problems[p]) printf("problem %s\n", problems[p]);
+  foreach_problem (line, &lab->known, lab->topic)
+    if (*text_of(line, "problem")) printf("problem %s\n", text_of(line, "problem"));
   if (live) printf("size %s: %s\n", lab_size_text(live, live->sizes[0]).text, live->dims);
   if (live && live->metric) printf("metric %s: %s\n", live->metric, live->metric_name);
-  foreach_in(rung, json_object_get(topic, "rungs"))
-      printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
+  foreach_in (rung, json_object_get(topic, "rungs"))
+    printf("%s %s: %s\n", text_of(rung, "kind"), text_of(rung, "rung"), text_of(rung, "lesson"));
 }
 
 static bool list(const Lab *lab, Error *error) {
@@ -179,14 +177,15 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
 
 static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *error) {
   const LabTopic *live = lab->from ? NULL : lab_find(topic);
-  const char *problems[LAB_PROBLEMS];
-  const int count = lab_problems(&lab->known, topic, problems);
+  int p = -1;
   if (live) lab_add_topic(&lab->measured, live);
-  for (int p = 0; p < count; p++) {
-    if (lab->problem && strcmp(problems[p], lab->problem) != 0) continue;
-    if (lab->rung && !find_table(lab, lab->rung, problems[p])) continue;
+  foreach_problem (line, &lab->known, topic) {
+    const char *problem = text_of(line, "problem");
+    p++;
+    if (lab->problem && strcmp(problem, lab->problem) != 0) continue;
+    if (lab->rung && !find_table(lab, lab->rung, problem)) continue;
     if (live && !measure_problem(lab, live, p, error)) return false;
-    lab_print(record, topic, problems[p], stdout, lab->markdown);
+    lab_print(record, topic, problem, stdout, lab->markdown);
     if (!standard_output_flush(error)) return false;
   }
   return true;

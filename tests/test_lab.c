@@ -13,7 +13,7 @@
 TEST(test_tables) {
   for (const LabTopic *const *topic = lab_topics; *topic; topic++) {
     const LabTopic *t = *topic;
-    RULE("name", lab_find(t->name) == t && t->problem_count <= LAB_PROBLEMS);
+    RULE("name", lab_find(t->name) == t);
     for (int d = lab_dims(t); d < LAB_DIMS; d++)
       RULE("dims", t->sizes[0].dim[d] == 1 && t->tested.dim[d] == 1);
     for (int p = 0; p < t->problem_count; p++)

@@ -128,7 +128,7 @@ static void put_section(const Record *record, int section, FILE *file, bool mark
 
 static void put_reasons(const Record *record, FILE *file, bool markdown) {
   bool any = false;
-  foreach_in(line, record->lines) {
+  foreach_in (line, record->lines) {
     if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;

@@ -152,9 +152,10 @@ bool lab_read(Record *record, const char *path, Error *error);
 
 const json_t *lab_topic_line(const Record *record, const char *topic);
 
-enum { LAB_PROBLEMS = 16 }; /* of a topic, at most */
-/* Sets the problems of a topic that the record has tables of, in their order; returns how many. */
-int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]);
+/* Walks over the tables of a topic, the first of each of its problems. */
+#define foreach_problem(TABLE, RECORD, TOPIC)                                                      \
+  foreach_of (TABLE, RECORD, "table", "topic", TOPIC)                                              \
+    if (TABLE == record_find(RECORD, "table", "topic", TOPIC, "problem", text_of(TABLE, "problem")))
 
 /* The tables of one topic and problem. The first one's size is that of the ladder. */
 typedef struct {

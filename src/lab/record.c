@@ -117,21 +117,11 @@ static const json_t *ceiling_of(const Record *record, const json_t *topic) {
                              : "float32 multiply-adds alone");
 }
 
-int lab_problems(const Record *record, const char *topic, const char *problems[LAB_PROBLEMS]) {
-  int count = 0;
-  foreach_of (line, record, "table", "topic", topic) {
-    int p = 0;
-    while (p < count && !text_is(line, "problem", problems[p])) p++;
-    if (p == count && count < LAB_PROBLEMS) problems[count++] = text_of(line, "problem");
-  }
-  return count;
-}
-
 LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
   LabLadder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
   l.ceiling = ceiling_of(record, l.topic);
   foreach_of (table, record, "table", "topic", topic, "problem", problem) {
-    foreach_in(row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
+    foreach_in (row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
     if (!l.table) l.table = table;
   }
   return l;
@@ -145,7 +135,7 @@ void lab_ladder_close(LabLadder *ladder) {
 /* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   *number = 0;
-  foreach_in(rung, json_object_get(topic, "rungs")) {
+  foreach_in (rung, json_object_get(topic, "rungs")) {
     ++*number;
     if (text_is(rung, "rung", name)) return rung;
   }
@@ -155,8 +145,9 @@ static const json_t *find_rung(const json_t *topic, const char *name, size_t *nu
 /* Returns the ms of the first row of that kind, or of the fastest; NAN if none was timed. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
-  foreach_in(row, rows) if (text_is(row, "kind", kind) && (best || isnan(found))) found =
-      fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
+  foreach_in (row, rows)
+    if (text_is(row, "kind", kind) && (best || isnan(found)))
+      found = fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
   return found;
 }
 
@@ -166,7 +157,7 @@ static bool complete(const Record *record, json_t *table, Error *error) {
                *rows = json_object_get(table, "rows");
   const double amount = number_of(table, text_is(topic, "unit", "GB/s") ? "bytes" : "operations"),
                ceiling = number_of(ceiling_of(record, topic), "value");
-  foreach_in(row, rows) {
+  foreach_in (row, rows) {
     size_t number;
     const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
     if (!rung)
@@ -178,7 +169,7 @@ static bool complete(const Record *record, json_t *table, Error *error) {
     if (!*text_of(row, "check")) record_text(row, "check", LAB_RIGHT);
   }
   const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
-  foreach_in(row, rows) {
+  foreach_in (row, rows) {
     const double ms = number_of(row, "ms"), rate = amount / ms / 1e6;
     record_number(row, "rate", rate);
     record_number(row, "percent", 100 * rate / ceiling);
@@ -223,9 +214,8 @@ json_t *lab_table(const LabTopic *topic, int problem, LabSize size) {
 }
 
 bool lab_table_good(const json_t *table) {
-  foreach_in(row,
-             json_object_get(table, "rows")) if (text_is(row, "check", LAB_WRONG) ||
-                                                 text_is(row, "check", LAB_MISSED)) return false;
+  foreach_in (row, json_object_get(table, "rows"))
+    if (text_is(row, "check", LAB_WRONG) || text_is(row, "check", LAB_MISSED)) return false;
   return true;
 }
 

@@ -84,7 +84,8 @@ static void print_notes(const Lines *rows, FILE *file, bool markdown) {
 static bool shown_before(const LabLadder *l, const char *rung) {
   foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
     if (table == l->table) return false;
-    foreach_in(row, json_object_get(table, "rows")) if (text_is(row, "rung", rung)) return true;
+    foreach_in (row, json_object_get(table, "rows"))
+      if (text_is(row, "rung", rung)) return true;
   }
   return false;
 }

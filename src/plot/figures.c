@@ -270,6 +270,11 @@ static Colour shade(bool right, double share) {
   return colour;
 }
 
+/* Returns the colour of letters: dark on pale colours, white on dark ones. */
+static Colour ink_on(Colour c) {
+  return 3 * colour_part(c, 0) + 6 * colour_part(c, 1) + colour_part(c, 2) > 1500 ? INK : PAPER;
+}
+
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
   const int classes = metrics->classes, side = grid->width - numbers; /* a line between them */
   uint64_t rows = 0;
@@ -283,7 +288,7 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
     canvas_rectangle(page, x, y, side, side, colour);
     if (numbers)
       page_text_within(page, CENTRED, x + side / 2.0, y + (side + SMALL) / 2.0, SMALL,
-                       side - 2 * CELL_GAP, count ? page_ink_on(colour) : FAINT,
+                       side - 2 * CELL_GAP, count ? ink_on(colour) : FAINT,
                        text_format("%" PRIu64, count).text);
   }
 }

@@ -4,10 +4,6 @@
 
 #include "base/sizes.h"
 
-Colour page_ink_on(Colour c) {
-  return 3 * colour_part(c, 0) + 6 * colour_part(c, 1) + colour_part(c, 2) > 1500 ? INK : PAPER;
-}
-
 bool page_open(Canvas *page, const char *title, const char *subtitle, int width, int height,
                Error *error) {
   width = max_int(width, LEAST_WIDTH);

@@ -14,9 +14,6 @@ static const Colour PAPER = 0xffffff, INK = 0x1f2328, PALE = 0x6e7781, FAINT = 0
    them apart, after Okabe and Ito (2008). */
 static const Colour page_series[] = {0x0072b2, 0xd55e00};
 
-/* Returns the colour of letters: dark on pale colours, white on dark ones. */
-Colour page_ink_on(Colour colour);
-
 /* ---- type and margins ----------------------------------------------------------------------- */
 
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */

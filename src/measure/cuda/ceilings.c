@@ -1,6 +1,5 @@
 #include "measure/cuda/rung.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,18 +73,20 @@ static bool prepare(Stand *s, Error *error) {
 
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
   Stand s = {.which = first, .stamp = 1};
-  double value = NAN;
+  Stats seconds;
   bool good = cuda_done(open_stand(&s), "allocating", error);
   for (; good && s.which < end; s.which++) {
     Rung rung = ceilings[s.which];
     rung.context = &s;
     if (s.which == CEILING_FMA) rung.amount *= s.blocks;
     if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
-    good = prepare(&s, error) && rung_value(&rung, &value, error);
+    good = prepare(&s, error) && rung_time(&rung, RUNG_SAMPLES, &seconds, error);
     if (!good) break;
     json_t *line = record_line("ceiling");
     record_text(line, "name", rung.name);
-    record_number(line, "value", value);
+    record_number(line, "value",
+                  *rung.unit == 'u' ? 1e6 * seconds.median / rung.amount
+                                    : rung.amount / seconds.median / 1e9);
     record_text(line, "unit", rung.unit);
     record_add(record, line);
   }

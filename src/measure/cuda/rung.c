@@ -46,14 +46,6 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
   return good;
 }
 
-bool rung_value(const Rung *rung, double *value, Error *error) {
-  Stats seconds;
-  if (!rung_time(rung, RUNG_SAMPLES, &seconds, error)) return false;
-  *value = *rung->unit == 'u' ? 1e6 * seconds.median / rung->amount
-                              : rung->amount / seconds.median / 1e9;
-  return true;
-}
-
 /* Returns "580.95.05, CUDA 13.0": the driver, the first number of its banner, and the CUDA version
    that it serves. */
 static ShortText find_driver(void) {

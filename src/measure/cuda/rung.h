@@ -21,8 +21,6 @@ enum { RUNG_SAMPLES = 9 };
 
 /* Measures the seconds of one call `samples` times, at most RUNG_SAMPLES, after one warm-up. */
 bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
-/* Sets the median of RUNG_SAMPLES, in the rung's unit. */
-bool rung_value(const Rung *rung, double *value, Error *error);
 
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void);
