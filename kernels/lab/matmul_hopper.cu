@@ -37,19 +37,6 @@ template <int COUNT> __device__ void finish_multiplying(float (&sum)[COUNT]) {
   unrolled (i, COUNT) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
-/* Writes four neighbours of C, the first of a column divisible by 4, where they exist. */
-__device__ void store_quad(const Job &p, int row, int column, float4 v) {
-  if (row >= p.m || column >= p.n) return;
-  float *to = p.c + (int64_t)row * p.n + column;
-  if (p.n % 4 == 0) { /* all four exist, on 16 bytes */
-    *reinterpret_cast<float4 *>(to) = v;
-    return;
-  }
-  const float values[] = {v.x, v.y, v.z, v.w};
-  unrolled (i, 4)
-    if (column + i < p.n) to[i] = values[i];
-}
-
 /* Writes the sums of a warpgroup: 64 rows from `row` on, 2 COUNT columns. Neighbouring lanes
    exchange pairs, so that each stores four columns at once. */
 template <int COUNT>
@@ -60,9 +47,10 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
       const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
-      store_quad(p, row + 16 * warp + 8 * r + lane / 4, column + 8 * (j + odd) + lane % 4 / 2 * 4,
-                 odd ? make_float4(x, y, second[0], second[1])
-                     : make_float4(first[0], first[1], x, y));
+      store_word<4>(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4,
+                    column + 8 * (j + odd) + lane % 4 / 2 * 4,
+                    odd ? LabWord<4>{x, y, second[0], second[1]}
+                        : LabWord<4>{first[0], first[1], x, y});
     }
 }
 

@@ -1,19 +1,6 @@
 /* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
-/* Writes two neighbours of C, the first of an even column, where they exist. */
-__device__ inline void store_pair(float *c, int m, int n, int row, int column, float first,
-                                  float second) {
-  if (row >= m || column >= n) return;
-  float *to = c + (int64_t)row * n + column;
-  if (n % 2 == 0) { /* the pair lies on 8 bytes, and both exist */
-    *reinterpret_cast<float2 *>(to) = {first, second};
-  } else {
-    to[0] = first;
-    if (column + 1 < n) to[1] = second;
-  }
-}
-
 /* A block of 8 warps computes 128 x 128 of C, a warp 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
 struct WarpTile {
   static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
@@ -43,9 +30,9 @@ struct WarpTile {
     unrolled (i, WM / 16)
       unrolled (j, WN / 8)
         unrolled (half, 2)
-          store_pair(c, m, n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
-                     tile.column + mine.column + 8 * j + lane % 4 * 2, sum[i][j][2 * half],
-                     sum[i][j][2 * half + 1]);
+          store_word<2>(c, m, n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
+                        tile.column + mine.column + 8 * j + lane % 4 * 2,
+                        {sum[i][j][2 * half], sum[i][j][2 * half + 1]});
   }
 };
 

@@ -60,6 +60,19 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
+/* Writes WIDTH neighbours of C (m, n), the first of a column divisible by WIDTH, where they exist.
+ */
+template <int WIDTH>
+__device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
+  if (row >= m || column >= n) return;
+  float *to = c + (int64_t)row * n + column;
+  if (n % WIDTH == 0) /* all exist, and lie on a word's boundary */
+    *reinterpret_cast<LabWord<WIDTH> *>(to) = v;
+  else
+    unrolled (i, WIDTH)
+      if (column + i < n) to[i] = v.value[i];
+}
+
 /* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Where they
    are not in bounds, zeros are written and nothing is read. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {

@@ -5,11 +5,6 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-static cudaError_t queue_calls(const Rung *rung, cudaStream_t stream) {
-  for (int i = 0; i < rung->calls; i++) TRY(rung->run(rung->context, stream));
-  return cudaSuccess;
-}
-
 /* Resources of one measurement on the GPU. */
 typedef struct {
   cudaStream_t stream;
@@ -25,7 +20,7 @@ static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double 
     float ms;
     TRY(cudaEventRecord(c->start, c->stream));
     const double start = seconds_now();
-    TRY(queue_calls(rung, c->stream));
+    for (int call = 0; call < rung->calls; call++) TRY(rung->run(rung->context, c->stream));
     TRY(cudaEventRecord(c->end, c->stream));
     TRY(cudaEventSynchronize(c->end));
     TRY(cudaEventElapsedTime(&ms, c->start, c->end));
