@@ -453,13 +453,6 @@ static const OptionRow *find_key(const char *key, Error *error) {
   return NULL;
 }
 
-/* Notes an option of a saved run that this program no longer has. */
-static void note_gone(const char *key, const char *value, Options *options) {
-  if (strcmp(key, "monitor") == 0 && strcmp(value, "accuracy") == 0) return; /* as it is now */
-  char *list = options->gone.text;
-  text_append(list, sizeof options->gone, "%s--%s", *list ? ", " : "", text_shown(key).text);
-}
-
 /* inih's handler of `key = value`; 0 is failure. */
 static int set_key(void *context, const char *section, const char *key, const char *value) {
   ConfigFile *config = context;
@@ -467,7 +460,10 @@ static int set_key(void *context, const char *section, const char *key, const ch
   const OptionRow *row = find_key(key, &error);
   bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
   if (!row && config->is_saved) {
-    note_gone(key, value, config->options);
+    char *list = config->options->gone.text;
+    const bool as_now = strcmp(key, "monitor") == 0 && strcmp(value, "accuracy") == 0;
+    if (!as_now)
+      text_append(list, sizeof(ShortText), "%s--%s", *list ? ", " : "", text_shown(key).text);
     return true;
   }
   if (row && strcmp(option_group(row), section) != 0)

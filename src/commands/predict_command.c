@@ -9,7 +9,6 @@ enum { BATCH = 64 }; /* training's default */
 /* The options and training rows of the first network that describes its run. */
 typedef struct {
   Options o;           /* the caller's, with class_names and an automatic `test` set here */
-  bool finds_test;     /* --test is auto */
   DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
   Report *report;
   Device device;
@@ -114,11 +113,6 @@ static bool predict(Engine *engine, Asked *a, Error *error) {
   return good;
 }
 
-/* A PictureFailed. */
-static void say(void *report, const Error *error) {
-  report_failure(report, error);
-}
-
 static bool classify(Engine *engine, Asked *a, Error *error) {
   const Options *o = &a->o;
   const Pictures pictures = {.paths = o->pictures,
@@ -128,7 +122,7 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
                              .show = o->show,
                              .names = o->class_names,
                              .file = stdout,
-                             .failed = say,
+                             .failed = report_failure,
                              .context = a->report};
   if (!predict_pictures(engine, &pictures, error)) return false;
   if (!o->json) run_files_say_wrote(a->report, o->show, "");
@@ -138,7 +132,7 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
 /* Decides what --test auto means after the networks are loaded. */
 static bool find_test(Asked *a, Error *error) {
   Options *o = &a->o;
-  if (!a->finds_test || !o->evaluate) return true;
+  if (!o->evaluate) return true;
   run_files_find_cached(o);
   return options_test_file(o) ||
          error_set(error, "%s does not say which rows test it: name a file with --test",
@@ -163,10 +157,7 @@ static bool run(Asked *a, Error *error) {
 }
 
 bool predict_command(const Options *options, Report *report, Error *error) {
-  Asked asked = {.o = *options,
-                 .finds_test = options_test_is_auto(options),
-                 .report = report,
-                 .device = {.choice = options->device}};
+  Asked asked = {.o = *options, .report = report, .device = {.choice = options->device}};
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;

@@ -75,12 +75,6 @@ static const char *output_of(const OptionRow *row, const Options *o) {
   return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
 }
 
-/* Returns the picture that an option asks to write, or NULL. */
-static const char *picture_of(const OptionRow *row, const Options *o) {
-  const char *path = output_of(row, o);
-  return path && is_among(row->endings, "png html") ? path : NULL;
-}
-
 /* ---- rows --------------------------------------------------------------------------------- */
 
 static const char mnist_test[] = "data/mnist_test.csv";
@@ -213,8 +207,10 @@ bool run_files_can_be_written(const Options *o, Error *error) {
   if (*save && !o->seeds && !checkpoint_probe(save, error)) return false;
   for (int i = 0; run_files_derived(o, i, derived); i++)
     if (!checkpoint_probe(derived, error)) return false;
-  foreach_row (row, &options_table)
-    if (picture_of(row, o) && !atomic_file_probe(picture_of(row, o), error)) return false;
+  foreach_row (row, &options_table) {
+    const char *path = output_of(row, o);
+    if (path && is_among(row->endings, "png html") && !atomic_file_probe(path, error)) return false;
+  }
   return true;
 }
 

@@ -174,12 +174,12 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Prepares everything but the parameters, in `most` bytes. Returns false if memory runs out. */
-static bool prepare(CpuEngine *cpu, const EngineConfig *config, uint64_t most) {
+/* Prepares everything but the parameters. Returns false if memory runs out. */
+static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
-  cpu->most = most;
+  cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
   cpu->engine.taken = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
@@ -210,23 +210,20 @@ static int start_threads(int count) {
 Engine *engine_cpu_open(const EngineConfig *config, Error *error) {
   EngineConfig able = *config;
   able.training.threads = start_threads(config->training.threads);
-  const uint64_t most =
-      min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
   CpuEngine *cpu = calloc(1, sizeof *cpu);
-  const bool fits = cpu && prepare(cpu, &able, most);
-  float *parameters = fits ? malloc(config->network.floats * sizeof *parameters) : NULL;
-  const bool ready = parameters;
-  if (ready) {
+  float *parameters =
+      cpu && prepare(cpu, &able) ? malloc(config->network.floats * sizeof *parameters) : NULL;
+  if (parameters) {
     network_initialise(&config->network, config->training.seed, parameters);
     cpu_write(&cpu->engine, parameters, 1, error);
-  } else {
-    const ShortText what = text_format("a network of %s, batches of %d and %llu rows on the CPU",
-                                       network_text(&config->network).text, config->training.batch,
-                                       (unsigned long long)config->dataset_rows);
-    if (!cpu || memory_allows(cpu->engine.taken, cpu->most, what.text, error))
-      error_set(error, "out of memory for %s", what.text);
-    if (cpu) cpu_close(&cpu->engine);
+    free(parameters);
+    return &cpu->engine;
   }
-  free(parameters);
-  return ready ? &cpu->engine : NULL;
+  const ShortText what = text_format("a network of %s, batches of %d and %llu rows on the CPU",
+                                     network_text(&config->network).text, config->training.batch,
+                                     (unsigned long long)config->dataset_rows);
+  if (!cpu || memory_allows(cpu->engine.taken, cpu->most, what.text, error))
+    error_set(error, "out of memory for %s", what.text);
+  if (cpu) cpu_close(&cpu->engine);
+  return NULL;
 }

@@ -129,27 +129,30 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
-/* Sets the engine and the position to those of the run to continue. An array that the checkpoint
-   lacks has its first value: moments are 0, and an average equals the trained parameters. */
+/* Sets the engine and the position to those of the run to continue or, if `from` is NULL, to the
+   start of a run. An array that the checkpoint lacks has its first value: moments are 0, and an
+   average equals the trained parameters. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
-  Engine *engine = t->engine;
+  const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];
-  const int count = list_arrays(&engine->config.training, kind);
-  const size_t floats = from->network.floats;
-  const float *raw = checkpoint_array(from, CHECKPOINT_RAW);
+  const int count = list_arrays(&config->training, kind);
+  const size_t floats = config->network.floats;
   float *arrays = calloc((size_t)count * floats, sizeof *arrays);
-  t->position = *from;
+  if (!arrays) return error_set(error, "out of memory continuing a run");
+  t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
   t->position.parameters = NULL; /* the checkpoint owns these */
   t->position.options = t->position.names = t->position.data = NULL;
-  if (!arrays) return error_set(error, "out of memory continuing a run");
+  if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
+  const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
   if (!raw) raw = from->parameters;
   for (int a = 0; a < count; a++) {
+    float *to = arrays + (size_t)a * floats;
     const bool trained = kind[a] == CHECKPOINT_RAW ||
-                         (kind[a] == CHECKPOINT_PARAMETERS && engine->config.training.ema == 0);
-    const float *values = trained ? raw : checkpoint_array(from, kind[a]);
-    if (values) memcpy(arrays + (size_t)a * floats, values, floats * sizeof *arrays);
+                         (kind[a] == CHECKPOINT_PARAMETERS && config->training.ema == 0);
+    const float *values = trained ? raw : from ? checkpoint_array(from, kind[a]) : NULL;
+    if (values && values != to) memcpy(to, values, floats * sizeof *arrays);
   }
-  const bool good = engine->call->write(engine, arrays, (size_t)count, error);
+  const bool good = t->engine->call->write(t->engine, arrays, (size_t)count, error);
   free(arrays);
   return good;
 }
@@ -231,19 +234,9 @@ bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
 }
 
 bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) {
-  Checkpoint first = {.network = t->engine->config.network,
-                      .count = 1,
-                      .kind = {CHECKPOINT_PARAMETERS},
-                      .test_accuracy = NAN,
-                      .best_accuracy = NAN};
-  first.parameters = malloc(first.network.floats * sizeof(float));
-  if (!first.parameters) return error_set(error, "no memory for the initial parameters");
-  network_initialise(&first.network, config->training.seed, first.parameters);
   t->config = *config;
   t->engine->config.training.rule = config->training.rule;
-  const bool good = go_on_from(t, config->from ? config->from : &first, error);
-  free(first.parameters);
-  return good;
+  return go_on_from(t, config->from, error);
 }
 
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error) {
