@@ -10,10 +10,7 @@
 #include "plot/figures.h"
 
 typedef struct {
-  const Options *options;
-  Ranks *ranks;
-  Report *report;
-  int count; /* number of networks */
+  ManyRuns runs;
   int epochs;
   EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
   TrainLog log;
@@ -21,7 +18,7 @@ typedef struct {
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {
-  return s->options->training.seed + (uint64_t)network;
+  return s->runs.options->training.seed + (uint64_t)network;
 }
 
 /* ---- one network -------------------------------------------------------------------------- */
@@ -52,25 +49,25 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
 static bool say_network(Seeds *s, int network, const Engine *used, Error *error) {
   char path[DERIVED_PATH];
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
-  Options o = *s->options;
+  Options o = *s->runs.options;
   o.training.seed = seed_of(s, network);
   bool good = train_log_header(&s->log, used, &o, error);
   for (const EpochResult *r = first; good && r <= last; r++)
     good = train_log_epoch(&s->log, r, error);
-  run_files_derived(s->options, network, path);
+  run_files_derived(s->runs.options, network, path);
   const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test";
   if (good)
-    report_note(s->report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
+    report_note(s->runs.report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
                 seed_of(s, network), judge, last->test_loss, judge, 100 * last->test_accuracy,
                 *path ? "  wrote " : "", path);
-  return good && report_good(s->report, error);
+  return good && report_good(s->runs.report, error);
 }
 
 static bool keep_network(void *context, int network, const Trainer *trainer, const Options *o,
                          Error *error) {
   Seeds *s = context;
   char path[DERIVED_PATH];
-  run_files_derived(s->options, network, path);
+  run_files_derived(s->runs.options, network, path);
   s->used = *trainer->engine;
   return (!*path || run_files_save(trainer, o, "", path, error)) &&
          say_network(s, network, &s->used, error);
@@ -81,27 +78,27 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
 static bool say_all(const Seeds *s, Error *error) {
   double accuracy[SEEDS_MOST];
   const EpochResult *last = &s->epoch[s->epochs - 1];
-  for (int n = 0; n < s->count; n++) accuracy[n] = last[n * s->epochs].test_accuracy;
-  const Stats of = stats_of(accuracy, s->count);
-  report_result(s->report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds), from %.2f%% to %.2f%%",
+  for (int n = 0; n < s->runs.count; n++) accuracy[n] = last[n * s->epochs].test_accuracy;
+  const Stats of = stats_of(accuracy, s->runs.count);
+  report_result(s->runs.report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds), from %.2f%% to %.2f%%",
                 last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test", 100 * of.mean,
-                100 * of.deviation, s->count, 100 * of.low, 100 * of.high);
-  const char *plot = s->options->plot;
-  if (*plot && !plot_curves(s->epoch, s->count, s->epochs, plot, error)) return false;
-  run_files_say_wrote(s->report, plot, "");
-  run_files_say_wrote(s->report, s->options->log, "");
-  return report_good(s->report, error);
+                100 * of.deviation, s->runs.count, 100 * of.low, 100 * of.high);
+  const char *plot = s->runs.options->plot;
+  if (*plot && !plot_curves(s->epoch, s->runs.count, s->epochs, plot, error)) return false;
+  run_files_say_wrote(s->runs.report, plot, "");
+  run_files_say_wrote(s->runs.report, s->runs.options->log, "");
+  return report_good(s->runs.report, error);
 }
 
 /* Gives every rank the epochs of all networks. The first rank has printed and logged its own
    networks; it now prints and logs the others. */
 static bool gather_networks(Seeds *s, Error *error) {
-  const size_t ranks = (size_t)ranks_count(s->ranks), of_one = (size_t)s->epochs,
-               all = (size_t)s->count * of_one;
-  EpochResult *told = ranks_gather(s->ranks, s->epoch, all * sizeof *told, error);
-  Engine *used = told ? ranks_gather(s->ranks, &s->used, sizeof *used, error) : NULL;
+  const size_t ranks = (size_t)ranks_count(s->runs.ranks), of_one = (size_t)s->epochs,
+               all = (size_t)s->runs.count * of_one;
+  EpochResult *told = ranks_gather(s->runs.ranks, s->epoch, all * sizeof *told, error);
+  Engine *used = told ? ranks_gather(s->runs.ranks, &s->used, sizeof *used, error) : NULL;
   bool good = used;
-  for (size_t n = 0; good && n < (size_t)s->count; n++) {
+  for (size_t n = 0; good && n < (size_t)s->runs.count; n++) {
     if (n % ranks == 0) continue;
     memcpy(s->epoch + n * of_one, told + n % ranks * all + n * of_one, of_one * sizeof *told);
     good = say_network(s, (int)n, &used[n % ranks], error);
@@ -112,33 +109,30 @@ static bool gather_networks(Seeds *s, Error *error) {
 }
 
 static bool train_all(Seeds *s, Error *error) {
-  const Options *o = s->options;
-  const int ranks = ranks_count(s->ranks);
-  ManyRuns runs = {.options = o,
-                   .ranks = s->ranks,
-                   .report = s->report,
-                   .device = {.choice = o->device},
-                   .count = s->count,
-                   .config = network_config,
-                   .train = train_network,
-                   .keep = keep_network,
-                   .context = s};
-  if (s->count < ranks)
-    return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->count,
+  const Options *o = s->runs.options;
+  const int ranks = ranks_count(s->runs.ranks);
+  if (s->runs.count < ranks)
+    return error_set(error, "--seeds %d leaves some of %d ranks without a network", s->runs.count,
                      ranks);
-  s->epoch = make_array(s->epoch, s->count * s->epochs);
+  s->epoch = make_array(s->epoch, s->runs.count * s->epochs);
   if (!s->epoch) return error_set(error, "out of memory");
   if (!train_log_open(&s->log, o->log, false, error)) return false;
-  if (o->device != DEVICE_CPU && s->ranks && !engine_cuda_take(s->ranks, error)) return false;
-  return many_runs(&runs, error) && gather_networks(s, error) && say_all(s, error);
+  if (o->device != DEVICE_CPU && s->runs.ranks && !engine_cuda_take(s->runs.ranks, error))
+    return false;
+  return many_runs(&s->runs, error) && gather_networks(s, error) && say_all(s, error);
 }
 
 bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error) {
-  Seeds s = {.options = options,
-             .ranks = ranks,
-             .report = report,
+  Seeds s = {.runs = {.options = options,
+                      .ranks = ranks,
+                      .report = report,
+                      .device = {.choice = options->device},
+                      .count = options->seeds,
+                      .config = network_config,
+                      .train = train_network,
+                      .keep = keep_network,
+                      .context = &s},
              .log.path = "",
-             .count = options->seeds,
              .epochs = options->training.epochs};
   bool good = run_files_can_be_written(options, error) && train_all(&s, error);
   good = train_log_close(&s.log, good ? error : NULL) && good;

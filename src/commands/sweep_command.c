@@ -27,7 +27,7 @@ typedef struct {
 } Trial;
 
 typedef struct {
-  const Options *options; /* options of one run, without --sweep; each trial changes them */
+  ManyRuns runs; /* of options without --sweep, which each trial changes */
   Searched searched[OPTIONS_MOST];
   int count; /* number of searched options */
   Trial *trials;
@@ -104,8 +104,8 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
     const uint64_t stream = 0x7377656570u /* "sweep" */, counter = (uint64_t)t->number << 8;
-    const double part =
-        random_unit(random_words(s->options->training.seed, stream, counter + (uint64_t)i).word[0]);
+    const double part = random_unit(
+        random_words(s->runs.options->training.seed, stream, counter + (uint64_t)i).word[0]);
     if (!from->ranges) {
       t->value[i] = from->value[at % (uint64_t)from->count];
       at /= (uint64_t)from->count;
@@ -127,7 +127,7 @@ static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH])
 
 /* Sets *o to the trial's options, as if a command line gave them. */
 static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *error) {
-  *o = *s->options;
+  *o = *s->runs.options;
   for (int i = 0; i < s->count; i++)
     s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
   return options_check(o, error);
@@ -158,7 +158,7 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
     s->trials[i].number = i + 1;
     draw_trial(s, &s->trials[i],
                random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
-                              s->options->training.seed));
+                              s->runs.options->training.seed));
     if (!check_trial(s, &s->trials[i], error)) return false;
   }
   return true;
@@ -203,31 +203,25 @@ static int compare_trials(const void *a, const void *b) {
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static bool halve(Sweep *s, Report *report, Error *error) {
-  const int epochs = s->options->training.epochs;
+static bool halve(Sweep *s, Error *error) {
+  ManyRuns *runs = &s->runs;
+  const int epochs = s->runs.options->training.epochs;
   int part = 1; /* all trials first train for epochs / part */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
-  ManyRuns runs = {.options = s->options,
-                   .report = report,
-                   .device = {.choice = s->options->device},
-                   .count = s->trial_count,
-                   .config = trial_config,
-                   .train = train_trial,
-                   .keep = keep_trial,
-                   .context = s};
-  for (; part > 0; part /= THIRD, runs.count = (runs.count + THIRD - 1) / THIRD) {
+  runs->count = s->trial_count;
+  for (; part > 0; part /= THIRD, runs->count = (runs->count + THIRD - 1) / THIRD) {
     s->epochs = epochs / part;
     s->last = part == 1;
-    if (!many_runs(&runs, error)) return false;
-    qsort(s->trials, (size_t)runs.count, sizeof *s->trials, compare_trials);
-    for (int i = (runs.count + THIRD - 1) / THIRD; i < runs.count; i++)
+    if (!many_runs(runs, error)) return false;
+    qsort(s->trials, (size_t)runs->count, sizeof *s->trials, compare_trials);
+    for (int i = (runs->count + THIRD - 1) / THIRD; i < runs->count; i++)
       checkpoint_free(&s->trials[i].at);
     if (s->trials[0].accuracy < 0)
-      return error_set(error, "all %d trials diverge: try a lower --lr", runs.count);
-    report_note(report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs.count,
-                plural(runs.count), s->epochs, plural(s->epochs), 100 * s->trials[0].accuracy);
-    if (!report_good(report, error)) return false;
+      return error_set(error, "all %d trials diverge: try a lower --lr", runs->count);
+    report_note(runs->report, "sweep    %d trial%s of %d epoch%s: best val-acc %.2f%%", runs->count,
+                plural(runs->count), s->epochs, plural(s->epochs), 100 * s->trials[0].accuracy);
+    if (!report_good(runs->report, error)) return false;
   }
   return true;
 }
@@ -247,7 +241,13 @@ static void say(const Sweep *s, Report *report) {
 
 bool sweep_command(const Options *options, Report *report, Error *error) {
   Options o = *options;
-  Sweep s = {.options = &o};
+  Sweep s = {.runs = {.options = &o,
+                      .report = report,
+                      .device = {.choice = o.device},
+                      .config = trial_config,
+                      .train = train_trial,
+                      .keep = keep_trial,
+                      .context = &s}};
   *o.sweep = '\0';
   o.trials = 0;
   strcpy(o.test, "none");
@@ -255,7 +255,7 @@ bool sweep_command(const Options *options, Report *report, Error *error) {
   bool good = read_searched(&s, options->sweep, error) && draw_trials(&s, options->trials, error);
   if (good && !options_validates(options))
     report_note(report, "sweep    a tenth of the training rows is held out to judge by");
-  good = good && halve(&s, report, error);
+  good = good && halve(&s, error);
   if (good) say(&s, report);
   for (int i = 0; s.trials && i < s.trial_count; i++) checkpoint_free(&s.trials[i].at);
   free(s.trials);

@@ -292,13 +292,11 @@ static bool parse_name(Tensor *tensor, Error *error) {
 
 static bool parse_tensor(Tensor *tensor, json_t *entry, uint64_t bytes, Error *error) {
   const char *dtype;
+  json_t *shape;
   json_int_t rows, columns = 1, begin, end;
-  const int failed = tensor->bias
-                         ? json_unpack(entry, "{s:s, s:[I!], s:[I,I!]}", "dtype", &dtype, "shape",
-                                       &rows, "data_offsets", &begin, &end)
-                         : json_unpack(entry, "{s:s, s:[I,I!], s:[I,I!]}", "dtype", &dtype, "shape",
-                                       &rows, &columns, "data_offsets", &begin, &end);
-  if (failed)
+  if (json_unpack(entry, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets",
+                  &begin, &end) != 0 ||
+      json_unpack(shape, tensor->bias ? "[I!]" : "[I,I!]", &rows, &columns) != 0)
     return error_set(error,
                      "tensor %.99s must have a dtype, a shape of %d whole numbers and two "
                      "data_offsets",
