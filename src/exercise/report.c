@@ -48,25 +48,24 @@ static json_t *line_of(const ExerciseScore *s) {
 }
 
 static void print_table(FILE *file, const ExerciseScore *scores, int count) {
-  enum { COUNTED = 1, TIMED = 2 }; /* on the emulator; on a GPU */
   static const TableColumn columns[] = {
       {"function", true, .key = "function"},
       {"result", true, .key = "result"},
       {"fused", true, .key = "fused"},
       {"kernels", .key = "kernels", .format = "%.0f"},
       {"least MB", .key = "least_bytes", .per = 1e6},
-      {"moved MB", .key = "moved_bytes", .per = 1e6, .in = COUNTED},
-      {"asked MB", .key = "asked_bytes", .per = 1e6, .in = COUNTED},
-      {"sectors", .key = "sectors_per_request", .in = COUNTED},
-      {"turns", .key = "turns_per_request", .in = COUNTED},
-      {"barriers", .key = "barriers", .format = "%.0f", .in = COUNTED},
-      {"lanes %", .key = "lanes", .in = COUNTED},
-      {"ms", .key = "seconds", .per = 1e-3, .in = TIMED},
+      {"moved MB", .key = "moved_bytes", .per = 1e6},
+      {"asked MB", .key = "asked_bytes", .per = 1e6},
+      {"sectors", .key = "sectors_per_request"},
+      {"turns", .key = "turns_per_request"},
+      {"barriers", .key = "barriers", .format = "%.0f"},
+      {"lanes %", .key = "lanes"},
+      {"ms", .key = "seconds", .per = 1e-3},
       {"% of ours", .key = "share_of_ours", .per = 0.01, .format = "%.0f"}};
   json_t *lines[ALL_TASKS];
   for (int i = 0; i < count; i++) lines[i] = line_of(&scores[i]);
-  table_print(&(Table){.file = file, .which = scores->backend->on_gpu ? TIMED : COUNTED}, columns,
-              LENGTH(columns), &(Lines){(const json_t **)lines, count});
+  table_print(&(Table){.file = file}, columns, LENGTH(columns),
+              &(Lines){(const json_t **)lines, count});
   for (int i = 0; i < count; i++) json_decref(lines[i]);
 }
 

@@ -7,62 +7,50 @@
 
 #include "base/sizes.h"
 
-/* The tables, as bits: timed by a GPU, counted by the emulator, of other sizes. */
-enum { TIMED = 1, COUNTED = 2, OTHERS = 4, LADDER = TIMED | COUNTED };
+/* The tables, as bits: the ladder, one with errors in ulp, other sizes. */
+enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
-/* A column is left out if neither the topic nor a row has its key (and the text, unless NULL). */
-static const struct {
-  TableColumn column; /* title NULL: the topic's sizes, or its unit */
-  const char *key, *text;
-} columns[] = {
-    {.column = {"#", .key = "number", .format = "%.0f", .in = LADDER}},
-    {.column = {NULL, .left = true, .key = "size", .in = OTHERS}},
-    {.column = {"rung", .left = true, .key = "rung"}},
-    {.column = {"point", .key = "point", .format = "%.0f", .in = LADDER}, .key = "point"},
-    {.column = {"ms", .key = "ms", .small = "%.5f", .in = TIMED | OTHERS}},
-    {.column = {NULL, .key = "rate", .in = TIMED | OTHERS}},
-    {.column = {"% ceiling", .key = "percent", .format = "%.1f", .in = TIMED | OTHERS}},
-    {.column = {"x first", .key = "times_first", .in = TIMED}},
-    {.column = {"x library", .key = "times_library", .in = TIMED | OTHERS},
-     .key = "kind",
-     .text = "library"},
-    {.column = {"blocks/SM", .key = "blocks_per_sm", .format = "%.0f", .in = TIMED}},
-    {.column = {"regs", .key = "registers", .format = "%.0f", .in = TIMED}},
-    {.column = {"local", .key = "local_bytes", .format = "%.0f", .in = TIMED},
-     .key = "local_bytes"},
-    {.column = {"MB", .key = "moved_mb", .in = COUNTED}},
-    {.column = {"x least", .key = "times_least", .format = "%.2f", .in = COUNTED}},
-    {.column = {"sectors", .key = "sectors", .format = "%.0f", .in = COUNTED}},
-    {.column = {"a request", .key = "sectors_per_request", .format = "%.2f", .in = COUNTED}},
-    {.column = {"turns", .key = "turns", .format = "%.0f", .in = COUNTED}},
-    {.column = {"x least", .key = "turns_times_least", .format = "%.2f", .in = COUNTED}},
-    {.column = {"predicted", .key = "predicted", .in = LADDER}, .key = "predicted_name"},
-    {.column = {"counted", .key = "counted", .in = COUNTED}, .key = "counted"},
-    {.column = {"ulp", .key = "ulp", .in = LADDER}, .key = "shows_ulp"},
-    {.column = {"check", .left = true, .key = "check"}},
+static const TableColumn columns[] = {
+    /* title NULL: the topic's sizes, or its unit */
+    {"#", .key = "number", .format = "%.0f", .in = LADDER},
+    {NULL, .left = true, .key = "size", .in = OTHERS},
+    {"rung", .left = true, .key = "rung"},
+    {"point", .key = "point", .format = "%.0f", .in = LADDER},
+    {"ms", .key = "ms", .small = "%.5f"},
+    {NULL, .key = "rate"},
+    {"% ceiling", .key = "percent", .format = "%.1f"},
+    {"x first", .key = "times_first", .in = LADDER},
+    {"x library", .key = "times_library"},
+    {"blocks/SM", .key = "blocks_per_sm", .format = "%.0f", .in = LADDER},
+    {"regs", .key = "registers", .format = "%.0f", .in = LADDER},
+    {"local", .key = "local_bytes", .format = "%.0f", .in = LADDER},
+    {"MB", .key = "moved_mb"},
+    {"x least", .key = "times_least", .format = "%.2f"},
+    {"sectors", .key = "sectors", .format = "%.0f"},
+    {"a request", .key = "sectors_per_request", .format = "%.2f"},
+    {"turns", .key = "turns", .format = "%.0f"},
+    {"x least", .key = "turns_times_least", .format = "%.2f"},
+    {"predicted", .key = "predicted", .in = LADDER},
+    {"counted", .key = "counted"},
+    {"ulp", .key = "ulp", .in = ULP},
+    {"check", .left = true, .key = "check"},
 };
 enum { COLUMNS = LENGTH(columns) };
 
-static bool has(const LabLadder *l, const char *key, const char *text) {
-  bool found = json_object_get(l->topic, key);
-  foreach_line (row, &l->rows)
-    found |= text ? text_is(*row, key, text) : json_object_get(*row, key) != NULL;
+static bool has(const LabLadder *l, const char *key) {
+  bool found = false;
+  foreach_line (row, &l->rows) found |= json_object_get(*row, key) != NULL;
   return found;
 }
 
 static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
-  const unsigned which = others ? OTHERS : has(l, "sectors", NULL) ? COUNTED : TIMED;
-  const Table table = {.file = file, .markdown = markdown, .which = which};
-  TableColumn shown[COLUMNS];
-  int count = 0;
-  for (int i = 0; i < COLUMNS; i++) {
-    TableColumn *column = &shown[count];
-    if (!others && columns[i].key && !has(l, columns[i].key, columns[i].text)) continue;
-    *column = columns[i].column;
-    count++;
-    if (!column->title) column->title = text_of(l->topic, column->in == OTHERS ? "dims" : "unit");
-  }
-  table_print(&table, shown, count, others ? &l->others : &l->rows);
+  const unsigned ulp = json_object_get(l->topic, "shows_ulp") ? ULP : 0;
+  const Table table = {.file = file, .markdown = markdown, .which = others ? OTHERS : LADDER | ulp};
+  TableColumn titled[COLUMNS];
+  memcpy(titled, columns, sizeof columns);
+  for (TableColumn *c = titled; c < titled + COLUMNS; c++)
+    if (!c->title) c->title = text_of(l->topic, c->in == OTHERS ? "dims" : "unit");
+  table_print(&table, titled, COLUMNS, others ? &l->others : &l->rows);
 }
 
 enum { WIDTH = 100 };
@@ -116,7 +104,7 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", text_of(l->table, "size"),
           text_of(l->topic, "dims"), text_of(record_first(l->record, "machine"), "device"),
           number_of(l->table, "bytes") / 1e6, number_of(l->table, "operations") / 1e6);
-  if (has(l, "sectors", NULL))
+  if (has(l, "sectors"))
     fputs("MB: global memory, each byte once in a launch. sectors: of 32 bytes, and how many a "
           "request\nof a warp has. turns: of the banks of shared memory. x least: times what would "
           "do.\n",
@@ -124,7 +112,7 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
   if (l->ceiling)
     fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", number_of(l->ceiling, "value"),
             text_of(l->ceiling, "unit"), text_of(l->ceiling, "name"));
-  if (has(l, "point", NULL)) fprintf(file, "Point: %s.\n", text_of(l->topic, "point_name"));
+  if (has(l, "point")) fprintf(file, "Point: %s.\n", text_of(l->topic, "point_name"));
   if (json_object_get(l->topic, "predicted_name"))
     fprintf(file, "Predicted: %s.\n", text_of(l->topic, "predicted_name"));
   putc('\n', file);

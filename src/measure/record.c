@@ -215,20 +215,23 @@ static bool is_break(const Table *t, const json_t *a, const json_t *b) {
   return false;
 }
 
-/* Adds the column to those that are shown, as wide as its widest text. */
-static void show(const Table *t, TableColumn column, const Lines *rows, TableColumn *shown) {
-  *shown = column;
-  shown->in = t->which;
-  for (int r = -1; r < rows->count; r++)
-    shown->width = max_int(shown->width,
-                           (int)strlen(r < 0 ? shown->title : cell_of(t, shown, rows->of[r]).text));
+/* Returns true if the table has the column, and a row something to show in it. */
+static bool is_shown(const Table *t, const TableColumn *c, const Lines *rows) {
+  bool any = c->cell || rows->count == 0;
+  foreach_line (row, rows) any = any || *text_of(*row, c->key) || isfinite(number_of(*row, c->key));
+  return any && (!c->in || c->in & t->which);
 }
 
 void table_print(const Table *t, const TableColumn *columns, int all, const Lines *rows) {
   TableColumn shown[MAX_COLUMNS] = {{0}};
   int count = 0;
-  for (const TableColumn *c = columns; c < columns + all; c++)
-    if (!c->in || c->in & t->which) show(t, *c, rows, &shown[count++]);
+  for (const TableColumn *c = columns; c < columns + all; c++) {
+    if (!is_shown(t, c, rows)) continue;
+    TableColumn *to = &shown[count++];
+    *to = *c;
+    to->width = (int)strlen(c->title);
+    foreach_line (row, rows) to->width = max_int(to->width, (int)strlen(cell_of(t, c, *row).text));
+  }
   put_row(t, shown, count, NULL);
   for (int i = 0; t->markdown && i < count; i++)
     fputs(shown[i].left ? "| :--- " : "| ---: ", t->file);

@@ -116,8 +116,7 @@ struct TableColumn {
   const char *small;  /* printf's, of a number below 0.0995; NULL means as any other number */
   double per;         /* the number is divided by this, unless it is 0 */
   ShortText (*cell)(const TableCell *at); /* makes the cell; NULL: the key does */
-  unsigned in; /* bits of the tables that have the column; 0 means all. A cell's function sees the
-                  bits of its own table */
+  unsigned in; /* bits of the tables that have the column; 0 means all */
   int width;   /* table_print sets it */
 };
 
@@ -130,5 +129,6 @@ typedef struct {
   unsigned which; /* the bits of TableColumn.in whose columns are shown */
 } Table;
 
+/* Leaves out columns whose key no row has. */
 void table_print(const Table *table, const TableColumn *columns, int count, const Lines *rows);
 void table_heading(FILE *file, bool markdown, const char *text); /* of a section */
