@@ -50,7 +50,7 @@ else
     prints 1 "$row" $words --on emulator
     printed 0 ' WRONG$'
   done <<'END'
-vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +- +32.0 +31.2  right$
+vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +32.0 +31.2  right$
 reduce --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
 reduce --size 25601|^6  one-pass +0.10 +1.00 .* right$
 vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
