@@ -41,13 +41,11 @@ missing_packages() {
   has make || echo make
   has_openmp || compiler_packages
   [ -z "$nvcc" ] || has g++ || echo g++ # nvcc leaves the host's half of a file to it
-  has_header csv.h || echo libcsv-dev
-  has_header stb/stb_image.h || echo libstb-dev
-  has_header ini.h || echo libinih-dev
-  has_header jansson.h || echo libjansson-dev
-  has_header zlib.h || echo zlib1g-dev
-  has_header cmocka.h || echo libcmocka-dev
-  has_header seccomp.h || echo libseccomp-dev
+  local pair
+  for pair in csv.h:libcsv stb/stb_image.h:libstb ini.h:libinih jansson.h:libjansson zlib.h:zlib1g cmocka.h:libcmocka \
+    seccomp.h:libseccomp; do
+    has_header "${pair%:*}" || echo "${pair#*:}-dev"
+  done
   [ -z "${CLASS-}" ] || has clang++ || echo clang
   [ "${MPI-}" != 1 ] || { has mpicc && has mpirun; } || printf '%s\n' libopenmpi-dev openmpi-bin
 }

@@ -49,9 +49,7 @@ static int compare_epochs(const void *a, const void *b) {
 
 /* Returns the measured epochs in that order. */
 static Lines sorted_epochs(const Record *record) {
-  Lines timed = {NULL, 0};
-  foreach_of (line, record, "epoch", NULL)
-    if (number_of(line, "ms_per_epoch") > 0) lines_add(&timed, line);
+  const Lines timed = lines_of(record, "epoch");
   if (timed.count) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
   return timed;
 }

@@ -210,7 +210,7 @@ static bool find_label(DatasetReader *reader, Error *error) {
 static bool assign_columns(DatasetReader *reader, Error *error) {
   CsvColumns *c = &reader->columns;
   const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
-  const char *s = columns == 1 ? "" : "s";
+  const char *s = plural((int)columns);
   c->labelled = columns != inputs;
   c->judged = c->labelled && inputs == 0;
   c->inputs = columns - c->labelled;
