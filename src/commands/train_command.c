@@ -20,7 +20,6 @@ typedef struct {
   int saved;               /* the epoch after which `save` was last written; 0 if not yet */
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* number of results */
-  bool learned_nothing;    /* an epoch taught it nothing, and that has been printed */
   DataSummary tested;      /* the rows of the final test */
   double began;            /* when the process started */
   int signal;              /* the signal that ends the run, or 0 */
@@ -61,9 +60,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
                     (train_log_data(&run->log, "train", &t->train, error) &&
                      train_log_data(&run->log, trainer_judge_option(t), &t->judge, error));
   run->has_header = true;
-  if (!run->learned_nothing)
-    run->learned_nothing =
-        report_learning(run->report, result, &run->options->training, &t->judge.data);
+  report_learning(run->report, result, t);
   report_epoch(run->report, result, is_last);
   const bool good =
       named && told && report_good(run->report, error) && train_log_epoch(&run->log, result, error);

@@ -83,19 +83,21 @@ void report_remark(void *context, const char *line) {
   fprintf(stderr, "mlp-train: note: %s\n", line);
 }
 
-bool report_learning(Report *report, const EpochResult *r, const Training *t,
-                     const DataSummary *judge) {
+void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
+  const Training *t = &trainer->config.training;
+  const DataSummary *judge = &trainer->judge.data;
   bool one_answer = false;
   for (int c = 0; c < judge->classes && r->test_rows == judge->rows; c++)
     one_answer |= judge->counts[c] > 0 && judge->counts[c] < judge->rows &&
                   judge->counts[c] == (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5);
-  if (r->epoch <= t->schedule.warmup || (!one_answer && r->train_loss < log(t->classes)))
-    return false;
+  if (report->has_warned || r->epoch <= t->schedule.warmup ||
+      (!one_answer && r->train_loss < log(t->classes)))
+    return;
+  report->has_warned = true;
   report_remark(report,
                 text_format("epoch %d is no better than one answer to all rows: try a lower --lr%s",
                             r->epoch, t->batch < 16 ? ", or a larger --batch" : "")
                     .text);
-  return true;
 }
 
 void report_start(Report *report, const Trainer *trainer, const char *reason) {

@@ -10,6 +10,7 @@ typedef struct Report {
   bool shows_progress; /* standard output is a terminal, and not quiet */
   bool has_data;       /* the files that were read are printed */
   bool has_heading;    /* the heading of the epochs is printed */
+  bool has_warned;     /* the remark of report_learning is printed */
   int percent;         /* the last percentage shown, or -1 */
   bool aside;          /* remarks go to standard error (output for programs, or quiet) */
   bool failed;         /* standard output cannot be written */
@@ -28,10 +29,9 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
    this call printed them. */
 bool report_data(Report *report, const Trainer *trainer);
 
-/* Returns true and says so if the network learned nothing in the epoch: its loss is at least
-   ln(classes), the loss of guessing, or it gets only as many rows right as one class has. */
-bool report_learning(Report *report, const EpochResult *result, const Training *training,
-                     const DataSummary *judge);
+/* Remarks, once, that the network learned nothing in the epoch: its loss is at least ln(classes),
+   the loss of guessing, or it gets only as many rows right as one class has. */
+void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run and what to do, unless it is "". `report` is a Report, so that this
    function can be data_compare's `say`. */
