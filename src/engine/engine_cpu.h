@@ -70,6 +70,18 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
+/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
+typedef struct {
+  size_t thread, threads;
+} Team;
+
+/* Loops over this thread's panels of `rows` rows, and over their rows. */
+#define OWN_PANELS(p, rows, team)                                                                  \
+  for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
+#define OWN_ROWS(r, rows, team)                                                                    \
+  OWN_PANELS (p, rows, team)                                                                       \
+    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
+
 /* The calls of engine.h that compute. engine_cpu_steps.c */
 bool cpu_train(Engine *engine, const TrainRange *range, Error *error);
 bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);

@@ -11,18 +11,6 @@
 #include <emmintrin.h>
 #endif
 
-/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
-typedef struct {
-  size_t thread, threads;
-} Team;
-
-/* Loops over this thread's panels of `rows` rows, and over their rows. */
-#define OWN_PANELS(p, rows, team)                                                                  \
-  for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
-#define OWN_ROWS(r, rows, team)                                                                    \
-  OWN_PANELS (p, rows, team)                                                                       \
-    for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
-
 _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
 enum {
