@@ -84,21 +84,17 @@ static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
-/* Names the first labels without rows, such as 2 to 9, or "" if all labels have rows. */
-static ShortText absent_labels(const DataSummary *s) {
+/* Names the first labels without rows, such as 2 to 9. */
+static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) {
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
   for (end = first; end < s->classes && !s->counts[end];) end++;
-  return first == s->classes ? nothing
-         : end - first == 1  ? text_format("label %d does not occur", first)
-                             : text_format("labels %d to %d do not occur", first, end - 1);
-}
-
-static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) {
-  const ShortText absent = trained ? nothing : absent_labels(s);
-  return *absent.text ? text_format("%s: --classes is %d, --label-column says where labels are",
-                                    absent.text, s->classes)
-                      : nothing;
+  if (trained || first == s->classes) return nothing;
+  ShortText text = end - first == 1 ? text_format("label %d does not occur", first)
+                                    : text_format("labels %d to %d do not occur", first, end - 1);
+  text_append(text.text, sizeof text.text,
+              ": --classes is %d, --label-column says where labels are", s->classes);
+  return text;
 }
 
 /* Remarks that pictures should be squares. A few extra pixels are columns of other data. */

@@ -42,9 +42,6 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- tables (record.c) ---------------------------------------------------------------------- */
 
-/* The words of LabKind in a record. */
-extern const char *const lab_kinds[LAB_MISTAKE + 1];
-
 /* The words of the column "check". A row of a file that has none is right. */
 #define LAB_UNCHECKED "-" /* it was not run, or is a part */
 #define LAB_RIGHT "right"
@@ -157,16 +154,8 @@ const json_t *lab_topic_line(const Record *record, const char *topic);
   foreach_of (TABLE, RECORD, "table", "topic", TOPIC)                                              \
     if (TABLE == record_find(RECORD, "table", "topic", TOPIC, "problem", text_of(TABLE, "problem")))
 
-/* The tables of one topic and problem. The first one's size is that of the ladder. */
-typedef struct {
-  const Record *record;
-  const json_t *topic, *ceiling, *table; /* table: the first one, NULL if there is none */
-  const char *problem;
-  Lines rows, others; /* of the ladder, of the other sizes */
-} LabLadder;
-
-LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem);
-void lab_ladder_close(LabLadder *ladder);
+/* Returns the line of the ceiling that a topic's rates are compared with, or NULL. */
+const json_t *lab_ceiling(const Record *record, const json_t *topic);
 
 /* ---- reports (report.c) -------------------------------------------------------------------------
  */

@@ -102,34 +102,16 @@ LabSize lab_small_size(const LabTopic *topic) {
   return size;
 }
 
-const char *const lab_kinds[] = {"rung", "library", "part", "mistake"};
-
 const json_t *lab_topic_line(const Record *record, const char *topic) {
   return record_find(record, "topic", "topic", topic);
 }
 
-/* Returns the line of the ceiling that a topic's rates are compared with, or NULL. */
-static const json_t *ceiling_of(const Record *record, const json_t *topic) {
+const json_t *lab_ceiling(const Record *record, const json_t *topic) {
   const bool on_host = number_of(topic, "on_host") > 0, moves = text_is(topic, "unit", "GB/s");
   return record_find(record, "ceiling", "name",
                      on_host ? "copy to the GPU, pinned"
                      : moves ? "copy on the GPU, read + write"
                              : "float32 multiply-adds alone");
-}
-
-LabLadder lab_ladder_open(const Record *record, const char *topic, const char *problem) {
-  LabLadder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
-  l.ceiling = ceiling_of(record, l.topic);
-  foreach_of (table, record, "table", "topic", topic, "problem", problem) {
-    foreach_in (row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
-    if (!l.table) l.table = table;
-  }
-  return l;
-}
-
-void lab_ladder_close(LabLadder *ladder) {
-  free(ladder->rows.of);
-  free(ladder->others.of);
 }
 
 /* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
@@ -156,7 +138,7 @@ static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");
   const double amount = number_of(table, text_is(topic, "unit", "GB/s") ? "bytes" : "operations"),
-               ceiling = number_of(ceiling_of(record, topic), "value");
+               ceiling = number_of(lab_ceiling(record, topic), "value");
   foreach_in (row, rows) {
     size_t number;
     const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
@@ -179,6 +161,8 @@ static bool complete(const Record *record, json_t *table, Error *error) {
   return true;
 }
 
+static const char *const kinds[] = {"rung", "library", "part", "mistake"}; /* by LabKind */
+
 static json_t *flag(bool value) {
   return value ? json_true() : NULL;
 }
@@ -188,7 +172,7 @@ void lab_add_topic(Record *record, const LabTopic *topic) {
   json_t *rungs = json_array();
   foreach_rung (rung, t)
     json_array_append_new(rungs, json_pack("{ss ss ss}", "rung", rung->name, "kind",
-                                           lab_kinds[rung->kind], "lesson", rung->lesson));
+                                           kinds[rung->kind], "lesson", rung->lesson));
   record_add(record, json_pack("{ss ss ss ss ss so* so* ss* ss* so}", "case", "topic", "topic",
                                t->name, "title", t->title, "dims", t->dims, "unit",
                                t->unit == LAB_GB_PER_S ? "GB/s" : "GFLOP/s", "on_host",

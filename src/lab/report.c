@@ -3,9 +3,18 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sizes.h"
+
+/* The tables of one topic and problem. The first one's size is that of the ladder. */
+typedef struct {
+  const Record *record;
+  const json_t *topic, *table; /* table: the first one, NULL if there is none */
+  const char *problem;
+  Lines rows, others; /* of the ladder, of the other sizes */
+} Ladder;
 
 /* The tables, as bits: the ladder, one with errors in ulp, other sizes. */
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
@@ -37,13 +46,13 @@ static const TableColumn columns[] = {
 };
 enum { COLUMNS = LENGTH(columns) };
 
-static bool has(const LabLadder *l, const char *key) {
+static bool has(const Ladder *l, const char *key) {
   bool found = false;
   foreach_line (row, &l->rows) found |= json_object_get(*row, key) != NULL;
   return found;
 }
 
-static void print_table(const LabLadder *l, bool others, FILE *file, bool markdown) {
+static void print_table(const Ladder *l, bool others, FILE *file, bool markdown) {
   const unsigned ulp = json_object_get(l->topic, "shows_ulp") ? ULP : 0;
   const Table table = {.file = file, .markdown = markdown, .which = others ? OTHERS : LADDER | ulp};
   TableColumn titled[COLUMNS];
@@ -69,7 +78,7 @@ static void print_notes(const Lines *rows, FILE *file, bool markdown) {
 }
 
 /* Returns true if an earlier ladder of the topic, of another problem, has the rung. */
-static bool shown_before(const LabLadder *l, const char *rung) {
+static bool shown_before(const Ladder *l, const char *rung) {
   foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
     if (table == l->table) return false;
     foreach_in (row, json_object_get(table, "rows"))
@@ -79,7 +88,7 @@ static bool shown_before(const LabLadder *l, const char *rung) {
 }
 
 /* Prints a sentence for each rung of the table, under the rung's number, but once in a topic. */
-static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
+static void print_lessons(const Ladder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;
   bool any = false;
@@ -97,7 +106,7 @@ static void print_lessons(const LabLadder *l, FILE *file, bool markdown) {
   }
 }
 
-static void print_head(const LabLadder *l, FILE *file, bool markdown) {
+static void print_head(const Ladder *l, FILE *file, bool markdown) {
   const char *topic = text_of(l->topic, "topic"), *title = text_of(l->topic, "title");
   table_heading(file, markdown,
                 text_format("%s%s%s: %s", topic, *l->problem ? ", " : "", l->problem, title).text);
@@ -109,9 +118,10 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
           "request\nof a warp has. turns: of the banks of shared memory. x least: times what would "
           "do.\n",
           file);
-  if (l->ceiling)
-    fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", number_of(l->ceiling, "value"),
-            text_of(l->ceiling, "unit"), text_of(l->ceiling, "name"));
+  const json_t *ceiling = lab_ceiling(l->record, l->topic);
+  if (ceiling)
+    fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", number_of(ceiling, "value"),
+            text_of(ceiling, "unit"), text_of(ceiling, "name"));
   if (has(l, "point")) fprintf(file, "Point: %s.\n", text_of(l->topic, "point_name"));
   if (json_object_get(l->topic, "predicted_name"))
     fprintf(file, "Predicted: %s.\n", text_of(l->topic, "predicted_name"));
@@ -120,7 +130,11 @@ static void print_head(const LabLadder *l, FILE *file, bool markdown) {
 
 void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
                bool markdown) {
-  LabLadder l = lab_ladder_open(record, topic, problem);
+  Ladder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
+  foreach_of (table, record, "table", "topic", topic, "problem", problem) {
+    foreach_in (row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
+    if (!l.table) l.table = table;
+  }
   if (l.rows.count > 0) {
     print_head(&l, file, markdown);
     print_table(&l, false, file, markdown);
@@ -134,5 +148,6 @@ void lab_print(const Record *record, const char *topic, const char *problem, FIL
   }
   foreach_of (table, record, "table", "topic", topic, "problem", problem)
     if (*text_of(table, "reason")) fprintf(file, "\n%s.\n", text_of(table, "reason"));
-  lab_ladder_close(&l);
+  free(l.rows.of);
+  free(l.others.of);
 }

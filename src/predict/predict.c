@@ -28,6 +28,11 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
+/* Takes one row of a file, in file order: its number from 1, pixels (inputs), label and logits
+   (classes), valid only during the call. Returns false with *error set to stop. */
+typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
+                        const float *logits, Error *error);
+
 typedef struct {
   Engine *engine;
   float *logits; /* (staging_rows, classes) */
@@ -59,8 +64,8 @@ static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index,
   return true;
 }
 
-bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
-                  Error *error) {
+static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
+                         Error *error) {
   const size_t classes = (size_t)network_classes(&engine->config.network),
                logits = engine->config.staging_rows * classes;
   Pass pass = {

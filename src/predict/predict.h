@@ -12,15 +12,6 @@
    read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
-/* Takes one row of a file, in file order: its number from 1, pixels (inputs), label and logits
-   (classes), valid only during the call. Returns false with *error set to stop. */
-typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
-                        const float *logits, Error *error);
-
-/* Calls `use` for every remaining row of `reader`. */
-bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
-                  Error *error);
-
 /* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
    `probabilities`, P0, P1, ... "-" means standard output. A regular file is replaced once the new
    one is whole; anything else is written to at once. */
