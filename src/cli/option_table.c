@@ -107,7 +107,7 @@ OptionsResult option_table_read(const OptionTable *table, int argc, char **argv,
     error_set(error, "unexpected argument '%s'", argv[first]);
   else if (result != OPTIONS_RUN || option_table_check_files(table, options, error))
     return result;
-  return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
+  return OPTIONS_USAGE;
 }
 
 /* ---- the end of a program ------------------------------------------------------------------ */

@@ -548,24 +548,18 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static OptionsResult parse_command_line(int argc, char **argv, Options *options, Error *error) {
-  int first = argc;
-  const OptionsResult result =
-      option_table_parse(&options_table, argc, argv, options, &first, error);
-  options->pictures = argv + first;
-  options->picture_count = argc - first;
-  return result;
-}
-
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
   const Options before = *options;
-  OptionsResult result = parse_command_line(argc, argv, options, error);
+  int first = argc;
+  OptionsResult result = option_table_parse(&options_table, argc, argv, options, &first, error);
   if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
     const ShortText config = text_format("%s", options->config);
     *options = before;
     if (!options_read_file(options, config.text, error)) return OPTIONS_FAILURE;
-    result = parse_command_line(argc, argv, options, error);
+    result = option_table_parse(&options_table, argc, argv, options, &first, error);
   }
   if (result != OPTIONS_RUN) return result;
+  options->pictures = argv + first;
+  options->picture_count = argc - first;
   return options_check(options, error) ? OPTIONS_RUN : OPTIONS_USAGE;
 }

@@ -133,18 +133,12 @@ static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *erro
   return options_check(o, error);
 }
 
-static bool check_trial(const Sweep *s, const Trial *t, Error *error) {
-  char values[OPTIONS_PATH];
-  Options o;
-  Error why;
-  list_values(s, t, values);
-  return make_options(s, t, &o, &why) ||
-         error_set(error, "--sweep tries%s: %.300s", values, why.text);
-}
-
 static bool draw_trials(Sweep *s, int trials, Error *error) {
   uint64_t lists = 1; /* number of combinations */
   bool ranges = false;
+  char values[OPTIONS_PATH];
+  Options o;
+  Error why;
   for (int i = 0; i < s->count; i++) {
     ranges |= s->searched[i].ranges;
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
@@ -159,7 +153,9 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
     draw_trial(s, &s->trials[i],
                random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
                               s->runs.options->training.seed));
-    if (!check_trial(s, &s->trials[i], error)) return false;
+    list_values(s, &s->trials[i], values);
+    if (!make_options(s, &s->trials[i], &o, &why))
+      return error_set(error, "--sweep tries%s: %.300s", values, why.text);
   }
   return true;
 }
