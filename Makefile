@@ -257,21 +257,16 @@ soak: setup                 ## MINUTES of random runs, interrupted and resumed
 gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
 
-gpu-bench: setup            ## on a GPU: time every level and the peers, write docs/results/
+gpu-bench:                  ## on a GPU: time every level and the peers, write docs/results/
+scaling:                    ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
+profile:                    ## on a GPU: read hardware counters of every rung of TOPIC
+gpu-bench scaling profile: setup
 	@$(BUILD_ON_EVERY_CORE) all
-	@scripts/gpu_bench.sh
+	@NVCC='$(NVCC)' scripts/$(if $(filter profile,$@),profile.py $(TOPIC) $(RUNGS),$(subst -,_,$@).sh)
 
 docs: setup                 ## tables and pictures of the records in docs/results, without a GPU
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-bench $(PLACE)/mlp-lab
 	@PROGRAMS=$(PLACE) scripts/docs.sh
-
-scaling: setup              ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
-	@$(BUILD_ON_EVERY_CORE) all
-	@scripts/scaling.sh
-
-profile: setup              ## on a GPU: read hardware counters of every rung of TOPIC
-	@$(BUILD_ON_EVERY_CORE) all
-	@NVCC='$(NVCC)' scripts/profile.py $(TOPIC) $(RUNGS)
 
 include src/exercise/exercise.mk
 

@@ -199,10 +199,6 @@ unsigned one_pass_blocks(const LabCall *call) {
   return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* half of a value is none */
 }
 
-size_t work_of_one_pass(const LabCall *call) {
-  return (size_t)one_pass_blocks(call) * 4;
-}
-
 cudaError_t launch_one_pass(const LabCall *call) {
   return lab_launch(call, one_pass, one_pass_blocks(call), ONE_PASS_THREADS, 0, call->d_in[0],
                     call->d_work, call->d_out, call->size.dim[0]);
@@ -242,7 +238,8 @@ const LabRung rungs[] = {
     {"one-pass",
      "As many blocks as fit stride through all of the input with 16-byte loads, and the last one "
      "adds their sums",
-     launch_one_pass, wavefronts_of_one_pass, .work = work_of_one_pass},
+     launch_one_pass, wavefronts_of_one_pass,
+     .work = [](const LabCall *call) { return (size_t)one_pass_blocks(call) * 4; }},
     {"cub", "cub::DeviceReduce::Sum", lab_cub<run_cub>, .kind = LAB_LIBRARY,
      .work = lab_cub_work<run_cub>}};
 
