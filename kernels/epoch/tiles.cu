@@ -88,6 +88,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
       const size_t terms = exists ? ceil_div(shape.size[in ? l - 1 : l + 1], 16) * (size_t)512 : 0;
       job->terms_at[in][l] = room(terms);
       job->kept_at[in][l] = room(l > 1 ? job->arrays * terms : 0);
+      if (in) job->received_at[l] = room(v.rows / 8 * terms);
     }
     if (l == shape.layers - 1) job->head_at[l] = room((size_t)v.turns * v.rows * 64);
     if (l == 1 && extra)
@@ -138,7 +139,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
   for (int l = 1; l < shape.layers; l++)
-    plan->mail_bytes += 2 * 4 * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
+    plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
   plan->slices_bytes = shape.layers > 2 ? (size_t)job.arrays * plan->blocks *
                                               ceil_div(shape.size[2], 16) * 32 * sizeof(float4)
                                         : 0;
@@ -169,7 +170,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   job->logits = (uint4 *)take(plan.logits_bytes);
   job->gradient = (uint4 *)take(REPLICAS * rows * 4 * sizeof(uint4));
   for (int l = 1; l < job->layers; l++) {
-    job->h[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
+    job->h[l] = (uint4 *)take(2 * (size_t)job->mail_size[l] * sizeof(uint4));
     job->dz[l] = (uint4 *)take(4 * (size_t)job->mail_size[l] * sizeof(uint4));
   }
 }

@@ -57,8 +57,8 @@ struct Job {
   int mail_size[LAYERS]; /* packets of one buffer of H, and of one of dZ */
   float4 *slices;        /* slices of layer 1: tiles_slices.cuh */
   float4 *extra;         /* moments and averages of W1; NULL if these are in shared memory */
-  int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], head_at[LAYERS], parts_at[LAYERS], k_at,
-      extra_at;
+  int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
+      parts_at[LAYERS], k_at, extra_at;
   /* made before the launch: tiles_prepare.cu */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, row / 8, row before / 16, lane) */

@@ -21,7 +21,7 @@
 
 namespace tiles {
 
-constexpr int LOOKS = 8; /* packets under way at once */
+constexpr int LOOKS = 10; /* packets under way at once */
 
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
@@ -107,6 +107,17 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
+  /* Returns what a lane received of k-step k and rows 8 n, ...: (word of a packet, lane). */
+  __device__ uint32_t *received(int k, int n) const {
+    return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
+  }
+  /* Returns the packet with rows side by side instead of units: each of its words is 8 rows of 8
+     halves, which are transposed. */
+  __device__ uint4 across(int k, int n) const {
+    uint32_t words[4];
+    ldmatrix_x4_trans(words, shared_address(received(k, n)) + lane * 16);
+    return {words[0], words[1], words[2], words[3]};
+  }
   /* The offset in the flat arrays of the lane's weight e of k-step k. */
   __device__ long long index(int k, int e) const {
     const int theirs = k * 16 + e / 2 * 8 + 2 * t + e % 2, own = tile * UNITS + g;
@@ -157,7 +168,10 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
       float sum[4][4] = {}; /* first tile: high, low; second tile: high, low */
       unrolled_by (first, N_TILES, ONCE) {
         uint4 in[ONCE];
-        receive_packets<IN, 32>(from + first * 32, ONCE, stamp, in);
+        if constexpr (IN)
+          unrolled (i, ONCE) in[i] = across(k, first + i);
+        else
+          receive_packets<IN, 32>(from + first * 32, ONCE, stamp, in);
         unrolled_by (i, ONCE, 2) {
           uint32_t a[4];
           ldmatrix_x4(a, own_at(own) + (first + i) * 16);
@@ -204,6 +218,10 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
         const uint32_t a[4] = {w.x, w.y, w.z, w.w};
         mma_m16n8k16_fp16(c, a, in[i].x, in[i].z);
         mma_m16n8k16_fp16(low, a, in[i].y, in[i].w);
+        if (IN) {
+          uint32_t *to = received(first + i * GROUPS, n) + lane;
+          to[0] = in[i].x, to[32] = in[i].y, to[64] = in[i].z, to[96] = in[i].w;
+        }
       }
     }
     unrolled (e, 4) c[e] += low[e];

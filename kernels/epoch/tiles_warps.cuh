@@ -152,7 +152,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr int OWN = S::OWN;
-  static constexpr bool KNOWN = FIRST && S::AHEAD;
+  static constexpr bool KNOWN = FIRST && S::AHEAD, GO_IS_LATE = KNOWN && !LAST;
   Slice<S, true, FIRST> in;
   Slice<S, false, FIRST> out;
   Head<S> head;
@@ -237,11 +237,11 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         make_z(step, first, end);
         const bool begins = step == first;
         forward(step);
-        if (KNOWN && !begins)
+        if (GO_IS_LATE && !begins)
           arrive<GO>(GO_THREADS); /* for the previous step; earlier it would disturb the chain */
         backward(step, end);
       }
-      if (KNOWN) arrive<GO>(GO_THREADS);
+      if (GO_IS_LATE) arrive<GO>(GO_THREADS);
       if (FIRST) {
         wait<Z_READY>(THREADS);
         arrive<Z_TAKEN>(THREADS);
@@ -286,21 +286,12 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
                          stamp);
     }
     fetch_kept(step + 1);
-    if (LAST) {
-      wait<LAST_READY>(HELPER_THREADS);
-      if (!S::MAIL && S::TURNS == 1)
-        wait<BIASES_READY>(HELPER_THREADS); /* else an answer could come too early */
-      unrolled (i, OWN)
-        if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
-    } else {
-      unrolled (i, OWN) { /* for gradients; the chain does not wait for it */
-        if (!has(i)) break;
-        const int row = n_tile(i) * 8 + 2 * t;
-        send_terms<true>(mail_of(job.h, stamp, true), n_tile(i),
-                         *reinterpret_cast<uint32_t *>(&own[g][row]),
-                         *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]), stamp);
-      }
-    }
+    if (!LAST) return;
+    wait<LAST_READY>(HELPER_THREADS);
+    if (!S::MAIL && S::TURNS == 1)
+      wait<BIASES_READY>(HELPER_THREADS); /* else an answer could come too early */
+    unrolled (i, OWN)
+      if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
   }
 
   /* Makes dZ and sends it to the previous layer; makes the next step's Z if it is known. */
@@ -350,7 +341,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       wait<CHAIN_ONLY>(32 * CHAINS);
     }
     arrive<DZ_READY>(HELPER_THREADS);
-    if (FIRST && !KNOWN) arrive<GO>(GO_THREADS);
+    if (FIRST && !GO_IS_LATE) arrive<GO>(GO_THREADS);
     if (sends)
       unrolled (i, OWN) { /* for gradients */
         if (!has(i)) break;
