@@ -103,15 +103,27 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
   __device__ inline void NAME(uint32_t(&out)[4], const __nv_bfloat16 *row) {                       \
     NAME(out, (uint32_t)__cvta_generic_to_shared(row));                                            \
   }
-/* Two of them, transposed; lanes 0 to 15 give addresses. */
-__device__ inline void ldmatrix_x2_trans(uint32_t &first, uint32_t &second, uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(first), "=r"(second)
-               : "r"(row)
-               : "memory");
-}
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
+
+/* Transposes an 8 x 8 matrix of halves; lane 4 g + t has two numbers of row g. */
+__device__ inline uint32_t transpose_8x8(uint32_t matrix) {
+  uint32_t transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(matrix));
+  return transposed;
+}
+
+/* Returns a square root to some 22 bits. */
+__device__ inline float sqrt_approximate(float x) {
+  float root;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
+
+/* Returns the address of p in shared memory. */
+__device__ inline uint32_t shared_address(const void *p) {
+  return (uint32_t)__cvta_generic_to_shared(p);
+}
 
 /* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 

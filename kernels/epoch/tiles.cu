@@ -47,11 +47,11 @@
 
 namespace tiles {
 
-static const Variant *variant_of(const TilesShape &shape, bool mail) {
-  const Variant *variants = mail ? variants_mail : shape.second ? variants_second : variants_first;
-  for (int i = 0; i < 3; i++)
-    if (shape.batch <= variants[i].rows && variants[i].second == (shape.second != 0))
-      return &variants[i];
+static const Variant *variant_of(const TilesShape &shape, Way way) {
+  for (const Variant *of : {variants_first, variants_second, variants_mail, variants_80})
+    for (int i = 0; i < (of == variants_80 ? 4 : 3); i++)
+      if (of[i].way == way && of[i].second == (shape.second != 0) && shape.batch <= of[i].rows)
+        return &of[i];
   return nullptr;
 }
 
@@ -66,6 +66,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
   job->classes = shape.size[shape.layers];
   job->all_tiles = 0;
   job->arrays = 2 + shape.second + shape.average;
+  job->slice = 0;
   for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
   for (int l = 1; l < shape.layers; l++) {
     job->tiles[l] = ceil_div(shape.size[l], UNITS);
@@ -73,7 +74,8 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
     job->clusters = ceil_div(job->tiles[l], RANKS); /* of the last one */
-    blocks += v.mail ? job->tiles[l] : job->clusters * RANKS;
+    job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
+    blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
     size_t at = v.shared;
     const auto room = [&](size_t bytes) {
@@ -87,7 +89,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
       const bool exists = in ? l > 1 : l < shape.layers - 1;
       const size_t terms = exists ? ceil_div(shape.size[in ? l - 1 : l + 1], 16) * (size_t)512 : 0;
       job->terms_at[in][l] = room(terms);
-      job->kept_at[in][l] = room(l > 1 ? job->arrays * terms : 0);
+      job->kept_at[in][l] = room(l > 1 && v.way != BY_MAIL_FROM_80 ? job->arrays * terms : 0);
       if (in) job->received_at[l] = room(v.rows / 8 * terms);
     }
     if (l == shape.layers - 1) job->head_at[l] = room((size_t)v.turns * v.rows * 64);
@@ -107,19 +109,22 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";
   if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
   if (shape.batch > 128) return "it takes batches up to 128";
-  if (limits.clusters == 0) return "it needs clusters of blocks, compute capability 9.0";
+  if (limits.capability < 80) return "it needs compute capability 8.0";
   int clusters = 0, blocks = 0;
   for (int l = 1; l < shape.layers; l++) {
     clusters += ceil_div(shape.size[l], UNITS * RANKS);
     blocks += ceil_div(shape.size[l], UNITS);
   }
-  const bool mail = clusters > limits.clusters;
-  const Variant *of = variant_of(shape, mail);
+  const Way way = limits.clusters == 0         ? BY_MAIL_FROM_80
+                  : clusters > limits.clusters ? BY_MAIL
+                                               : BY_CLUSTERS;
+  const bool mail = way != BY_CLUSTERS;
+  const Variant *of = variant_of(shape, way);
   if (mail && blocks + 1 > limits.multiprocessors)
     return "the layers need more multiprocessors than this GPU has";
-  if (!of) return "so large a network takes batches up to 64";
+  if (!of) return "without clusters of blocks it takes batches up to 64";
   if (mail && shape.size[shape.layers] > MAIL_CLASSES)
-    return "so large a network takes up to 12 classes";
+    return "without clusters of blocks it takes up to 12 classes";
   const Variant &v = *of;
   Job job = {};
   plan->extra_is_shared = 1;
@@ -134,15 +139,14 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->rows = v.rows;
   plan->ahead = v.ahead;
   plan->clusters = mail ? 0 : clusters;
+  plan->way = way;
   plan->steps = 65536 / v.rows; /* some 52 MB of pixels; a multiple of EPOCH_DIRECT */
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
   for (int l = 1; l < shape.layers; l++)
     plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
-  plan->slices_bytes = shape.layers > 2 ? (size_t)job.arrays * plan->blocks *
-                                              ceil_div(shape.size[2], 16) * 32 * sizeof(float4)
-                                        : 0;
+  plan->slices_bytes = shape.layers > 2 ? (size_t)2 * plan->blocks * job.slice * sizeof(float4) : 0;
   plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
   plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
                      (v.ahead ? 4 * v.rows * v.rows : 0) +
@@ -204,23 +208,6 @@ static Rule rule_of(const TilesJob &of) {
 
 using namespace tiles;
 
-int tiles_clusters(void) {
-  return ask_once([] {
-           int clusters = 0;
-           cudaFuncAttributes of;
-           const Variant &v = variants_first[1];
-           const bool known =
-               cudaFuncGetAttributes(&of, v.kernel) == cudaSuccess && of.ptxVersion >= 90 &&
-               cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ==
-                   cudaSuccess &&
-               allow_shared(v.kernel, 232448) == cudaSuccess &&
-               ask_clusters(v.kernel, THREADS, 232448, RANKS, &clusters) == cudaSuccess;
-           launched(); /* forgets a failure */
-           return 1 + (known ? clusters : 0);
-         }) -
-         1;
-}
-
 void plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *plan, const char **why_not) {
   *why_not = lay_out(shape, *limits, plan);
 }
@@ -236,7 +223,7 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
                 of->d_work) &&
           !of->d_second == !plan->shape.second && !of->d_average == !plan->shape.average &&
           of->stride % 16 == 0 && of->position < of->end && of->first_stamp >= FIRST_STAMP);
-  const Variant &v = *variant_of(plan->shape, plan->clusters == 0);
+  const Variant &v = *variant_of(plan->shape, (Way)plan->way);
   Job job = {};
   lay_out_job(plan->shape, v, plan->extra_is_shared, &job);
   take_work(*plan, *of, &job);
@@ -260,27 +247,11 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   }
   job.flat = {of->d_parameters, of->d_first, of->d_second, of->d_average, of->d_overflowed};
   job.results = {of->results.d_loss + of->position, of->results.d_correct + of->position};
-  /* All blocks must run at once, because they wait for each other. */
-  if (plan->clusters > tiles_clusters()) return cudaErrorCooperativeLaunchTooLarge;
   TRY(prepare(*of, job, v.rows, stream));
   TRY(allow_shared(v.kernel, plan->shared_bytes));
-  cudaLaunchAttribute attribute = {};
-  if (v.mail) {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  } else {
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {RANKS, 1, 1};
-    TRY(launched(
-        cudaFuncSetAttribute(v.kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)));
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(plan->blocks);
-  config.blockDim = dim3(THREADS);
-  config.dynamicSmemBytes = plan->shared_bytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  if (v.way == BY_CLUSTERS)
+    return launch_clusters(v, plan->blocks, plan->shared_bytes, job, stream);
   void *arguments[] = {&job};
-  return launched(cudaLaunchKernelExC(&config, v.kernel, arguments));
+  return launched(cudaLaunchCooperativeKernel(v.kernel, dim3(plan->blocks), dim3(THREADS),
+                                              arguments, plan->shared_bytes, stream));
 }

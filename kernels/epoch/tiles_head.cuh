@@ -129,7 +129,7 @@ template <class S> struct Head : Ground<S> {
     uint32_t part[4];
     unrolled (e, 4)
       part[e] = __float_as_uint((c[e / 2 * 2][e % 2] + c[e / 2 * 2 + 1][e % 2]) * SCALE);
-    if (S::MAIL)
+    if constexpr (S::MAIL)
       store_b128(logits_at(row, tile), __uint_as_float(part[0]), __uint_as_float(part[1]),
                  __uint_as_float(part[2]), stamp);
     else
@@ -258,7 +258,7 @@ template <class S> struct Head : Ground<S> {
     uint32_t low[2];
     const uint32_t a = split(d[0], d[1], low[0]), b = split(d[2], d[3], low[1]);
     const uint32_t stamp = job.stamp + step;
-    if (S::MAIL)
+    if constexpr (S::MAIL)
       store_b128(job.gradient + (g * S::N_TILES + row / 8) * 32 + row % 8 * 4 + t,
                  __uint_as_float(a), __uint_as_float(low[0]), __uint_as_float(b | stamp << 16),
                  low[1] | (stamp & 0xffff0000u));

@@ -21,33 +21,34 @@ __device__ __forceinline__ void run_block(const Ground<S> &block) {
     MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
 }
 
-/* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
-   are whole clusters. With MAIL, the tiles need no whole clusters; blocks that own rows follow. */
-template <int ROWS, bool SECOND, bool MAIL>
-__global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
-#if __CUDA_ARCH__ >= 900
-  using S = Shared<ROWS, SECOND, MAIL>;
-  S &s = *reinterpret_cast<S *>(shared_memory);
-  for (size_t i = threadIdx.x; i < sizeof(S) / 4; i += THREADS)
-    reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
-  __syncthreads();
+template <class S> __device__ __forceinline__ void start_barriers(S &s) {
   uint64_t *const barriers[] = {&s.pixels_came[0], &s.pixels_came[1], &s.pixels_came[2],
                                 &s.k_came,         &s.logits_came,    &s.head_came};
   if (threadIdx.x == 0) {
     for (uint64_t *barrier : barriers) barrier_init(barrier, 1);
     barriers_are_ready();
-    barrier_expect(&s.logits_came, ROWS * 64);
-    barrier_expect(&s.head_came, ROWS * 64);
+    barrier_expect(&s.logits_came, S::ROWS * 64);
+    barrier_expect(&s.head_came, S::ROWS * 64);
   }
   __syncthreads();
-  if (!MAIL) cluster_fence();
-  const int warp = __shfl_sync(FULL_WARP, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  if (!S::MAIL) cluster_fence();
+}
+
+template <class S> __device__ __forceinline__ void run_all(const Job &job) {
+  S &s = *reinterpret_cast<S *>(shared_memory);
+  for (size_t i = threadIdx.x; i < sizeof(S) / 4; i += THREADS)
+    reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
+  __syncthreads();
+  if constexpr (!S::FROM_80) start_barriers(s);
+  /* The chain is the first warps of the block, which the hardware prefers. */
+  const int warp = (__shfl_sync(FULL_WARP, threadIdx.x / 32, 0) + CHAIN) % WARPS,
+            lane = threadIdx.x % 32;
   int layer = 1;
   while (layer + 1 < job.layers && (int)blockIdx.x >= job.first_block[layer + 1]) layer++;
   const int tile = blockIdx.x - job.first_block[layer];
   const bool last = layer == job.layers - 1;
   const Ground<S> block = {job, s, layer, tile, warp, lane, lane / 4, lane % 4};
-  if (MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
+  if (S::MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
   if (!last && tile >= job.tiles[layer]) return;
   if (layer == 1 && last)
     run_block<S, true, true>(block);
@@ -57,16 +58,25 @@ __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant
     run_block<S, false, true>(block);
   else
     run_block<S, false, false>(block);
+}
+
+/* Trains on all steps of the job. Grid: the tiles of hidden layer 1, 2, ...; each layer's blocks
+   are whole clusters. With MAIL, the tiles need no whole clusters; blocks that own rows follow. */
+template <int ROWS, bool SECOND, Way WAY>
+__global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (__CUDA_ARCH__ >= 900 || WAY == BY_MAIL_FROM_80)
+    run_all<Shared<ROWS, SECOND, WAY>>(job);
 #endif
 }
 
-template <int ROWS, bool SECOND, bool MAIL> Variant variant() {
-  using S = Shared<ROWS, SECOND, MAIL>;
+template <int ROWS, bool SECOND, Way WAY> Variant variant() {
+  using S = Shared<ROWS, SECOND, WAY>;
   return {ROWS,
           SECOND,
-          MAIL,
+          WAY,
           S::AHEAD,
-          (const void *)tiles_kernel<ROWS, SECOND, MAIL>,
+          (const void *)tiles_kernel<ROWS, SECOND, WAY>,
           sizeof(S),
           (size_t)S::BUFFERS * S::PIXEL_BYTES,
           S::TURNS};

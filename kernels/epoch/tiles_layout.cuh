@@ -55,7 +55,8 @@ struct Job {
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail: tiles_slices, tiles_head */
   int first_row_block;   /* with the head by mail: blocks from here on own rows */
   int mail_size[LAYERS]; /* packets of one buffer of H, and of one of dZ */
-  float4 *slices;        /* slices of layer 1: tiles_slices.cuh */
+  float4 *slices;        /* hidden weights that are not in shared memory: tiles_slices.cuh */
+  int slice;             /* size of one */
   float4 *extra;         /* moments and averages of W1; NULL if these are in shared memory */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
       parts_at[LAYERS], k_at, extra_at;
@@ -68,19 +69,24 @@ struct Job {
   RowResults results;    /* by position of the launch */
 };
 
+/* How the head works. BY_CLUSTERS and BY_MAIL need compute capability 9.0. The third one is by
+   mail, too, and runs from 8.0 on. */
+enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80 };
+
 /* A block's shared memory, of constant size; arrays that depend on the network follow it. ROWS is
-   the rows of a step. SECOND is true if the optimizer keeps a second moment. MAIL is true if the
-   head is by mail, not by clusters. AHEAD is true if Z1 is known before W1. */
-template <int ROWS_, bool SECOND_, bool MAIL_> struct alignas(128) Shared {
+   the rows of a step. SECOND is true if the optimizer keeps a second moment. AHEAD is true if Z1 is
+   known before W1. FROM_80 is true if there is neither a copy engine nor much shared memory: then
+   pixels have one buffer, and hidden weights are in the L2 cache. */
+template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
-  static constexpr bool MAIL = MAIL_;
-  static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND;
+  static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
+  static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
   /* 16 rows are a step of k, 8 a tile. Each warp of the chain has OWN tiles of rows. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
-  static constexpr int BUFFERS = AHEAD ? 3 : 2; /* buffers of pixels */
-  static constexpr int TURNS = AHEAD ? 2 : 1;   /* buffers of dZ, H and the like */
-  static constexpr int PITCH = ROWS + 8;        /* halves, and floats of parts of Z */
-  static constexpr bool OVERLAY = ROWS == 128;  /* parts of Z lie where pixels were */
+  static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
+  static constexpr int TURNS = AHEAD ? 2 : 1;                 /* buffers of dZ, H and the like */
+  static constexpr int PITCH = ROWS + 8;                      /* halves, and floats of parts of Z */
+  static constexpr bool OVERLAY = ROWS == 128;                /* parts of Z lie where pixels were */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
   typedef __half Own[2 * UNITS][PITCH]; /* high terms of the tile's units by row, then low ones */
   alignas(16) Own dz[TURNS], h[TURNS];

@@ -3,7 +3,7 @@
 
 namespace tiles {
 
-extern const Variant variants_mail[3] = {variant<32, false, true>(), variant<64, false, true>(),
-                                         variant<64, true, true>()};
+extern const Variant variants_mail[3] = {
+    variant<32, false, BY_MAIL>(), variant<64, false, BY_MAIL>(), variant<64, true, BY_MAIL>()};
 
 } // namespace tiles

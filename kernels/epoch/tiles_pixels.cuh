@@ -29,13 +29,24 @@ template <class S> struct Pixels : Ground<S> {
   }
   /* Second moments (0) and averages of the lane's weights of chunk i. */
   __device__ float4 *extra(int average, int i) const {
-    const int thread = anew(threadIdx.x), chunk = thread / 32 + MATRIX * i;
+    const int chunk = anew(warp) + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
                             : this->template at<float4>(job.extra_at);
-    return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + thread % 32;
+    return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + anew(lane);
   }
   __device__ uint32_t pixels_at(int step, int i) const { /* of this lane's row, for ldmatrix */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
+  }
+
+  /* Begins to copy the pixels of a step's chunks. No other warp reads these chunks. */
+  __device__ __forceinline__ void fetch(int step) const {
+    __syncwarp(); /* all lanes have read the previous pixels */
+    const uint8_t *from = job.pixels + (size_t)step * S::PIXEL_BYTES;
+    unrolled (i, N)
+      for (int row = 0; row < S::ROWS; row += 32)
+        copy_16_bytes(pixels_at(step, i) + row * 16,
+                      from + (chunk_of(i) * S::ROWS + lane + row) * 16, 16);
+    close_copies();
   }
 
   __device__ void load() {
@@ -67,12 +78,19 @@ template <class S> struct Pixels : Ground<S> {
      added. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
-    barrier_wait(&s.pixels_came[step % S::BUFFERS], step / S::BUFFERS & 1);
+    if constexpr (S::FROM_80)
+      fetch(step);
+    else
+      barrier_wait(&s.pixels_came[step % S::BUFFERS], step / S::BUFFERS & 1);
     unrolled (i, N) {
       float u[4];
       unrolled (e, 4) u[e] = KNOWN ? known_of(job.rule, true, w[i][e], m[i][e]) : w[i][e];
       a[i][0] = split(u[0], u[1], a[i][1]);
       a[i][2] = split(u[2], u[3], a[i][3]);
+    }
+    if constexpr (S::FROM_80) {
+      await_groups<0>();
+      __syncwarp();
     }
     float offset = 0.0f;
     if (job.pixel_offset != 0.0f) {
@@ -94,7 +112,7 @@ template <class S> struct Pixels : Ground<S> {
         *reinterpret_cast<float2 *>(part + (q * 4 + n) * 8) = {c[n][0] + c[n][2] + offset,
                                                                c[n][1] + c[n][3] + offset};
     }
-    if (S::OVERLAY) shared_is_written();
+    if constexpr (S::OVERLAY) shared_is_written();
   }
 
   /* Makes the gradient dZ' X over the rows and updates the weights. */
@@ -164,12 +182,14 @@ template <class S> struct Pixels : Ground<S> {
   }
 };
 
-/* Begins to copy the pixels of a step, if the segment has it; by one thread. */
+/* One thread begins to copy the pixels of a step, if the segment has it. */
 template <class S> __device__ inline void fetch_pixels(const Ground<S> &of, int step, int end) {
-  if (step >= end) return;
-  uint64_t *came = &of.s.pixels_came[step % S::BUFFERS];
-  barrier_expect(came, S::PIXEL_BYTES);
-  copy_bulk(of.pixels(step), of.job.pixels + (size_t)step * S::PIXEL_BYTES, S::PIXEL_BYTES, came);
+  if constexpr (!S::FROM_80) {
+    if (of.warp != 0 || of.lane != 0 || step >= end) return;
+    uint64_t *came = &of.s.pixels_came[step % S::BUFFERS];
+    barrier_expect(came, S::PIXEL_BYTES);
+    copy_bulk(of.pixels(step), of.job.pixels + (size_t)step * S::PIXEL_BYTES, S::PIXEL_BYTES, came);
+  }
 }
 
 } // namespace tiles

@@ -47,7 +47,7 @@ __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, co
   *to = p;
 }
 __global__ void k_kernel(Job job, int rows) {
-#if __CUDA_ARCH__ >= 900 /* plan_tiles refuses what is older */
+#if __CUDA_ARCH__ >= 800 /* plan_tiles refuses what is older */
   const int step = blockIdx.x;
   if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* the next step is direct */
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -103,18 +103,25 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
   }
 }
 
+/* Starts a kernel with a block for each step. */
+template <class... Parameters, class... Arguments>
+static cudaError_t start(void (*kernel)(Parameters...), int steps, int threads, cudaStream_t stream,
+                         const Arguments &...arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(steps);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  return launched(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...));
+}
+
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream) {
-  gather_kernel<<<job.steps, PREPARE_THREADS, 0, stream>>>(
-      of, job.size[0], job.batch, rows, (uint4 *)job.pixels, (uint8_t *)job.labels,
-      (float4 *)job.numbers);
-  TRY(launched());
-  if (job.k && job.steps > 1) {
-    k_kernel<<<job.steps - 1, rows * rows / 16, 0, stream>>>(job, rows);
-    TRY(launched());
-  }
-  if (job.keeps)
-    keeps_kernel<<<job.steps, PREPARE_THREADS, 0, stream>>>(job, of, rows, (uint8_t *)job.keeps);
-  return launched();
+  TRY(start(gather_kernel, job.steps, PREPARE_THREADS, stream, of, job.size[0], (uint32_t)job.batch,
+            rows, (uint4 *)job.pixels, (uint8_t *)job.labels, (float4 *)job.numbers));
+  if (job.k && job.steps > 1)
+    TRY(start(k_kernel, job.steps - 1, rows * rows / 16, stream, job, rows));
+  return job.keeps ? start(keeps_kernel, job.steps, PREPARE_THREADS, stream, job, of, rows,
+                           (uint8_t *)job.keeps)
+                   : cudaSuccess;
 }
 
 } // namespace tiles

@@ -98,8 +98,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   }
   /* Weights (array 0), moments (1, 2) and averages (the last one) of k-step k. */
   __device__ float4 &kept(int array, int k) const {
-    float4 *all = FIRST ? job.slices + (size_t)blockIdx.x * job.arrays * k_steps() * 32
-                        : this->template at<float4>(job.kept_at[IN][layer]);
+    float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
+                                      : this->template at<float4>(job.kept_at[IN][layer]);
     return all[(array * k_steps() + k) * 32 + lane];
   }
   /* Returns the mail of the other layer. The mail of gradients has rows side by side. */

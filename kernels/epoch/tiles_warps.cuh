@@ -29,7 +29,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
   __device__ void hand_over(int step, int end) const {
     arrive<Z_READY>(THREADS);
     wait<Z_TAKEN>(THREADS);
-    if (threadIdx.x == 0) fetch_pixels<S>(*this, step + 1, end);
+    fetch_pixels<S>(*this, step + 1, end);
   }
   __device__ void show_bias(const Weight &bias, int step, bool known) const {
     if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule, false, bias.w, bias.m) : bias.w;
@@ -131,11 +131,11 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       show_bias(bias, step, false);
       if (KNOWN) show_bias(bias, step + 1, true);
     }
-    if (threadIdx.x == 0) fetch_pixels<S>(*this, step, end);
+    fetch_pixels<S>(*this, step, end);
     if constexpr (HAS_PIXELS) pixels.template multiply<false>(step);
     hand_over(step, end);
     if (!KNOWN) return;
-    if constexpr (HAS_PIXELS)
+    if constexpr (HAS_PIXELS && KNOWN)
       if (step + 1 < end) pixels.template multiply<true>(step + 1);
     hand_over(step + 1, end);
   }
@@ -199,10 +199,12 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
      products have been read. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
-    if (!KNOWN || step + 1 >= end || warp != CHAIN || lane != 0) return;
-    barrier_expect(&s.k_came, BYTES);
-    copy_bulk(this->template at<uint4>(job.k_at), job.k + (size_t)step * (BYTES / 16), BYTES,
-              &s.k_came);
+    if constexpr (KNOWN) {
+      if (step + 1 >= end || warp != CHAIN || lane != 0) return;
+      barrier_expect(&s.k_came, BYTES);
+      copy_bulk(this->template at<uint4>(job.k_at), job.k + (size_t)step * (BYTES / 16), BYTES,
+                &s.k_came);
+    }
   }
 
   /* Adds COUNT parts and the bias to z. */
@@ -220,7 +222,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         }
         unrolled (e, 2) z[i][e] = (z[i][e] + (sum[0][e] + sum[1][e])) * scale + s.bias[step & 1][g];
       }
-    if (S::OVERLAY) shared_is_written();
+    if constexpr (S::OVERLAY) shared_is_written();
     arrive<Z_TAKEN>(THREADS);
   }
   __device__ void clear(float (&z)[OWN][2]) const {
@@ -278,8 +280,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       uint32_t low, high = split(h[i][0] * H_SCALE, h[i][1] * H_SCALE, low);
       *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
       *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) = low;
-      __syncwarp();
-      ldmatrix_x2_trans(across[i][0], across[i][2], shared_address(&own[lane % 16][n_tile(i) * 8]));
+      across[i][0] = transpose_8x8(high), across[i][2] = transpose_8x8(low);
       across[i][1] = across[i][3] = 0;
       if (!LAST)
         send_terms<true>(mail_of(job.h, stamp, false), n_tile(i), across[i][0], across[i][2],
@@ -301,11 +302,13 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     float dh[OWN][2]; /* times W_SCALE DZ_SCALE */
     if (LAST) {
       fetch_k(step, end);
-      if (!S::MAIL && S::TURNS > 1) wait<BIASES_READY>(HELPER_THREADS);
-      if (!S::MAIL && warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
-      if (!S::MAIL && has(0)) {
-        await(&s.head_came, step & 1);
-        if (warp == CHAIN && lane == 0) barrier_expect(&s.head_came, S::ROWS * 64);
+      if constexpr (!S::MAIL) {
+        if (S::TURNS > 1) wait<BIASES_READY>(HELPER_THREADS);
+        if (warp - CHAIN < S::ROWS / RANKS) head.own_row(step, warp - CHAIN);
+        if (has(0)) {
+          await(&s.head_came, step & 1);
+          if (warp == CHAIN && lane == 0) barrier_expect(&s.head_came, S::ROWS * 64);
+        }
       }
       unrolled (i, OWN)
         if (has(i)) head.take_gradient(step, n_tile(i), dh[i]);
@@ -330,10 +333,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       *reinterpret_cast<uint32_t *>(&own[g][row]) = high;
       *reinterpret_cast<uint32_t *>(&own[UNITS + g][row]) = low;
       if (!sends) continue;
-      uint32_t high_across, low_across;
-      __syncwarp();
-      ldmatrix_x2_trans(high_across, low_across, shared_address(&own[lane % 16][n_tile(i) * 8]));
-      send_terms<false>(mail_of(job.dz, stamp, false), n_tile(i), high_across, low_across, stamp);
+      send_terms<false>(mail_of(job.dz, stamp, false), n_tile(i), transpose_8x8(high),
+                        transpose_8x8(low), stamp);
     }
     if (KNOWN) {
       clear(next);
@@ -355,7 +356,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       in.template update_all<S::OWN == 1 ? 8 : 4>(step);
       if (!LAST) out.template update_all<S::OWN == 1 ? 8 : 4>(step);
     }
-    if (KNOWN && step + 1 < end) correct(step);
+    if constexpr (KNOWN)
+      if (step + 1 < end) correct(step);
   }
 
   /* Makes Z of the next step: the known part minus K dZ. */

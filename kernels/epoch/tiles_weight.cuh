@@ -4,6 +4,7 @@
 #pragma once
 
 #include "batch.cuh"
+#include "ptx.cuh"
 
 namespace tiles {
 
@@ -38,8 +39,7 @@ __device__ __forceinline__ void update(const Rule &rule, const StepNumbers &now,
       x.w = fmaf(-rule.rate * decay, x.w, x.w);
     x.m = fmaf(rule.is.beta1, x.m, (1 - rule.is.beta1) * g);
     x.v = fmaf(rule.is.beta2, x.v, (1 - rule.is.beta2) * g * (g / scale));
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x.v / scale));
+    const float root = sqrt_approximate(x.v / scale);
     x.w -= now.step * __fdividef(x.m, fmaf(root, now.second_root, rule.is.epsilon));
   } else {
     g = fmaf(decay, x.w, g);

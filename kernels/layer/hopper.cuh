@@ -14,10 +14,6 @@
 
 #include "layer/planes.cuh"
 
-__device__ inline uint32_t shared_address(const void *p) {
-  return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* ---- clusters ------------------------------------------------------------------------------- */
 
 /* Returns the number of this block in its cluster. */
@@ -200,13 +196,6 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 /* A row of a patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
 constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
-
-/* Returns an 8 x 8 matrix of 16-bit numbers transposed, two of a row in a lane. */
-__device__ inline uint32_t transpose_8x8(uint32_t matrix) {
-  uint32_t turned;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(matrix));
-  return turned;
-}
 
 /* An operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, for the tensor cores. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {

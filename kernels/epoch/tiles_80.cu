@@ -1,0 +1,10 @@
+/* Variants of the kernel by tiles: the head by mail, from compute capability 8.0 on. */
+#include "epoch/tiles_kernel.cuh"
+
+namespace tiles {
+
+extern const Variant variants_80[4] = {
+    variant<32, false, BY_MAIL_FROM_80>(), variant<64, false, BY_MAIL_FROM_80>(),
+    variant<32, true, BY_MAIL_FROM_80>(), variant<64, true, BY_MAIL_FROM_80>()};
+
+} // namespace tiles
