@@ -6,7 +6,6 @@
 
 enum { SIDE = 6, INPUTS = SIDE * SIDE, CLASSES = 10, BATCH = 7, ROWS = 60, KEY = 11 };
 
-/* Level epoch takes ten classes from 46 neurons on. */
 static const Case usual = {"augmented", INPUTS, {46, 11}, 2, CLASSES, BATCH, ROWS, 0.05f,
                            0.9f,        0,      0,        4, false,   true,  0};
 static const AugmentStrengths nothing; /* is augmented */

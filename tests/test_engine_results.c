@@ -207,7 +207,7 @@ ENGINE_TEST(test_results_of_cuda) {
     if (!quick() || level != STEP) check_options(level, level + 1);
 }
 
-/* Networks of level epoch by tiles, all that decides about its kernels: layers, of one cluster and
+/* Networks of level epoch, all that decides about its kernels: layers, of one cluster and
    of several, a head by mail, rows of a step, of which some do not exist, a last tile and a last
    cluster that are not full, classes. Then others at random. */
 static const Case tiles[] = {
@@ -385,7 +385,7 @@ ENGINE_TEST(test_wide_overflow) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* What leaves the range of fp16 at level epoch by tiles, in an epoch that is neither the first nor
+/* What leaves the range of fp16 at level epoch, in an epoch that is neither the first nor
    the last: a weight, activations of bright pixels, a gradient of a steep last layer, a rate at
    which training fails. All since the last look is done again by level layer, bit by bit. */
 ENGINE_TEST(test_tiles_overflow) {

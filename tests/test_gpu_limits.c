@@ -56,20 +56,20 @@ TEST(test_levels_on_every_card) {
   FILE *file = fopen("docs/gpus.md", "r");
   if (!file) fail_msg("docs/gpus.md cannot be read: run this test in the repository's root");
   while (fgets(line, sizeof line, file)) {
-    EpochPlan plan;
-    TilesPlan tiles;
+    TilesPlan plan;
     GpuLimits limits = {0};
     if (sscanf(line, "| %63[^|]| %d.%d | %d | %d | %*[^|]| `%31[a-z]` |", name, &major, &minor,
                &limits.multiprocessors, &kilobytes, takes) != 6)
       continue;
     limits.capability = 10 * major + minor;
     limits.shared_bytes = (size_t)kilobytes << 10;
+    limits.clusters = kilobytes == 227 ? limits.multiprocessors / 16 - 1 : 0;
     Engine engine = engine_for(hidden, 64, FUSION_AUTO),
            asked = engine_for(hidden, 64, FUSION_EPOCH);
-    OK(engine_cuda_choose(&engine, &limits, &tiles, &plan, &error));
+    OK(engine_cuda_choose(&engine, &limits, &plan, &error));
     if (strcmp(training_fusions[engine.config.training.fusion], takes) != 0)
       fail_msg("docs/gpus.md: on %s auto does not take `%s`", name, takes);
-    const bool epoch = engine_cuda_choose(&asked, &limits, &tiles, &plan, &error);
+    const bool epoch = engine_cuda_choose(&asked, &limits, &plan, &error);
     assert_int_equal(epoch, strcmp(takes, "epoch") == 0);
     if (!epoch) assert_in(error.text, engine.reason + strlen("not epoch: "));
     cards++;
@@ -89,39 +89,6 @@ static bool planned(ptrdiff_t number, const char *why_not, const char *expected)
 
 /* Level epoch plans at its limits, and refuses one beyond each. */
 TEST(test_limits_of_epoch) {
-  const EpochShape usual = {784, 300, 100, 10, 64};
-  const struct {
-    EpochShape shape;
-    int multiprocessors, kilobytes, depth, row_blocks, blocks;
-    const char *why_not;
-  } cases[] = {{usual, 130, 227, 1, 80, 130, NULL},
-               {usual, 129, 227, 2, 80, 120, NULL},
-               {usual, 65, 99, 2, 40, 65, NULL},
-               {usual, 64, 99, 0, 0, 0, "more multiprocessors"},
-               {usual, 132, 64, 0, 0, 0, "more shared memory"},
-               {{784, 128, 64, 10, 64}, 39, 99, 2, 24, 39, NULL},
-               {{150, 481, 120, 12, 64}, 170, 99, 2, 72, 144, NULL},
-               {{784, 601, 120, 12, 64}, 170, 227, 0, 0, 0, "first hidden layers up to 600"},
-               {{784, 60, 121, 12, 64}, 170, 227, 0, 0, 0, "second hidden layers up to 120"},
-               {{784, 45, 120, 10, 64}, 170, 227, 0, 0, 0, "three classes a tile"},
-               {{1279, 300, 120, 12, 64}, 160, 227, 1, 80, 160, NULL},
-               {{1280, 300, 120, 12, 64}, 170, 227, 0, 0, 0, "up to 1279 inputs"},
-               {{784, 60, 120, 12, 65}, 170, 227, 0, 0, 0, "batches up to 64"}};
-  foreach (of, cases) {
-    const GpuLimits limits = {80,         of->multiprocessors, (size_t)of->kilobytes << 10,
-                              WIDE_NEVER, WIDE_BY_NOTHING,     0};
-    EpochPlan plan;
-    const char *why_not;
-    plan_epoch(of->shape, &limits, &plan, &why_not);
-    if (!planned(of - cases, why_not, of->why_not)) continue;
-    assert_int_equal(plan.depth, of->depth);
-    assert_int_equal(plan.row_blocks, of->row_blocks);
-    assert_int_equal(plan.blocks, of->blocks);
-  }
-}
-
-/* Tiles are planned at their limits, and refused beyond each. */
-TEST(test_limits_of_tiles) {
   const struct {
     TilesShape shape;
     int clusters, kilobytes, rows, blocks;
@@ -138,8 +105,7 @@ TEST(test_limits_of_tiles) {
                {{7, {784}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to five hidden layers"},
                {{2, {785, 128, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 784 inputs"},
                {{2, {784, 128, 17}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 16 classes"},
-               {{2, {784, 128, 10}, 129, 0, 0, 0}, 7, 227, 0, 0, "batches up to 128"},
-               {{2, {784, 128, 10}, 64, 0, 0, 0}, 0, 227, 0, 0, "clusters of blocks"}};
+               {{2, {784, 128, 10}, 129, 0, 0, 0}, 7, 227, 0, 0, "batches up to 128"}};
   foreach (of, cases) {
     GpuLimits limits = h100;
     TilesPlan plan;
@@ -152,6 +118,25 @@ TEST(test_limits_of_tiles) {
     assert_int_equal(plan.rows, of->rows);
     assert_int_equal(plan.steps % EPOCH_DIRECT, 0);
     assert_true(plan.shared_bytes <= limits.shared_bytes && tiles_work_bytes(&plan) > 0);
+  }
+}
+
+/* Networks of which several train at once, each in a cluster: their options and their layers. */
+TEST(test_suits_many) {
+  const struct {
+    int hidden[2];
+    Training training;
+    bool suits;
+  } cases[] = {{{300, 100}, {.batch = 64}, true},
+               {{46, 7}, {.batch = 64}, true},
+               {{45, 7}, {.batch = 64}, false},
+               {{300, 100}, {.batch = 64, .label_smoothing = 0.1f}, false},
+               {{300, 100}, {.batch = 64, .ema = 0.9f}, false},
+               {{300, 100}, {.batch = 64, .rule = {.kind = OPTIMIZER_ADAM}}, false}};
+  foreach (of, cases) {
+    Engine engine = engine_for(of->hidden, 64, FUSION_AUTO);
+    engine.config.training = of->training;
+    assert_int_equal(engine_cuda_suits_many(&engine.config), of->suits);
   }
 }
 

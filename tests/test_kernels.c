@@ -23,52 +23,6 @@ KERNEL_TEST(test_order) {
     }
 }
 
-/* Every product of a launch is exact: an integer over 255^2, rounded once. Inputs that end within
-   16 bytes, a batch below 64 rows, a short last one; what lies behind a row's end is poison. */
-static void check_gram(int inputs, int batch, uint32_t first_step, uint32_t rows) {
-  const uint32_t all = first_step * (uint32_t)batch + rows, position = all - rows;
-  const size_t stride = round_up((size_t)inputs, 16);
-  const uint32_t steps = (uint32_t)ceil_div(rows, (size_t)batch);
-  uint8_t *pixels = host(all * stride);
-  for (size_t i = 0; i < all * stride; i++)
-    pixels[i] = i % stride >= (size_t)inputs ? 0xee : (uint8_t)random_words(8, 1, i).word[0];
-  memset(pixels, 255, (size_t)inputs); /* the largest there are, of one row */
-  uint32_t *order = host(all * sizeof *order);
-  for (uint32_t p = 0; p < all; p++) order[p] = random_permute(p, all, 5);
-  const EpochPlan plan = {.shape = {inputs, 300, 100, 10, batch}};
-  const EpochJob job = {.d_pixels = to_device(pixels, all * stride),
-                        .d_order = to_device(order, all * sizeof *order),
-                        .stride = stride,
-                        .position = position,
-                        .end = all,
-                        .d_gram = poisoned(steps * EPOCH_GRAM * sizeof(float))};
-  LAUNCH(gram, &plan, &job);
-  const float *gram = fetch(job.d_gram, steps * EPOCH_GRAM * sizeof *gram);
-  for (uint32_t t = 1; t < steps; t++) {
-    if ((first_step + t) % EPOCH_DIRECT == 0) continue;
-    for (uint32_t i = 0; i < EPOCH_GRAM; i++) {
-      const uint32_t s = i / 64, r = i % 64, now = position + t * (uint32_t)batch;
-      const uint8_t *x = pixels + order[now + r < all ? now + r : all - 1] * stride;
-      const uint32_t last = now - (uint32_t)batch + s;
-      const uint8_t *before = pixels + order[last < all ? last : all - 1] * stride;
-      uint32_t sum = 255 * 255;
-      for (int k = 0; k < inputs; k++) sum += (uint32_t)x[k] * before[k];
-      assert_true(gram[t * EPOCH_GRAM + i] == (float)sum / (255.0f * 255.0f));
-    }
-  }
-  finish();
-}
-
-KERNEL_TEST(test_products_of_pixels) {
-  GpuLimits gpu;
-  OK(gpu_limits_read(&gpu, &error));
-  if (gpu.capability < 80) skip();
-  check_gram(784, 64, 0, 200);
-  check_gram(784, 64, 62, 64 * 4);
-  check_gram(1279, 32, 3, 75);
-  check_gram(5, 1, 0, 7);
-}
-
 KERNEL_TEST(test_begin_and_advance) {
   StepState *d_state = poisoned(sizeof *d_state), wanted = {12, 60000, 0.25f, 7, 9, {0}};
   LAUNCH(begin, d_state, wanted);
@@ -280,33 +234,30 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
 
 /* Blocks that wait for each other must all be there: a grid that cannot be is never started. */
 KERNEL_TEST(test_a_grid_too_large_is_refused) {
-  const EpochPlan plan = {.shape = {784, 300, 100, 10, 64},
-                          .groups = 1,
-                          .tiles = 2,
-                          .depth = 1,
-                          .sets = 1,
-                          .splits = 5,
-                          .row_blocks = 16,
-                          .blocks = 1 << 20};
-  EpochPlan planned;
+  const TilesShape shape = {.layers = 2, .size = {784, 128, 10}, .batch = 64};
+  TilesPlan plan;
   GpuLimits gpu;
   const char *why_not;
   OK(gpu_limits_read(&gpu, &error));
-  gpu.multiprocessors = 132;
-  plan_epoch(plan.shape, &gpu, &planned, &why_not);
+  plan_tiles(shape, &gpu, &plan, &why_not);
   if (why_not) skip_because(why_not);
+  plan.steps = EPOCH_DIRECT;
+  plan.blocks = 1 << 20;
+  if (plan.clusters) plan.clusters = plan.blocks / 16;
   const Batch batch = make_batch(64, 784, 10, 64, true, 30);
   float *d = poisoned_floats(1000);
-  const EpochJob job = {.d_pixels = batch.view.d_pixels,
+  const TilesJob job = {.d_pixels = batch.view.d_pixels,
                         .d_labels = batch.view.d_labels,
                         .d_order = batch.view.d_order,
                         .stride = batch.view.stride,
                         .end = 5,
+                        .pixel_factor = 1.0f / 255,
                         .d_parameters = d,
-                        .d_momentum = d,
+                        .d_first = d,
                         .results = poisoned_results(&batch),
-                        .d_gram = d,
+                        .d_overflowed = poisoned(sizeof(uint32_t)),
                         .d_mail = d,
-                        .first_stamp = 1};
-  assert_int_equal(launch_epoch(&plan, &job, stream), cudaErrorCooperativeLaunchTooLarge);
+                        .d_work = poisoned(tiles_work_bytes(&plan)),
+                        .first_stamp = TILES_FIRST_STAMP};
+  assert_int_equal(launch_tiles(&plan, &job, stream), cudaErrorCooperativeLaunchTooLarge);
 }

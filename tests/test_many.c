@@ -22,8 +22,7 @@ typedef struct {
   TrainRange range;
   uint8_t *pixels;
   uint16_t *labels;
-  EpochShape shape;
-  EpochJob job; /* but for what a run of its own has */
+  ManyJob job;  /* but for what a run of its own has */
   float *start; /* parameters, then momenta */
 } Case;
 
@@ -55,15 +54,14 @@ static Case make_case(const Kind *k, int number) {
   reference_fill(momenta, floats, -0.01, 0.01, (uint64_t)number);
   for (size_t p = 0; p < floats; p++) /* padding, and biases, have none */
     c.start[floats + p] = c.start[p] != 0 ? (float)momenta[p] : 0;
-  c.shape = (EpochShape){k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch};
-  c.job =
-      (EpochJob){.d_pixels = to_device(c.pixels, k->rows * stride),
-                 .d_labels = to_device(c.labels, k->rows * sizeof *c.labels),
-                 .stride = stride,
-                 .learning_rate = c.range.learning_rate,
-                 .rule = {c.config.training.rule.momentum, c.config.training.rule.weight_decay}};
-  memcpy(c.job.layout.weight, n->weight, sizeof c.job.layout.weight);
-  memcpy(c.job.layout.bias, n->bias, sizeof c.job.layout.bias);
+  c.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
+                    .d_pixels = to_device(c.pixels, k->rows * stride),
+                    .d_labels = to_device(c.labels, k->rows * sizeof *c.labels),
+                    .stride = stride,
+                    .learning_rate = c.range.learning_rate,
+                    .rule = {c.config.training.rule.momentum, c.config.training.rule.weight_decay}};
+  memcpy(c.job.weight, n->weight, sizeof c.job.weight);
+  memcpy(c.job.bias, n->bias, sizeof c.job.bias);
   uint32_t *d_order = poisoned(k->rows * sizeof *d_order);
   LAUNCH(order, d_order, 0, k->rows, c.range.shuffled, c.range.key);
   c.job.d_order = d_order;
@@ -81,18 +79,19 @@ typedef struct {
 /* Trains the network in launches of `piece` steps. */
 static Trained train(const Case *c, uint64_t piece) {
   const size_t floats = c->config.network.floats;
-  const uint64_t batch = (uint64_t)c->shape.batch, steps = c->range.steps;
+  const uint64_t batch = (uint64_t)c->job.shape.batch, steps = c->range.steps;
   const ResultSums none = {0};
   ResultSums *d_sums = to_device(&none, sizeof none);
-  EpochJob job = c->job;
+  ManyJob job = c->job;
   job.d_parameters = to_device(c->start, 2 * floats * sizeof(float));
   job.d_momentum = job.d_parameters + floats;
   job.results = (RowResults){poisoned_floats(c->range.rows), poisoned(c->range.rows)};
-  job.d_mail = poisoned(many_work_bytes((uint32_t)piece));
+  job.d_overflowed = &d_sums->overflowed;
+  job.d_work = poisoned(many_work_bytes((uint32_t)piece));
   for (uint64_t step = 0; step < steps; step += piece) {
     job.position = (uint32_t)(step * batch);
     job.end = (uint32_t)min_size(min_size(step + piece, steps) * batch, c->range.rows);
-    LAUNCH(many, c->shape, &job, &d_sums->overflowed);
+    LAUNCH(many, &job);
     LAUNCH(sum, d_sums, job.results, job.position, job.end, (RowShare){0});
   }
   return (Trained){fetch_floats(job.d_parameters, 2 * floats),
@@ -171,21 +170,18 @@ KERNEL_TEST(test_overflow) {
 
 KERNEL_TEST(test_arguments_are_checked) {
   needs_many();
-  const Case c = make_case(&kinds[2], 0);
-  EpochJob good = c.job;
-  EpochShape large = c.shape;
-  uint32_t *d_overflowed = poisoned(sizeof *d_overflowed);
-  large.hidden1 = 321;
+  ManyJob good = make_case(&kinds[2], 0).job;
   good.end = 60;
-  good.d_mail = good.d_parameters = good.d_momentum = poisoned_floats(1);
+  good.d_work = good.d_parameters = good.d_momentum = poisoned_floats(1);
   good.results = (RowResults){good.d_parameters, poisoned(1)};
-  EpochJob wrong[] = {good, good, good, good};
-  wrong[0].d_mail = NULL;
+  good.d_overflowed = poisoned(sizeof *good.d_overflowed);
+  ManyJob wrong[] = {good, good, good, good, good, good};
+  wrong[0].d_work = NULL;
   wrong[1].position = 1;
   wrong[2].position = 60;
   wrong[3].stride = 48;
-  REFUSED(many, c.shape, NULL, d_overflowed);
-  REFUSED(many, c.shape, &good, NULL);
-  REFUSED(many, large, &good, d_overflowed);
-  foreach (job, wrong) REFUSED(many, c.shape, job, d_overflowed);
+  wrong[4].shape.hidden1 = 321;
+  wrong[5].d_overflowed = NULL;
+  REFUSED(many, NULL);
+  foreach (job, wrong) REFUSED(many, job);
 }

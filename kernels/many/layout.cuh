@@ -42,9 +42,7 @@ typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
 /* A launch. results begin with those of its first step, and steps count from that one. */
-struct Job : EpochJob {
-  EpochShape shape;
-  uint32_t *d_overflowed;
+struct Job : ManyJob {
   int steps, short_step; /* short_step has fewer rows than a batch; -1 if there is none */
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
   float *w2;             /* (BLOCKS, 8, THREADS): four weights of W2 of a thread, their momenta */

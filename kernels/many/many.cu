@@ -1,8 +1,7 @@
 /* Level epoch by one cluster of 16 blocks: every step of a range of one network of two hidden
-   layers, for batches up to 64, by SGD with momentum. A single network is faster by the other
-   kernels of level epoch. Of several networks, each has a launch in a stream of its own, 7 or 8 at
-   a time. Blocks of a cluster reach each other's shared memory: a step takes no mail and no barrier
-   of a grid.
+   layers, for batches up to 64, by SGD with momentum. A single network is faster by tiles, on many
+   clusters. Of several networks, each has a launch in a stream of its own, 7 or 8 at a time. Blocks
+   of a cluster reach each other's shared memory: a step takes no mail and no barrier of a grid.
 
    - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row;
    four rows of the batch from Z2 to dZ3; seven columns of W3. All blocks have b3; the first block
@@ -49,7 +48,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
-  const EpochShape &shape = job.shape;
+  const ManyShape &shape = job.shape;
   const int first = part_start(shape.hidden1, rank, BLOCKS),
             units = part_start(shape.hidden1, rank + 1, BLOCKS) - first;
   const auto move_one = [&](float &w, float &v, bool exists, size_t at, float scale, float v_scale,
@@ -65,7 +64,7 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
   };
   const auto move_w1 = [&](float &w, float &v, int unit, int input) {
     move_one(w, v, unit < units && input < shape.inputs,
-             job.layout.weight[0] + (size_t)(first + unit) * shape.inputs + input, W1_SCALE,
+             job.weight[0] + (size_t)(first + unit) * shape.inputs + input, W1_SCALE,
              W1_SCALE / GRADIENT, FP16_END);
   };
   unrolled (i, TILE) {
@@ -77,8 +76,8 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
   for (int i = thread; i < 16 * UNITS; i += THREADS)
     move_w1((&s.last_w1[0][0][0])[i], (&s.last_w1[1][0][0])[i], i % UNITS, LAST_INPUTS + i / UNITS);
   if (thread < UNITS)
-    move_one(s.b1[0][thread], s.b1[1][thread], thread < units, job.layout.bias[0] + first + thread,
-             1, 1, INFINITY);
+    move_one(s.b1[0][thread], s.b1[1][thread], thread < units, job.bias[0] + first + thread, 1, 1,
+             INFINITY);
   if (thread < HIDDEN2 * UNITS / 4) {
     float w2[8];
     const int column = thread / 5;
@@ -86,21 +85,20 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
     unrolled (k, 4) {
       const int unit = thread % 5 * 4 + k;
       move_one(w2[k], w2[4 + k], unit < units && column < shape.hidden2,
-               job.layout.weight[1] + (size_t)column * shape.hidden1 + first + unit, 1, 1,
+               job.weight[1] + (size_t)column * shape.hidden1 + first + unit, 1, 1,
                FP16_END / W2_SCALE);
     }
     if (LOADS) store_w2(job, s, thread, w2);
   }
   if (thread < HIDDEN2)
     move_one(s.b2[0][thread], s.b2[1][thread], rank == 0 && thread < shape.hidden2,
-             job.layout.bias[1] + thread, 1, 1, FP16_END / W2_SCALE);
+             job.bias[1] + thread, 1, 1, FP16_END / W2_SCALE);
   if (thread < 8 * CLASSES) {
     const int class_ = thread / 8, slot = thread % 8, column = OWN_COLUMNS * rank + slot;
     const bool bias = slot == OWN_COLUMNS, stores = LOADS || !bias || rank == 0;
     move_one(s.own_w3[0][class_][slot], s.own_w3[1][class_][slot],
              class_ < shape.classes && (bias || column < shape.hidden2) && stores,
-             bias ? job.layout.bias[2] + class_
-                  : job.layout.weight[2] + (size_t)class_ * shape.hidden2 + column,
+             bias ? job.bias[2] + class_ : job.weight[2] + (size_t)class_ * shape.hidden2 + column,
              1, 1, bias ? INFINITY : FP16_END / W3_SCALE);
   }
 }
@@ -118,7 +116,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
   for (int i = thread; i < 2 * (HIDDEN2 + 1) * (CLASSES + 2); i += THREADS) {
     const int k = i % (CLASSES + 2), column = i / (CLASSES + 2) % (HIDDEN2 + 1);
     const bool exists = k < job.shape.classes && column < job.shape.hidden2;
-    const float *w3 = job.d_parameters + job.layout.weight[2];
+    const float *w3 = job.d_parameters + job.weight[2];
     (&s.w3[0][0][0])[i] =
         split(exists ? __ldcg(w3 + (size_t)k * job.shape.hidden2 + column) * W3_SCALE : 0);
   }
@@ -197,7 +195,7 @@ constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float);
 
 using namespace many;
 
-int many_takes(EpochShape shape) {
+int many_takes(ManyShape shape) {
   return positive(shape.inputs, shape.hidden1, shape.hidden2, shape.classes, shape.batch) &&
          shape.inputs <= INPUTS && shape.hidden1 <= BLOCKS * UNITS && shape.hidden2 <= HIDDEN2 &&
          shape.classes <= CLASSES && shape.batch <= ROWS;
@@ -221,19 +219,16 @@ size_t many_work_bytes(uint32_t steps) {
   return W2_BYTES + (size_t)steps * ROWS * sizeof(uint32_t);
 }
 
-cudaError_t launch_many(EpochShape shape, const EpochJob *of, uint32_t *d_overflowed,
-                        cudaStream_t stream) {
-  REQUIRE(of && many_takes(shape) &&
+cudaError_t launch_many(const ManyJob *of, cudaStream_t stream) {
+  REQUIRE(of && many_takes(of->shape) &&
           given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_momentum,
-                of->results.d_loss, of->results.d_correct, d_overflowed, of->d_mail) &&
-          of->stride % 16 == 0 && of->stride <= INPUTS && of->stride >= (size_t)shape.inputs &&
-          of->position < of->end && of->position % shape.batch == 0);
+                of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_work) &&
+          of->stride % 16 == 0 && of->stride <= INPUTS && of->stride >= (size_t)of->shape.inputs &&
+          of->position < of->end && of->position % of->shape.batch == 0);
   if (many_clusters() == 0) return cudaErrorNotSupported;
-  const uint32_t batch = shape.batch, rows = of->end - of->position, rest = rows % batch;
-  uint8_t *d_work = static_cast<uint8_t *>(of->d_mail);
+  const uint32_t batch = of->shape.batch, rows = of->end - of->position, rest = rows % batch;
+  uint8_t *d_work = static_cast<uint8_t *>(of->d_work);
   Job job = {*of,
-             shape,
-             d_overflowed,
              (int)ceil_div(rows, batch),
              rest ? (int)(rows / batch) : -1,
              1.0f / batch,

@@ -131,11 +131,9 @@ struct CudaEngine {
   StepGraph many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                  /* positions of the previous range */
   const uint8_t *d_captured;                  /* the d_train_on that the graphs read */
-  TilesPlan tiles;                            /* level epoch by tiles; 0 blocks means by rows */
-  void *d_steps;                              /* scratch of level epoch by tiles */
-  EpochPlan plan;                             /* level epoch by rows */
-  float *d_gram;                              /* products of pixels, for level epoch by rows */
-  void *d_mail;                               /* mail of level epoch, or of a cluster */
+  TilesPlan tiles;                            /* level epoch; 0 blocks if it is not by tiles */
+  void *d_steps;                              /* scratch of level epoch, or of a cluster */
+  void *d_mail;                               /* mail of level epoch */
   void *d_work;                               /* scratch of the gradient updates */
   uint32_t stamp;
 };
@@ -145,10 +143,12 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
                               void (*close_library)(void *), Error *error);
 
 /* Replaces the fusion and precision of engine->config by what such a GPU runs, and says why in
-   engine->reason. Level epoch runs by tiles if *tiles then has blocks, else by rows as *plan says.
-   *plan is zeros if rows cannot. Returns false if level epoch was asked for and cannot run. */
-bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
-                        Error *error);
+   engine->reason. *tiles becomes the plan of level epoch, zeros at other levels. Returns false if
+   level epoch was asked for and cannot run. */
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
+/* Returns true if the network's members may train in clusters, as far as its options go. With a
+   small first layer and many classes they train by tiles, or their bits would change. */
+bool engine_cuda_suits_many(const EngineConfig *config);
 /* Sets engine->wide if the kernels for wide layers would be faster, and says so. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
@@ -175,7 +175,7 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if level epoch is by tiles. */
+/* Returns true if training is by tiles. */
 static inline bool has_tiles(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }
@@ -185,9 +185,15 @@ static inline bool has_cluster(const CudaEngine *e) {
   return e->first && e->engine.config.training.fusion == FUSION_EPOCH && !has_tiles(e);
 }
 
+/* Returns the shape of a network of two hidden layers. */
+static inline ManyShape many_shape(const CudaEngine *e) {
+  const int *size = e->engine.config.network.size;
+  return (ManyShape){size[0], size[1], size[2], size[3], e->engine.config.training.batch};
+}
+
 /* Returns true if training uses fp16 terms, so that it may have to be repeated. */
 static inline bool has_fp16_terms(const CudaEngine *e) {
-  return e->engine.wide || has_cluster(e) || has_tiles(e);
+  return e->engine.wide || e->engine.config.training.fusion == FUSION_EPOCH;
 }
 
 /* Returns true if one kernel runs the last layer forward and backward. */

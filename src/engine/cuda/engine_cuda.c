@@ -239,7 +239,6 @@ static bool allocate(CudaEngine *e, Error *error) {
   const size_t all = c->dataset_rows, results = all > rows ? all : rows;
   const size_t steps = ceil_div(all, (size_t)t->batch);
   const bool member = e->first, tiles = has_tiles(e), cluster = has_cluster(e),
-             by_rows = t->fusion == FUSION_EPOCH && !member && !tiles,
              exercise = level == &level_exercise;
   const bool scaled = level->unfused || !training_pixel_factor(t).is_default;
   size_t widest = 0;
@@ -268,11 +267,9 @@ static bool allocate(CudaEngine *e, Error *error) {
       {&e->d_largest, exercise ? rows : 0, sizeof(float), false},
       {&e->d_sum, exercise ? rows : 0, sizeof(float), false},
       {&e->d_work, !member, update_work_bytes(), true},
-      {&e->d_gram, by_rows ? min_size(steps, EPOCH_STEPS) * EPOCH_GRAM : 0, sizeof(float), false},
-      {&e->d_mail, by_rows, e->plan.mail_bytes, true},
       {&e->d_mail, tiles, e->tiles.mail_bytes, true},
       {&e->d_steps, tiles, tiles ? tiles_work_bytes(&e->tiles) : 0, false},
-      {&e->d_mail, cluster, many_work_bytes((uint32_t)steps), false},
+      {&e->d_steps, cluster, many_work_bytes((uint32_t)steps), false},
       {&e->d_parameters, n->floats, sizeof(float), false},
       {&e->d_momentum, training_moments(t) * n->floats, sizeof(float), true},
       {&e->d_average, t->ema > 0 ? n->floats : 0, sizeof(float), false},
@@ -326,12 +323,11 @@ static bool choose_level(CudaEngine *e, Error *error) {
   }
   GpuLimits limits;
   e->may_join = engine->config.training.fusion == FUSION_AUTO;
-  if (!gpu_limits_read(&limits, error) ||
-      !engine_cuda_choose(engine, &limits, &e->tiles, &e->plan, error))
+  if (!gpu_limits_read(&limits, error) || !engine_cuda_choose(engine, &limits, &e->tiles, error))
     return false;
   engine_cuda_choose_wide(engine, &limits);
   const Fusion fusion = engine->config.training.fusion;
-  if (fusion == FUSION_EPOCH && (!has_tiles(e) || e->tiles.ahead)) engine->aligned = EPOCH_DIRECT;
+  if (has_tiles(e) && e->tiles.ahead) engine->aligned = EPOCH_DIRECT;
   if (has_tiles(e))
     e->tiles.steps = (int)min_size(
         (size_t)e->tiles.steps,
@@ -386,9 +382,9 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
-  return e->engine.config.training.fusion == FUSION_EPOCH && e->may_join &&
-         many_takes(e->plan.shape) && e->engine.config.dataset_rows < 1 << 28 &&
-         many_clusters() > 0;
+  const EngineConfig *c = &e->engine.config;
+  return c->training.fusion == FUSION_EPOCH && e->may_join && engine_cuda_suits_many(c) &&
+         many_takes(many_shape(e)) && c->dataset_rows < 1 << 28 && many_clusters() > 0;
 }
 
 /* A kernel by tiles waits for its own blocks, so all must have room. A cluster never waits. */

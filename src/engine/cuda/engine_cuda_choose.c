@@ -12,12 +12,7 @@ static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 static const double RANKS_FROM = 3e8;
 
 /* Kernels that do not support every network. */
-enum {
-  OF_WIDE = 1,
-  OF_TILES = 1 << FUSION_NONE,
-  OF_EPOCH = 1 << FUSION_EPOCH,
-  OF_EXERCISE = 1 << FUSION_EXERCISE
-};
+enum { OF_WIDE = 1, OF_EPOCH = 2, OF_MANY = 4, OF_EXERCISE = 8 };
 
 /* Returns what these kernels need and the engine lacks, or NULL if they support the engine. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
@@ -27,13 +22,13 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
     int kernels;
     const char *taken;
   } rules[] = {
-      {t->rule.kind != OPTIMIZER_SGD, OF_EPOCH | OF_EXERCISE, "the optimizer sgd"},
-      {t->label_smoothing > 0, OF_EPOCH | OF_EXERCISE, "no label smoothing"},
-      {training_drops(t), OF_EPOCH | OF_EXERCISE | OF_WIDE, "no dropout"},
-      {t->ema > 0, OF_EPOCH | OF_EXERCISE | OF_WIDE, "no average of weights"},
-      {!training_pixel_factor(t).is_default, OF_EPOCH | OF_WIDE, "pixels over 255 alone"},
-      {c->ranks, OF_EPOCH | OF_TILES | OF_EXERCISE, "one rank"},
-      {c->network.layers != 3, OF_EPOCH, "two hidden layers"},
+      {t->rule.kind != OPTIMIZER_SGD, OF_MANY | OF_EXERCISE, "the optimizer sgd"},
+      {t->label_smoothing > 0, OF_MANY | OF_EXERCISE, "no label smoothing"},
+      {training_drops(t), OF_MANY | OF_EXERCISE | OF_WIDE, "no dropout"},
+      {t->ema > 0, OF_MANY | OF_EXERCISE | OF_WIDE, "no average of weights"},
+      {!training_pixel_factor(t).is_default, OF_MANY | OF_WIDE, "pixels over 255 alone"},
+      {c->ranks, OF_EPOCH | OF_MANY | OF_EXERCISE, "one rank"},
+      {c->network.layers != 3, OF_MANY, "two hidden layers"},
       {c->network.layers == 1, OF_WIDE, "hidden layers"},
   };
   foreach (rule, rules)
@@ -54,47 +49,33 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
                           : "tf32");
 }
 
-/* Tiles are faster than rows up to this many rows of a step. On an H100, ms per epoch of
-   784-300-100-10: 8.8 instead of 9.9 at 32 rows, but 6.2 instead of 5.1 at 64. Tiles were 1.04 to 5
-   times faster than level step at 36 of 37 shapes. */
-enum { TILES_TO = 32 };
-
-/* Plans level epoch by tiles, by rows, or not at all. Returns why not at all, or "". */
-static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits, TilesPlan *tiles,
-                                  EpochPlan *plan) {
+/* Plans level epoch. Returns why it cannot run, or "". */
+static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits,
+                                  TilesPlan *tiles) {
   const Network *n = &c->network;
   const Training *t = &c->training;
-  const char *taken = unsuited(c, OF_EPOCH), *no_rows = taken, *no_tiles;
+  const char *why_not = unsuited(c, OF_EPOCH);
   TilesShape shape = {.layers = n->layers,
                       .batch = t->batch,
                       .second = optimizer_has_second(t->rule.kind),
                       .average = t->ema > 0,
                       .drops = training_drops(t)};
-  if (unsuited(c, OF_TILES)) return text_format("level epoch takes %s", unsuited(c, OF_TILES));
+  if (why_not) return text_format("level epoch takes %s", why_not);
   for (int l = 0; l <= n->layers && l <= TILES_LAYERS; l++) shape.size[l] = n->size[l];
-  if (!no_rows)
-    plan_epoch((EpochShape){n->size[0], n->size[1], n->size[2], n->size[3], t->batch}, limits, plan,
-               &no_rows);
-  plan_tiles(shape, limits, tiles, &no_tiles);
-  if (no_rows) *plan = (EpochPlan){0};
-  if (no_tiles || (!no_rows && t->batch > TILES_TO)) *tiles = (TilesPlan){0};
-  if (no_rows && no_tiles && taken && !limits->clusters)
-    return text_format("without clusters of blocks level epoch takes %s", taken);
-  return text_format("%s", !no_tiles || !no_rows ? "" : limits->clusters ? no_tiles : no_rows);
+  plan_tiles(shape, limits, tiles, &why_not);
+  if (why_not) *tiles = (TilesPlan){0};
+  return text_format("%s", why_not ? why_not : "");
 }
 
-bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, EpochPlan *plan,
-                        Error *error) {
+bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error) {
   const EngineConfig *c = &engine->config;
   const Fusion asked = c->training.fusion;
   const Fusion level = asked == FUSION_EXERCISE ? asked : FUSION_EPOCH;
   ShortText why_not = {""};
   *tiles = (TilesPlan){0};
-  *plan = (EpochPlan){0};
   if (asked == FUSION_EXERCISE && unsuited(c, OF_EXERCISE))
     why_not = text_format("level exercise takes %s", unsuited(c, OF_EXERCISE));
-  if (asked == FUSION_AUTO || asked == FUSION_EPOCH)
-    why_not = plan_level_epoch(c, limits, tiles, plan);
+  if (asked == FUSION_AUTO || asked == FUSION_EPOCH) why_not = plan_level_epoch(c, limits, tiles);
   if (asked == level && *why_not.text)
     return error_set(error, "--fusion %s cannot run this network here: %s; use --fusion auto",
                      training_fusions[level], why_not.text);
@@ -112,6 +93,11 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
   }
   choose_precision(engine, limits);
   return true;
+}
+
+bool engine_cuda_suits_many(const EngineConfig *c) {
+  const int *size = c->network.size;
+  return !unsuited(c, OF_MANY) && size[1] > (size[3] - 1) / 3 * 15;
 }
 
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {

@@ -191,7 +191,8 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* Does by tiles what steps_by_epoch does. Parts begin at multiples of a launch's most steps. */
+/* Launches the steps of a range in parts that begin at multiples of a launch's most steps, so that
+   cuts do not change the bits. */
 static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
@@ -234,46 +235,26 @@ static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Returns where a network of two hidden layers trains, and on which arrays. */
-static EpochJob epoch_job(const CudaEngine *e, StepState state) {
-  const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
-  return (EpochJob){.d_pixels = e->d_train_on,
-                    .d_labels = e->d_labels,
-                    .d_order = e->d_order,
-                    .stride = e->stride,
-                    .position = state.position,
-                    .end = state.end,
-                    .learning_rate = state.learning_rate,
-                    .rule = update_rule(e),
-                    .layout = {{w[0], w[1], w[2]}, {b[0], b[1], b[2]}},
-                    .d_parameters = e->d_parameters,
-                    .d_momentum = e->d_momentum,
-                    .results = e->results,
-                    .d_gram = e->d_gram,
-                    .d_mail = e->d_mail};
-}
-
-/* Launches the steps of a range in parts that begin at multiples of EPOCH_STEPS, so that cuts do
-   not change the bits. A part is one kernel for products of pixels and one for everything else. */
-static cudaError_t steps_by_epoch(CudaEngine *e, StepState state, uint64_t steps) {
-  const uint64_t batch = (uint64_t)e->engine.config.training.batch, first = state.position / batch;
-  EpochJob job = epoch_job(e, state);
-  for (uint64_t step = first, end; step < first + steps; step = end) {
-    end = min_size((step / EPOCH_STEPS + 1) * EPOCH_STEPS, first + steps);
-    job.position = (uint32_t)(step * batch);
-    job.end = (uint32_t)min_size(end * batch, state.end);
-    job.first_stamp = e->stamp;
-    e->stamp += (uint32_t)(end - step);
-    TRY(launch_gram(&e->plan, &job, e->compute));
-    TRY(launch_epoch(&e->plan, &job, e->compute));
-  }
-  return cudaSuccess;
-}
-
 /* Launches all of a member's steps at once. They wait until a cluster of the GPU is free. */
 static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
-  const EpochJob job = epoch_job(e, state);
-  return launch_many(e->first->plan.shape, &job, &e->d_sums->overflowed, e->compute);
+  const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
+  const ManyJob job = {.shape = many_shape(e),
+                       .d_pixels = e->d_train_on,
+                       .d_labels = e->d_labels,
+                       .d_order = e->d_order,
+                       .stride = e->stride,
+                       .position = state.position,
+                       .end = state.end,
+                       .learning_rate = state.learning_rate,
+                       .rule = update_rule(e),
+                       .weight = {w[0], w[1], w[2]},
+                       .bias = {b[0], b[1], b[2]},
+                       .d_parameters = e->d_parameters,
+                       .d_momentum = e->d_momentum,
+                       .results = e->results,
+                       .d_overflowed = &e->d_sums->overflowed,
+                       .d_work = e->d_steps};
+  return launch_many(&job, e->compute);
 }
 
 /* ---- any level ---------------------------------------------------------------------------- */
@@ -281,8 +262,7 @@ static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   switch (e->engine.config.training.fusion) {
   case FUSION_EPOCH:
-    if (has_cluster(e)) return steps_by_cluster(e, state);
-    return (has_tiles(e) ? steps_by_tiles : steps_by_epoch)(e, state, steps);
+    return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
     /* Runs a step past the end, outside any graph: a library may load its kernels in it. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
