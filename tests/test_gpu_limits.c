@@ -89,35 +89,46 @@ static bool planned(ptrdiff_t number, const char *why_not, const char *expected)
 
 /* Level epoch plans at its limits, and refuses one beyond each. */
 TEST(test_limits_of_epoch) {
+#define HOPPER(kilobytes, clusters)                                                                \
+  { 90, 132, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING, clusters }
+#define OLDER(capability, multiprocessors, kilobytes)                                              \
+  { capability, multiprocessors, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0 }
   const struct {
     TilesShape shape;
-    int clusters, kilobytes, rows, blocks;
+    GpuLimits limits;
+    int rows, blocks;
     const char *why_not;
-  } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, 7, 227, 64, 16, NULL},
-               {{2, {784, 129, 10}, 64, 0, 0, 0}, 7, 227, 64, 32, NULL},
-               {{2, {784, 897, 12}, 64, 0, 0, 0}, 7, 227, 64, 132, NULL},
-               {{2, {784, 897, 13}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 12 classes"},
-               {{2, {784, 1049, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "more multiprocessors"},
-               {{2, {784, 128, 10}, 64, 0, 0, 0}, 1, 199, 0, 0, "more shared memory"},
-               {{2, {784, 128, 10}, 128, 1, 1, 1}, 1, 227, 128, 16, NULL},
-               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 4, 227, 128, 64, NULL},
-               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, 3, 227, 0, 0, "batches up to 64"},
-               {{7, {784}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to five hidden layers"},
-               {{2, {785, 128, 10}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 784 inputs"},
-               {{2, {784, 128, 17}, 64, 0, 0, 0}, 7, 227, 0, 0, "up to 16 classes"},
-               {{2, {784, 128, 10}, 129, 0, 0, 0}, 7, 227, 0, 0, "batches up to 128"}};
+  } cases[] = {{{2, {784, 128, 10}, 64, 0, 0, 0}, HOPPER(227, 7), 64, 16, NULL},
+               {{2, {784, 129, 10}, 64, 0, 0, 0}, HOPPER(227, 7), 64, 32, NULL},
+               {{2, {784, 897, 12}, 64, 0, 0, 0}, HOPPER(227, 7), 64, 132, NULL},
+               {{2, {784, 897, 13}, 64, 0, 0, 0}, HOPPER(227, 7), 0, 0, "up to 12 classes"},
+               {{2, {784, 1049, 10}, 64, 0, 0, 0}, HOPPER(227, 7), 0, 0, "more multiprocessors"},
+               {{2, {784, 128, 10}, 64, 0, 0, 0}, HOPPER(199, 1), 0, 0, "more shared memory"},
+               {{2, {784, 128, 10}, 128, 1, 1, 1}, HOPPER(227, 1), 128, 16, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, HOPPER(227, 4), 128, 64, NULL},
+               {{3, {784, 300, 100, 10}, 65, 0, 0, 0}, HOPPER(227, 3), 0, 0, "batches up to 64"},
+               {{7, {784}, 64, 0, 0, 0}, HOPPER(227, 7), 0, 0, "up to five hidden layers"},
+               {{2, {785, 128, 10}, 64, 0, 0, 0}, HOPPER(227, 7), 0, 0, "up to 784 inputs"},
+               {{2, {784, 128, 17}, 64, 0, 0, 0}, HOPPER(227, 7), 0, 0, "up to 16 classes"},
+               {{2, {784, 128, 10}, 129, 0, 0, 0}, HOPPER(227, 7), 0, 0, "batches up to 128"},
+               {{3, {784, 300, 100, 10}, 64, 0, 0, 0}, OLDER(80, 108, 163), 64, 108, NULL},
+               {{3, {784, 300, 100, 10}, 64, 1, 1, 1}, OLDER(86, 52, 99), 64, 52, NULL},
+               {{3, {784, 300, 100, 10}, 64, 0, 0, 0}, OLDER(86, 51, 99), 0, 0, "multiprocessors"},
+               {{2, {784, 128, 10}, 65, 0, 0, 0}, OLDER(86, 52, 99), 0, 0, "batches up to 64"},
+               {{2, {784, 128, 13}, 64, 0, 0, 0}, OLDER(86, 52, 99), 0, 0, "up to 12 classes"},
+               {{2, {784, 128, 10}, 64, 0, 0, 0}, OLDER(80, 108, 64), 0, 0, "shared memory"},
+               {{2, {784, 128, 10}, 64, 0, 0, 0}, OLDER(75, 68, 64), 0, 0, "capability 8.0"}};
+#undef HOPPER
+#undef OLDER
   foreach (of, cases) {
-    GpuLimits limits = h100;
     TilesPlan plan;
     const char *why_not;
-    limits.clusters = of->clusters;
-    limits.shared_bytes = (size_t)of->kilobytes << 10;
-    plan_tiles(of->shape, &limits, &plan, &why_not);
+    plan_tiles(of->shape, &of->limits, &plan, &why_not);
     assert_int_equal(plan.blocks, of->blocks);
     if (!planned(of - cases, why_not, of->why_not)) continue;
     assert_int_equal(plan.rows, of->rows);
     assert_int_equal(plan.steps % EPOCH_DIRECT, 0);
-    assert_true(plan.shared_bytes <= limits.shared_bytes && tiles_work_bytes(&plan) > 0);
+    assert_true(plan.shared_bytes <= of->limits.shared_bytes && tiles_work_bytes(&plan) > 0);
   }
 }
 
