@@ -139,7 +139,7 @@ kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
 # The longest compiles come first, so that every core has work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
-LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
+LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
 KERNELS  := $(LONGEST) $(filter-out $(LONGEST),$(KERNELS))
 LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
