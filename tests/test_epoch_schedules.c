@@ -14,44 +14,50 @@
 /* ---- a trial -------------------------------------------------------------------------------- */
 
 typedef struct {
-  EpochShape shape;
+  int layers, size[TILES_LAYERS + 1], batch;
   int multiprocessors, kilobytes; /* of the GPU that is planned for; KB of shared memory */
-  uint32_t first_step;            /* trains from here */
-  uint32_t rows;                  /* to here, of a shuffled epoch */
-  uint32_t split;                 /* of every second trial, the step that a second launch begins
-                                     with, a multiple of EPOCH_DIRECT; 0: one launch */
-  uint64_t seed;                  /* of the network and the rows */
+  int kind;                       /* OPTIMIZER_... */
+  float dropout, smoothing;
+  uint32_t first_step; /* trains from here */
+  uint32_t rows;       /* to here, of a shuffled epoch */
+  uint32_t split;      /* of every second trial, the step that a second launch begins
+                          with, a multiple of EPOCH_DIRECT; 0: one launch */
+  uint64_t seed;       /* of the network and the rows */
 } EpochCase;
 
 /* float32 sums of some hundred products: measured was at most 3e-6 of the way that training went,
    and 5e-7 of a row's loss. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
+/* Adam divides a gradient by its size, so that one near 0, which is a small difference of large
+   products, moves a weight as far as any other. */
+static const double ADAM_BOUND = 4e-4;
 
-/* What a launch writes, in one block of memory. */
+/* What is said where the kernel says that the engine has to train again. */
+#define BEYOND_FP16 "a number is beyond fp16\n"
+
+/* What a launch writes, in one block of memory. state: the optimizer's arrays. */
 typedef struct {
-  float *parameters, *momentum, *loss;
+  float *parameters, *state, *loss;
   uint8_t *correct;
 } Outcome;
 
 /* A trial: some training steps on a random network and random rows, under one schedule after the
    other, each judged against float64 and, bit by bit, against the first one. */
 static EpochCase trial;
-static const UpdateRule rule = {0.9F, 1e-3F};
-static const float learning_rate = 0.05F;
-static EpochPlan plan;
+static const float learning_rate = 0.01F, weight_decay = 1e-3F;
+static TilesPlan plan;
 static EngineConfig config;
 static const Network *const network = &config.network;
 static uint32_t end_step;
 static size_t stride, outcome_bytes;
 static uint8_t *pixels;
 static uint16_t *labels;
-static uint32_t *order;
-static float *gram;
-static void *mail;
+static uint32_t *order, overflowed;
+static void *mail, *work;
 static Outcome start, now;
-static void *first_outcome;           /* all of it; NULL: there was none yet */
-static double *parameters, *momentum; /* the reference's */
-static EngineSums first_step;         /* what the reference counts in it */
+static void *first_outcome;          /* all of it; NULL: there was none yet */
+static double *parameters, *moments; /* the reference's */
+static EngineSums first_step;        /* what the reference counts in it */
 
 /* Returns zeros on a boundary that mail may begin at. */
 static void *aligned(size_t count, size_t size) {
@@ -62,20 +68,18 @@ static void *aligned(size_t count, size_t size) {
 
 static Outcome new_outcome(void) {
   const size_t floats = network->floats;
-  float *block = aligned(outcome_bytes, 1), *loss = block + 2 * floats;
+  float *block = aligned(outcome_bytes, 1),
+        *loss = block + (1 + training_moments(&config.training)) * floats;
   return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
-/* The network, its momentum, and rows of which four pixels in five are 0, as in a picture. */
+/* The network, its biases, and rows of which four pixels in five are 0, as in a picture. */
 static void draw_rows(void) {
   network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
   reference_fill(values, network->floats, -0.01, 0.01, trial.seed + 1);
   for (int l = 0; l < network->layers; l++) { /* the padding stays 0 */
-    const size_t out = (size_t)network->size[l + 1], in = (size_t)network->size[l];
-    const size_t weight = network->weight[l], bias = network->bias[l];
-    reference_to_float(values + weight, out * in, start.momentum + weight);
-    reference_to_float(values + bias, out, start.momentum + bias);
+    const size_t out = (size_t)network->size[l + 1], bias = network->bias[l];
     reference_to_float(values + bias, out, start.parameters + bias);
   }
   pixels = aligned(trial.rows, stride);
@@ -84,7 +88,7 @@ static void draw_rows(void) {
   reference_fill_pixels(pixels, trial.rows * stride, trial.seed);
   for (size_t i = 0; i < trial.rows * stride; i++)
     if (random_words(trial.seed, 1, i).word[0] % 5 != 0) pixels[i] = 0;
-  reference_fill_labels(labels, trial.rows, trial.shape.classes, trial.seed);
+  reference_fill_labels(labels, trial.rows, trial.size[trial.layers], trial.seed);
   for (uint32_t p = 0; p < trial.rows; p++) order[p] = random_permute(p, trial.rows, trial.seed);
 }
 
@@ -97,68 +101,91 @@ static void train_reference(void) {
                       .key = trial.seed,
                       .first_step = trial.first_step,
                       .steps = 1,
-                      .learning_rate = learning_rate};
+                      .learning_rate = learning_rate,
+                      .dropout_key = trial.seed};
   parameters = allocate(floats, sizeof(double));
-  momentum = allocate(floats, sizeof(double));
+  moments = allocate(training_states(&config.training) * floats, sizeof(double));
   reference_to_double(start.parameters, floats, parameters);
-  reference_to_double(start.momentum, floats, momentum);
-  for (; range.first_step < end_step; range.first_step++)
-    reference_train(&config, parameters, momentum, pixels, stride, labels, &range,
+  for (; range.first_step < end_step; range.first_step++) {
+    range.updates = range.first_step;
+    reference_train(&config, parameters, moments, pixels, stride, labels, &range,
                     range.first_step == trial.first_step ? &first_step : &others);
+  }
 }
 
 /* False if the plan refuses the case: `error` says why. */
 static bool begin_trial(const EpochCase *of) {
   const GpuLimits limits = {80,         of->multiprocessors, (size_t)of->kilobytes << 10,
                             WIDE_NEVER, WIDE_BY_NOTHING,     0};
-  const EpochShape shape = of->shape;
+  TilesShape shape = {.layers = of->layers,
+                      .batch = of->batch,
+                      .second = optimizer_has_second(of->kind),
+                      .drops = of->dropout > 0};
   const char *why_not;
   free_kept();
-  plan_epoch(shape, &limits, &plan, &why_not);
+  memcpy(shape.size, of->size, sizeof shape.size);
+  plan_tiles(shape, &limits, &plan, &why_not);
   if (why_not) return error_set(&error, "%s", why_not);
   trial = *of;
   first_outcome = NULL;
   first_step = (EngineSums){0};
-  stride = round_up((size_t)shape.inputs, 16);
-  end_step = (uint32_t)ceil_div(of->rows, (uint32_t)shape.batch);
-  config.training = (Training){
-      .batch = shape.batch, .rule.momentum = rule.momentum, .rule.weight_decay = rule.weight_decay};
-  OK(network_init(&config.network, shape.inputs, (int[]){shape.hidden1, shape.hidden2}, 2,
-                  shape.classes, &error));
-  outcome_bytes = (2 * network->floats + of->rows) * sizeof(float) + of->rows;
+  stride = round_up((size_t)of->size[0], 16);
+  end_step = (uint32_t)ceil_div(of->rows, (uint32_t)of->batch);
+  config.training = (Training){.batch = of->batch,
+                               .label_smoothing = of->smoothing,
+                               .dropout = {.share = {of->dropout}, .count = 1},
+                               .rule = {.kind = of->kind,
+                                        .momentum = 0.9F,
+                                        .beta1 = 0.9F,
+                                        .beta2 = 0.999F,
+                                        .epsilon = 1e-8F,
+                                        .weight_decay = weight_decay}};
+  OK(network_init(&config.network, of->size[0], of->size + 1, of->layers - 1, of->size[of->layers],
+                  &error));
+  outcome_bytes =
+      ((1 + training_moments(&config.training)) * network->floats + of->rows) * sizeof(float) +
+      of->rows;
   start = new_outcome();
   now = new_outcome();
-  gram = aligned((size_t)end_step * EPOCH_GRAM, sizeof *gram);
+  plan.steps = EPOCH_DIRECT;
   mail = aligned(plan.mail_bytes, 1);
+  work = aligned(tiles_work_bytes(&plan), 1);
   draw_rows();
   train_reference();
   return true;
 }
 
-/* Steps first to last - 1; their stamps are one more than their numbers. Returns false if they were
-   not trained. */
+/* Trains steps first to last - 1. Returns false if they were not trained. */
 static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
-  const uint32_t batch = (uint32_t)trial.shape.batch, end = last * batch;
-  EpochJob job = {.d_pixels = pixels,
+  const uint32_t batch = (uint32_t)trial.batch, end = last * batch;
+  const PixelFactor by = training_pixel_factor(&config.training);
+  TilesJob job = {.d_pixels = pixels,
                   .d_labels = labels,
                   .d_order = order,
                   .stride = stride,
                   .position = first * batch,
                   .end = end < trial.rows ? end : trial.rows,
                   .learning_rate = learning_rate,
-                  .rule = rule,
+                  .updates = first,
+                  .rule = config.training.rule,
+                  .smoothing = trial.smoothing,
+                  .dropout_key = trial.seed,
+                  .pixel_factor = by.factor,
+                  .pixel_offset = by.offset,
                   .d_parameters = now.parameters,
-                  .d_momentum = now.momentum,
+                  .d_first = now.state,
+                  .d_second = plan.shape.second ? now.state + network->floats : NULL,
                   .results = {now.loss, now.correct},
-                  .d_gram = gram,
+                  .d_overflowed = &overflowed,
                   .d_mail = mail,
-                  .first_stamp = first + 1};
-  for (int l = 0; l < 3; l++) {
-    job.layout.weight[l] = network->weight[l];
-    job.layout.bias[l] = network->bias[l];
+                  .d_work = work,
+                  .first_stamp = TILES_FIRST_STAMP + first - trial.first_step};
+  for (int l = 0; l < network->layers; l++) {
+    job.weight[l] = network->weight[l];
+    job.bias[l] = network->bias[l];
+    job.dropout[l] = l < network->layers - 1 ? trial.dropout : 0;
   }
-  cudaError_t status = launch_gram(&plan, &job, NULL);
-  if (status == cudaSuccess) status = launch_epoch(&plan, &job, NULL);
+  const cudaError_t status = launch_tiles(&plan, &job, NULL);
   if (status == cudaErrorLaunchFailure) fputs(schedules_report(), said);
   if (status == cudaErrorInvalidValue) fputs("the launcher refuses the job\n", said);
   return status == cudaSuccess;
@@ -182,22 +209,22 @@ static void judge(FILE *said, const char *of, const char *what, double off, doub
 }
 
 static void judge_tensor(FILE *said, const char *what, size_t at, size_t count) {
+  const double bound = plan.shape.second ? ADAM_BOUND : WAY_BOUND;
   judge(said, "", what,
-        way_error(now.parameters + at, parameters + at, start.parameters + at, count), WAY_BOUND);
-  judge(said, "momentum of ", what,
-        reference_relative_error(now.momentum + at, momentum + at, count), WAY_BOUND);
+        way_error(now.parameters + at, parameters + at, start.parameters + at, count), bound);
+  judge(said, "momentum of ", what, reference_relative_error(now.state + at, moments + at, count),
+        WAY_BOUND);
 }
 
 static void judge_outcome(FILE *said) {
-  static const char *const names[] = {"W1", "W2", "W3", "b1", "b2", "b3"};
   for (int l = 0; l < network->layers; l++) {
     const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
-    judge_tensor(said, names[l], network->weight[l], out * in);
-    judge_tensor(said, names[3 + l], network->bias[l], out);
+    judge_tensor(said, text_format("W%d", l + 1).text, network->weight[l], out * in);
+    judge_tensor(said, text_format("b%d", l + 1).text, network->bias[l], out);
   }
   double loss = 0; /* of the first step's rows, which every parameter has a part in */
   uint64_t correct = 0;
-  const uint32_t from = trial.first_step * (uint32_t)trial.shape.batch;
+  const uint32_t from = trial.first_step * (uint32_t)trial.batch;
   for (uint32_t p = from; p < from + (uint32_t)first_step.rows; p++) {
     loss += (double)now.loss[p];
     correct += now.correct[p];
@@ -217,14 +244,16 @@ static const char *run_trial(DrawnLaunch how) {
   FILE *said = text_open();
   memcpy(now.parameters, start.parameters, outcome_bytes);
   memset(mail, 0, plan.mail_bytes);
-  memset(gram, 0xff, (size_t)last * EPOCH_GRAM * sizeof *gram); /* NaN */
+  overflowed = 0;
+  memset(work, 0xff, tiles_work_bytes(&plan)); /* NaN */
   schedules_draw(true);
   drawn_launch = how;
   drawn_launch.mail = mail;
   drawn_launch.mail_bytes = plan.mail_bytes;
+  drawn_launch.stamps = epoch_stamps(&plan);
   if (train_steps(trial.first_step, split, said) &&
       (split == last || train_steps(split, last, said)))
-    judge_outcome(said);
+    overflowed ? fputs(BEYOND_FP16, said) : judge_outcome(said);
   return text_close(said);
 }
 
@@ -232,32 +261,17 @@ static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    /* one group; a short last batch */
-    {{{100, 60, 40, 10, 64}, 20, 227, .rows = 3 * 64 + 32, .seed = 1}, 5},
-    /* two groups, of three tiles; a last batch of one row */
-    {{{100, 90, 40, 9, 64}, 40, 227, .rows = 2 * 64 + 1, .seed = 2}, 3},
-    /* matrix blocks of four tiles */
-    {{{100, 60, 40, 10, 64}, 17, 99, .rows = 96, .seed = 3}, 3},
-    /* those of two groups, in eight splits, with warps that have no or one k-step; a last batch of
-       one row */
-    {{{100, 90, 40, 9, 64}, 60, 99, .rows = 2 * 64 + 1, .seed = 7}, 2},
-    /* as much of everything but groups as there may be */
-    {{{1279, 60, 120, 12, 64}, 24, 99, .rows = 96, .seed = 10}, 1},
-    /* row blocks of eight rows: the same, and as many groups as there may be */
-    {{{1279, 60, 120, 12, 64}, 16, 99, .rows = 96, .seed = 11}, 1},
-    {{{100, 600, 40, 12, 64}, 90, 99, .rows = 64 + 32, .seed = 12}, 1},
-    /* three tiles, which leave two of eight blocks without patches; a last batch of one row */
-    {{{100, 45, 119, 9, 64}, 10, 99, .rows = 2 * 64 + 1, .seed = 13}, 2},
-    /* the five groups of the default network, as on 64 and 84 multiprocessors */
-    {{{100, 300, 100, 10, 64}, 64, 99, .rows = 2 * 64, .seed = 14}, 1},
-    {{{100, 300, 100, 10, 64}, 84, 99, .rows = 64 + 32, .seed = 15}, 1},
-    /* inputs that eight splits share; all that is left over in packets and tiles */
-    {{{784, 40, 119, 7, 64}, 32, 227, .rows = 96, .seed = 4}, 3},
-    /* the five groups of the default network */
-    {{{100, 300, 100, 10, 64}, 132, 227, .rows = 2 * 64 + 32, .seed = 8}, 1},
-    /* from a step within a window over its next direct one, in one launch and in two */
-    {{{50, 12, 5, 3, 9}, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
-    {{{50, 12, 5, 3, 9}, 10, 99, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
+    /* two tiles and one, of which each is partly empty; a short last batch */
+    {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
+    /* 64 rows, which few blocks own; a last batch of one row */
+    {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
+    {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
+    {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
+    {{4, {100, 24, 17, 9, 7}, 20, 11, 99, OPTIMIZER_ADAMW, .rows = 3 * 20, .seed = 5}, 2},
+    /* everything at once */
+    {{3, {60, 24, 16, 3}, 32, 8, 163, OPTIMIZER_SGD, 0.3F, 0.1F, .rows = 90, .seed = 6}, 3},
+    /* a second launch */
+    {{3, {50, 12, 5, 3}, 9, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
 
 TEST(test_schedules) {
@@ -279,18 +293,22 @@ static int draw_from(int low, int high) {
 }
 
 static EpochCase draw_case(void) {
-  static const int kilobytes[] = {99, 163, 227};
+  static const int kilobytes[] = {99, 163};
   EpochCase of = {.seed = seed};
   counter = 0;
-  of.shape = (EpochShape){draw_from(1, draw_from(0, 3) ? 200 : 1300),
-                          draw_from(1, draw_from(0, 7) ? 90 : 600), draw_from(1, 128),
-                          draw_from(2, 12), draw_from(0, 1) ? 64 : draw_from(1, 64)};
-  of.multiprocessors = draw_from(0, 7) ? draw_from(9, 44) : draw_from(9, 170);
-  of.kilobytes = kilobytes[draw_from(0, 2)];
-  const int batch = of.shape.batch, steps = draw_from(1, 6);
-  const int first = draw_from(0, 1) ? 64 - draw_from(1, 3) : 0;
+  of.layers = draw_from(2, 5);
+  of.size[0] = draw_from(1, 784);
+  for (int l = 1; l < of.layers; l++) of.size[l] = draw_from(1, draw_from(0, 3) ? 30 : 80);
+  of.size[of.layers] = draw_from(2, 12);
+  of.batch = draw_from(0, 1) ? draw_from(0, 1) ? 32 : 64 : draw_from(1, 64);
+  of.kind = draw_from(0, OPTIMIZER_ADAMW);
+  of.dropout = draw_from(0, 3) ? 0.0F : 0.4F;
+  of.smoothing = draw_from(0, 3) ? 0.0F : 0.1F;
+  of.multiprocessors = draw_from(3, 30);
+  of.kilobytes = kilobytes[draw_from(0, 1)];
+  const int steps = draw_from(1, 5), first = draw_from(0, 1) ? 64 - draw_from(1, 3) : 0;
   of.first_step = (uint32_t)first;
-  of.rows = (uint32_t)((first + steps - 1) * batch + draw_from(1, batch));
+  of.rows = (uint32_t)((first + steps - 1) * of.batch + draw_from(1, of.batch));
   of.split = first + steps > 64 ? 64 : 0;
   return of;
 }
@@ -300,32 +318,26 @@ TEST(test_random_cases) {
   const char *minutes = getenv("MINUTES"), *first = getenv("SEED");
   const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
   const uint32_t schedules = minutes ? 20 : 2; /* of a case */
-  uint64_t planned = 0;
+  uint64_t planned = 0, beyond = 0;
   for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
     const EpochCase of = draw_case();
-    const EpochShape *s = &of.shape;
     if (!begin_trial(&of)) continue;
     planned++;
     for (uint32_t i = (uint32_t)seed; i < (uint32_t)seed + schedules; i++) {
       const char *wrong = run_trial((DrawnLaunch){.seed = i});
-      if (!*wrong) continue;
-      fail_msg("%d-%d-%d-%d, batch %d, to row %u from step %u on, a second launch from step %u "
-               "on, %d multiprocessors, %d KB, schedule %u:\n%s\nSEED=%llu repeats it",
-               s->inputs, s->hidden1, s->hidden2, s->classes, s->batch, of.rows, of.first_step,
-               of.split, of.multiprocessors, of.kilobytes, i, wrong, (unsigned long long)seed);
+      beyond += strcmp(wrong, BEYOND_FP16) == 0;
+      if (!*wrong || strcmp(wrong, BEYOND_FP16) == 0) continue;
+      fail_msg("schedule %u:\n%s\nSEED=%llu repeats it", i, wrong, (unsigned long long)seed);
     }
   }
-  printf("level epoch on the emulator: %llu schedules of %llu cases are right, %llu packets\n",
+  printf("level epoch on the emulator: %llu schedules of %llu cases, %llu beyond fp16, the others "
+         "right, %llu packets\n",
          (unsigned long long)(schedules * planned), (unsigned long long)planned,
-         (unsigned long long)schedules_packets());
+         (unsigned long long)beyond, (unsigned long long)schedules_packets());
 }
 
-/* Three steps of little networks, of one group, with two or four tiles in a matrix block, and with
-   eight rows in a row block; and of two groups. */
-static const EpochCase one_group = {{30, 60, 12, 3, 64}, 20, 227, .rows = 140, .seed = 5},
-                       four_tiles = {{100, 60, 12, 3, 64}, 20, 99, .rows = 140, .seed = 5},
-                       eight_rows = {{100, 60, 12, 3, 64}, 12, 99, .rows = 140, .seed = 5},
-                       two_groups = {{30, 90, 40, 3, 64}, 40, 227, .rows = 140, .seed = 6};
+/* Three steps of a little network. */
+static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5};
 
 /* Under one of so many schedules from how.seed on the fault is seen; what is said holds `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
@@ -341,32 +353,28 @@ static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how
 }
 
 TEST(test_finds_barrier_left_out) {
-  for (int i = 0; i < EPOCH_BARRIERS; i++) {
-    const DrawnLaunch how = {.barrier_left_out = epoch_barriers[i].id};
-    assert_found(epoch_barriers[i].name, &one_group, how, 4, "");
-    assert_found(epoch_barriers[i].name, &four_tiles, how, 4, "");
-    assert_found(epoch_barriers[i].name, &eight_rows, how, 4, "");
-  }
+  for (int i = 0; i < EPOCH_BARRIERS; i++)
+    assert_found(epoch_barriers[i].name, &little,
+                 (DrawnLaunch){.barrier_left_out = epoch_barriers[i].id}, 8, "");
 }
 
-/* One buffer instead of two in turns: somebody who is a step ahead overwrites what a reader has not
-   read, who then waits for ever. */
+/* With one buffer instead of two, somebody who is a step ahead overwrites what a reader has not
+   read. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
-    OK(begin_trial(&two_groups));
+    OK(begin_trial(&little));
     const EpochBuffers b = epoch_buffers(&plan, i);
-    assert_found(b.name, &two_groups, (DrawnLaunch){.buffer_at = b.first, .buffer = b.packets}, 24,
-                 "wait for mail, the first for packet ");
+    assert_found(b.name, &little, (DrawnLaunch){.buffer_at = b.first, .buffer = b.packets}, 24, "");
   }
 }
 
 /* Who takes a packet of the step before computes with old values. */
 TEST(test_finds_old_mail) {
-  const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 5000},
-                    read = {.read_too_early = 1000};
-  assert_found("a packet with the stamp before its own", &one_group, sent, 1,
+  const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
+                    read = {.read_too_early = 100};
+  assert_found("a packet of the step before is sent", &little, sent, 1,
                "wait for mail, the first for packet ");
-  assert_found("a packet of the step before is taken", &one_group, read, 1, "W1: error");
+  assert_found("a packet of the step before is taken", &little, read, 4, "error");
 }
 
 #else

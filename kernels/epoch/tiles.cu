@@ -48,7 +48,8 @@
 namespace tiles {
 
 static const Variant *variant_of(const TilesShape &shape, Way way) {
-  for (const Variant *of : {variants_first, variants_second, variants_mail, variants_80})
+  const Variant *const all[] = {variants_first, variants_second, variants_mail, variants_80};
+  for (const Variant *of : all)
     for (int i = 0; i < (of == variants_80 ? 4 : 3); i++)
       if (of[i].way == way && of[i].second == (shape.second != 0) && shape.batch <= of[i].rows)
         return &of[i];

@@ -88,7 +88,7 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int PITCH = ROWS + 8;                      /* halves, and floats of parts of Z */
   static constexpr bool OVERLAY = ROWS == 128;                /* parts of Z lie where pixels were */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
-  typedef __half Own[2 * UNITS][PITCH]; /* high terms of the tile's units by row, then low ones */
+  typedef uint16_t Own[2 * UNITS][PITCH]; /* high terms of the tile's units by row, then low ones */
   alignas(16) Own dz[TURNS], h[TURNS];
   alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high and low
                                              terms of classes 2 t, 2 t + 1; of 8 + t, 12 + t */

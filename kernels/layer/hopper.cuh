@@ -7,7 +7,8 @@
    x 64 values, zeros beyond its ends, and says which mbarrier is to count their bytes. Whoever
    multiplies waits for that barrier, and tells another one when the patch may be overwritten. In a
    patch the 16-byte words of a row are swizzled, so that no banks meet. */
-#pragma once
+#ifndef HOPPER_CUH
+#define HOPPER_CUH
 
 #include <cuda.h>
 #include <stdint.h>
@@ -300,3 +301,5 @@ template <int COUNT> __device__ inline void keep_registers() {
 template <int COUNT> __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
+
+#endif

@@ -217,7 +217,7 @@ struct Copy {
   uintptr_t pc;
   int group;
 };
-static std::deque<Copy> copies[MOST_THREADS];
+static std::map<const Lane *, std::deque<Copy>> copies;
 constexpr size_t PAGE = 4096;
 static unsigned char *stacks; /* of a block's lanes, each above a page that is not there */
 
@@ -230,10 +230,9 @@ static void run_block(unsigned number) {
   emulator_block = call->grid.at(number);
   watch_block(number);
   new_shared_memory(emulator_dynamic_shared, call->shared);
-  for (int i = 0; i < threads_of_block; i++) {
+  copies.clear();
+  for (int i = 0; i < threads_of_block; i++)
     start_lane(&lanes[i], (unsigned)i, &block, stacks + (size_t)i * STACK, STACK);
-    copies[i].clear();
-  }
   while (!failed && count_in(State::ENDED) < threads_of_block) {
     bool ran = false;
     for (int first = 0; first < threads_of_block && !failed; first += WARP)
@@ -316,7 +315,7 @@ void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
   memcpy(copy.value, from, (size_t)std::clamp(bytes, 0, 16));
-  copies[lane->thread].push_back(copy);
+  copies[lane].push_back(copy);
 }
 
 void emulator_close_copies() {
@@ -324,7 +323,7 @@ void emulator_close_copies() {
 }
 
 void emulator_await_copies(int groups) {
-  auto &mine = copies[lane->thread];
+  auto &mine = copies[lane];
   for (; !mine.empty() && mine.front().group + groups < lane->groups; mine.pop_front()) {
     const Copy copy = mine.front();
     emulator_access(copy.to, copy.size, true, (void *)copy.pc);

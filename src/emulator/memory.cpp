@@ -202,12 +202,12 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes) {
 using namespace emulated;
 
 uint32_t emulator_shared_address(const void *at) {
-  const uintptr_t a = (uintptr_t)at, dynamic = dynamic_region->base;
+  const uintptr_t a = (uintptr_t)at, dynamic = (uintptr_t)emulator_dynamic();
   return (uint32_t)(a - dynamic <= MOST_SHARED ? a - dynamic : a - shared.first + (1u << 20));
 }
 
 void *emulator_shared_at(uint32_t address) {
-  return (void *)(address < 1u << 20 ? dynamic_region->base + address
+  return (void *)(address < 1u << 20 ? (uintptr_t)emulator_dynamic() + address
                                      : shared.first + address - (1u << 20));
 }
 

@@ -7,13 +7,22 @@
 /* Mail. */
 inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
   const float4 packet = {x, y, z, __uint_as_float(w)};
-  emulator_store_mail(to, &packet);
+  emulator_store_mail(to, &packet, sizeof packet);
+}
+inline void store_b64(void *to, uint32_t x, uint32_t y) {
+  const uint2 half = {x, y};
+  emulator_store_mail(to, &half, sizeof half);
 }
 inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
   float4 packet;
   emulator_load_mail(at, &packet);
   x = packet.x, y = packet.y, z = packet.z, w = __float_as_uint(packet.w);
 }
+
+inline uint32_t shared_address(const void *p) {
+  return emulator_shared_address(p);
+}
+#define sqrt_approximate sqrtf
 
 template <auto BARRIER> void wait(int threads) {
   __syncwarp();
@@ -138,6 +147,14 @@ __attribute__((noinline)) void ldmatrix(uint32_t (&out)[4], const void *row) {
   for (int i = 0; i < 4; i++) out[i] = mine.out[i];
 }
 
+inline void transpose(void **lanes, unsigned) {
+  uint16_t matrix[8][8];
+  for (int lane = 0; lane < 32; lane++) memcpy(&matrix[lane / 4][2 * (lane % 4)], lanes[lane], 4);
+  for (int lane = 0; lane < 32; lane++)
+    for (int i = 0; i < 2; i++)
+      static_cast<uint16_t *>(lanes[lane])[i] = matrix[2 * (lane % 4) + i][lane / 4];
+}
+
 /* Of an address in shared memory, too. */
 inline const void *at_of(const void *row) {
   return row;
@@ -157,6 +174,10 @@ EMULATOR_INLINE void mma_m16n8k16_fp16(float (&d)[4], const uint32_t (&a)[4], ui
 }
 EMULATOR_INLINE void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   emulated::multiplied(d, a, b0, b1, emulated::multiply<4, int, int, emulated::byte_of>);
+}
+EMULATOR_INLINE uint32_t transpose_8x8(uint32_t matrix) {
+  emulator_meet(0xffffffffu, &matrix, emulated::transpose, false);
+  return matrix;
 }
 template <class Row> EMULATOR_INLINE void ldmatrix_x4(uint32_t (&out)[4], Row row) {
   emulated::ldmatrix<false>(out, emulated::at_of(row));

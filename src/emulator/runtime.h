@@ -60,8 +60,8 @@ void *emulator_shared_at(uint32_t address);
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
-/* Packets of mail, which a test has: tests/support/schedules.cpp. */
-void emulator_store_mail(void *to, const void *packet);
+/* Packets of 16 bytes of mail, and halves, which a test has: tests/support/schedules.cpp. */
+void emulator_store_mail(void *to, const void *packet, size_t bytes);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] __device__ void emulator_trap();
 /* Runs function(copy of the arguments) in every thread, to the end. */

@@ -24,31 +24,50 @@ static cudaError_t cudaLaunchCooperativeKernel(const void *address, dim3 blocks,
   return cudaLaunchKernel(address, blocks, threads, arguments, shared, stream);
 }
 
-/* `extern __shared__ __align__(16) unsigned char shared_memory[]` becomes the declaration of a
+/* `extern __shared__ __align__(128) unsigned char shared_memory[]` becomes the declaration of a
    function, which gives the array of the block that runs. */
 #undef __shared__
 #undef __align__
 #define __shared__
 #define __align__(bytes)
 #define shared_memory (*dynamic_memory())
-namespace epoch {
+namespace tiles {
 unsigned char (*dynamic_memory())[] {
   return reinterpret_cast<unsigned char(*)[]>(emulator_dynamic());
 }
-} // namespace epoch
+} // namespace tiles
 
-#include "../../kernels/epoch/epoch.cu"
-#include "../../kernels/epoch/gram.cu"
+/* What kernels/layer/hopper.cuh has. No kernel that runs here calls it. */
+#define HOPPER_CUH
+int cluster_rank();
+void cluster_fence(), barriers_are_ready(), shared_is_written();
+uint32_t address_in(uint32_t, int);
+void barrier_init(uint64_t *, int), barrier_expect(uint64_t *, int),
+    barrier_wait(uint64_t *, uint32_t);
+void copy_bulk(const void *, const void *, int, uint64_t *);
+
+#include "../../kernels/epoch/tiles.cu"
+#include "../../kernels/epoch/tiles_80.cu"
+#include "../../kernels/epoch/tiles_prepare.cu"
 
 #include "support/epoch_parts.h"
 
-#define KERNEL(name) kernel_of<name>(name)
+/* The emulator has no clusters. */
+namespace tiles {
+extern const Variant variants_first[3] = {}, variants_second[3] = {}, variants_mail[3] = {};
+cudaError_t launch_clusters(const Variant &, int, size_t, const Job &, cudaStream_t) {
+  return cudaErrorInvalidValue;
+}
+} // namespace tiles
+
+#define KERNEL(rows, second)                                                                       \
+  kernel_of<tiles_kernel<rows, second, BY_MAIL_FROM_80>>(                                          \
+      tiles_kernel<rows, second, BY_MAIL_FROM_80>)
 
 static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threads,
                                     void **arguments, size_t shared, cudaStream_t) {
-  static const Kernel kernels[] = {KERNEL((epoch::epoch_kernel<1, 1>)),
-                                   KERNEL((epoch::epoch_kernel<1, 2>)),
-                                   KERNEL((epoch::epoch_kernel<2, 2>)), KERNEL(epoch::gram_kernel)};
+  static const Kernel kernels[] = {KERNEL(32, false), KERNEL(64, false), KERNEL(32, true),
+                                   KERNEL(64, true)};
   for (const Kernel &kernel : kernels)
     if (kernel.address == address)
       return emulator_run(blocks, threads, shared, kernel.call, &arguments, sizeof arguments);
@@ -56,16 +75,25 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
 }
 
 const EpochBarrier epoch_barriers[] = {
-    {"MATRIX", epoch::MATRIX},    {"ROW", epoch::ROW},           {"HEAD", epoch::HEAD},
-    {"H1_SENT", epoch::H1_SENT},  {"H2_READY", epoch::H2_READY}, {"DZ2_READY", epoch::DZ2_READY},
-    {"DZ2_SENT", epoch::DZ2_SENT}};
+    {"DZ_READY", DZ_READY}, {"GO", GO}, {"Z_READY", Z_READY}, {"TERMS_READY", TERMS_READY}};
 
-EpochBuffers epoch_buffers(const EpochPlan *plan, int which) {
-  const epoch::MailSizes s = epoch::mail_sizes(*plan);
-  const size_t dz1 = s.z2 + 2 * s.z1;
-  const EpochBuffers all[EPOCH_BUFFERS] = {{"Z2", 0, s.z2 / 2},
-                                           {"the first term of Z1", s.z2, s.z1},
-                                           {"dZ1", dz1, s.dz1},
-                                           {"records", dz1 + 2 * s.dz1, epoch::ROWS * s.record}};
+/* A job whose addresses of mail are packets. */
+static Job job_of(const TilesPlan &plan) {
+  Job job = {};
+  lay_out_job(plan.shape, *variant_of(plan.shape, (Way)plan.way), plan.extra_is_shared, &job);
+  take_work(plan, TilesJob{}, &job);
+  return job;
+}
+
+EpochBuffers epoch_buffers(const TilesPlan *plan, int which) {
+  const Job job = job_of(*plan);
+  const size_t h = (size_t)job.h[1] / sizeof(uint4), dz = (size_t)job.dz[2] / sizeof(uint4),
+               of_h = (size_t)job.mail_size[1], of_dz = (size_t)job.mail_size[2];
+  const EpochBuffers all[EPOCH_BUFFERS] = {
+      {"H", h, of_h}, {"dZ", dz, of_dz}, {"dZ for gradients", dz + 2 * of_dz, of_dz}};
   return all[which];
+}
+
+size_t epoch_stamps(const TilesPlan *plan) {
+  return plan->logits_bytes / sizeof(uint4);
 }

@@ -1,7 +1,5 @@
-/* The parts of level epoch that a test plants faults in: its barriers and its mail. */
+/* Parts of level epoch's kernel that tests plant faults in. */
 #pragma once
-
-#include <stddef.h>
 
 #include "kernels.h"
 
@@ -9,25 +7,25 @@
 extern "C" {
 #endif
 
+/* Named barriers without which something goes wrong. LAST_READY and Z_TAKEN are missed only where
+   Z1 is known before W1: elsewhere the chain meets the others at Z_READY or TERMS_READY. */
 typedef struct {
   const char *name;
   int id;
 } EpochBarrier;
-
-/* Each team's own, and those that order what two teams do with shared memory. The others only tell
-   when to look for mail, or that parameters have been read. */
-enum { EPOCH_BARRIERS = 7 };
+enum { EPOCH_BARRIERS = 4 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* Mail of the first group, or of all, that takes two buffers in turn. */
+/* Mail that has two buffers: the first one's place and size, in packets. The second one follows. */
 typedef struct {
   const char *name;
-  size_t first, packets; /* of mail; of one buffer, the second one follows */
+  size_t first, packets;
 } EpochBuffers;
+enum { EPOCH_BUFFERS = 3 };
+EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-enum { EPOCH_BUFFERS = 4 };
-
-EpochBuffers epoch_buffers(const EpochPlan *plan, int which);
+/* Packets of the head, which come first and have stamps. */
+size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus
 }

@@ -25,7 +25,7 @@ struct Barrier {
 /* A place for a packet. */
 struct Slot {
   uint32_t version; /* packets that have arrived */
-  uint64_t due;     /* of the last one on its way */
+  uint64_t due[2];  /* of the last one on its way to each half */
   std::vector<Lane *> waiting;
 };
 
@@ -51,7 +51,8 @@ struct alignas(128) Line {
 
 struct Late {
   uint64_t due, order;
-  size_t slot;
+  size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
+  int half;           /* the second one: 1 */
   unsigned char packet[16];
   bool operator<(const Late &other) const { /* the first due is the queue's top */
     return due != other.due ? due > other.due : order > other.order;
@@ -219,7 +220,7 @@ static void wait_in(std::vector<Lane *> &waiting, State state) {
 
 static size_t slot_at(const void *at) {
   const size_t bytes = (size_t)(static_cast<const unsigned char *>(at) - place_of(0));
-  if (bytes >= drawn_launch.mail_bytes || bytes % 16 != 0)
+  if (bytes >= drawn_launch.mail_bytes || bytes % 8 != 0)
     fail_here("an address that is not mail's");
   const size_t slot = bytes / 16, buffer = drawn_launch.buffer,
                second = drawn_launch.buffer_at + buffer;
@@ -230,7 +231,7 @@ static void deliver_due(uint64_t time) {
   while (!launch->late.empty() && launch->late.top().due <= time) {
     const Late &mail = launch->late.top();
     Slot &slot = launch->slots[mail.slot];
-    memcpy(place_of(mail.slot), mail.packet, 16);
+    memcpy(place_of(mail.slot) + 8 * mail.half, mail.packet, mail.bytes);
     launch->late.pop();
     slot.version++;
     launch->moves++;
@@ -365,13 +366,24 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-void emulator_store_mail(void *to, const void *packet) {
+/* Makes a packet, or half of one, look as if it were of the step before, or of the next one. */
+static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
+  if (index < drawn_launch.stamps) {
+    packet[12] = (unsigned char)(packet[12] + by);
+    return;
+  }
+  for (size_t i = 0; i < bytes; i += 8) packet[i + 3] ^= 0x80, packet[i + 4] ^= 1;
+}
+
+void emulator_store_mail(void *to, const void *packet, size_t bytes) {
   const size_t index = slot_at(to);
   Slot &slot = launch->slots[index];
-  Late mail = {std::max(launch->time + draw_delay(), slot.due), ++packets, index, {}};
-  slot.due = mail.due;
-  memcpy(mail.packet, packet, sizeof mail.packet);
-  if (packets == drawn_launch.stamp_too_low) mail.packet[12]--;
+  const int half = (uintptr_t)to % 16 != 0, last = bytes == 16 ? 1 : half;
+  Late mail = {launch->time + draw_delay(), ++packets, index, bytes, half, {}};
+  for (int i = half; i <= last; i++) mail.due = std::max(mail.due, slot.due[i]);
+  for (int i = half; i <= last; i++) slot.due[i] = mail.due;
+  memcpy(mail.packet, packet, bytes);
+  if (packets == drawn_launch.stamp_too_low) change_step(index, mail.packet, bytes, -1);
   launch->late.push(mail);
 }
 
@@ -393,7 +405,7 @@ void emulator_load_mail(const void *at, void *packet) {
   }
   memcpy(packet, place_of(index), 16);
   if (drawn_launch.read_too_early && draw(drawn_launch.read_too_early) == 0)
-    static_cast<unsigned char *>(packet)[12]++;
+    change_step(index, static_cast<unsigned char *>(packet), 16, 1);
 }
 
 extern "C" {

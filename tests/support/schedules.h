@@ -19,13 +19,15 @@ void schedules_draw(bool draw);
 /* Instructions for the next launches. All zero but `mail` is a kernel as it is. */
 typedef struct {
   uint32_t seed; /* of the schedule */
-  void *mail;    /* packets of 16 bytes, the stamp in the last 4 */
+  void *mail;    /* packets of 16 bytes */
   size_t mail_bytes;
+  size_t stamps; /* so many packets have a stamp in the last 4 bytes; the others have a phase, in
+                    the sign of the first number or the last bit of the second one, in each half */
   /* Faults, to see them found: */
   int barrier_left_out;     /* 1 to 15: nobody arrives or waits there */
   size_t buffer_at, buffer; /* packets: mail to the second `buffer` packets from there on goes to
                                the first */
-  uint64_t stamp_too_low;   /* the packet that is sent as this one, from 1, has the stamp before */
+  uint64_t stamp_too_low;   /* the packet that is sent as this one, from 1, is of the step before */
   uint32_t read_too_early;  /* one in so many looks takes the packet of the step before */
 } DrawnLaunch;
 
