@@ -1,43 +1,51 @@
-/* Level epoch by tiles: every step of a range in one kernel, for one to five hidden layers, batches
-   up to 128, every optimizer, on GPUs with clusters of blocks (compute capability 9.0).
+/* Level epoch: one kernel trains on all the steps of a range. It takes one to five hidden layers,
+   batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without clusters
+   of blocks it takes batches up to 64 and up to 12 classes.
 
-   Who owns what. A block has a tile of 8 neurons ("units") of one hidden layer. It keeps the
-   weights from the layer before (IN) and to the layer behind (OUT), with their moments, from the
-   first step to the last. Weights from pixels are in registers. Weights between hidden layers are
-   in shared memory, as fp16 terms and as float32; layer 1 has no room for float32 and keeps it in
-   the L2 cache. So a weight between two hidden layers lives twice: in the block that reads it
-   forward and in the one that reads it backward. Both copies get the same bits. Each block works on
-   all rows of the batch. For the last layer, rows have owners: each of a cluster's 16 blocks owns a
-   sixteenth of the rows. A network that takes more clusters than the GPU has at once is launched
-   without clusters; then rows belong to blocks of their own, on multiprocessors that no tile needs.
+   Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. It keeps the
+   tile's weights from the layer before (IN) and to the layer behind (OUT), with their moments, from
+   the first step to the last. Weights from pixels are in registers. Weights between hidden layers
+   are in shared memory, as fp16 terms and as float32. Layer 1, and a GPU without clusters, have no
+   room for the float32 and keep them in the L2 cache. A weight between two hidden layers lives
+   twice: in the block that reads it forward and in the block that reads it backward. Both copies
+   get the same bits. Each block works on all rows of the batch.
+
+   Who owns rows. In the last layer, the head, each row has an owner. The kernel has three variants:
+
+     BY_CLUSTERS      16 blocks form a cluster, and each owns a sixteenth of the rows. Clusters of
+                      this size need compute capability 9.0.
+     BY_MAIL          Blocks of their own have the rows, on multiprocessors that no tile needs. This
+                      is for a network that takes more clusters than the GPU runs at once.
+     BY_MAIL_FROM_80  As BY_MAIL, for GPUs without such clusters. It needs no copy engine.
 
    What travels. Weights never do. Activations and their gradients do:
 
      tiles of layer 1 --H--> tiles of layer 2 --H--> ... --parts of the logits--> owners of rows
                       <-dZ--                  <-dZ-- ... <--gradient of the logits--
 
-   Between hidden layers a tile's 8 values of a row are packets in the L2 cache, read by every tile
-   of the next layer (tiles_slices.cuh). In the head a tile sends its part of 16 logits and gets
-   their gradient back, 64 bytes each for a row and block, written into the shared memory of the
-   other block, or by mail (tiles_head.cuh). So a step waits for 2 trips with one hidden layer, 4
-   with two, 6 with three.
+   Between hidden layers a tile sends its 8 values of a row as packets in the L2 cache, which every
+   tile of the next layer reads (tiles_slices.cuh). In the head a tile sends its part of 16 logits
+   and gets their gradient back, 64 bytes each for a row and block. They are written into the shared
+   memory of the other block, or go by mail (tiles_head.cuh). So a step waits for 2 trips with one
+   hidden layer, 4 with two, 6 with three.
 
-   Who does what. 16 warps of a block run at the same time (tiles_warps.cuh). Eight are the chain,
-   which a step waits for. Each has 8 rows of the batch and makes Z, H, logits, dZ and the next Z,
-   without a barrier of the block. The other warps have weights: they make gradients, updates and
-   the products of pixels. Behind layer 1 the chain updates hidden weights, too, while it waits for
-   the next H.
+   Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
+   the chain, which a step waits for. Each has 8 or 16 rows of the batch and makes Z, H, logits, dZ
+   and the next Z, without a barrier of the block. The other eight warps have weights: they make
+   gradients, updates and the products of pixels. After layer 1 the chain helps to update hidden
+   weights while it waits for the next H.
 
-   Z1 before W1 is known (AHEAD; by sgd and nesterov, batches up to 64). As in epoch.cu, a step's
-   pixels are multiplied by U, the part of W1 that is known before the previous step's gradient. The
-   chain subtracts K dZ, where K is products of pixels (tiles_prepare.cu). So W1 is updated beside
-   the chain. Every 64th step of a window is direct, as in epoch.cu. Ranges that begin at such a
-   step do not change the bits.
+   Z1 before W1 is known (AHEAD; on 9.0 by sgd and nesterov, batches up to 64). The update of W1 has
+   a part that is known before the step's gradient, from momentum and weight decay. The next step's
+   pixels are multiplied by W1 with this known part applied. When the chain has dZ it subtracts the
+   rest, K dZ times the learning rate, where K is products of pixels (tiles_prepare.cu). So W1 is
+   updated beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself.
+   Ranges that begin at a direct step do not change the bits.
 
    Numbers. The tensor cores multiply fp16: a number is a high and a low term, times a power of two.
    All four products of terms are added up in float32, in a fixed order. Pixels need one term. A
-   number beyond fp16's range makes an infinity, which comes out of every later product as NaN and
-   so reaches a loss or a weight. Then *d_overflowed is set, and the engine trains again by level
+   number beyond fp16's range becomes an infinity. Every later product makes NaN of it, so it
+   reaches a loss or a weight. Then *d_overflowed is set, and the engine trains again by level
    layer.
 
    Mail needs no acknowledgement: every packet is read before the next one overwrites it.
@@ -56,8 +64,8 @@ static const Variant *variant_of(const TilesShape &shape, Way way) {
   return nullptr;
 }
 
-/* Fills the job's fields that depend on the shape alone. Returns the bytes of a block's shared
-   memory. If `extra`, moments and averages of W1 are there, too. */
+/* Fills the job's fields that depend only on the shape. Returns the bytes of a block's shared
+   memory. If `extra`, these include the moments and averages of W1. */
 static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
   size_t most = 0;
   const size_t part = UNITS * (v.rows + 8) * sizeof(float);
@@ -74,7 +82,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
-    job->clusters = ceil_div(job->tiles[l], RANKS); /* of the last one */
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* clusters of the last hidden layer */
     job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
     blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
@@ -141,12 +149,12 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->ahead = v.ahead;
   plan->clusters = mail ? 0 : clusters;
   plan->way = way;
-  plan->steps = 65536 / v.rows; /* some 52 MB of pixels; a multiple of EPOCH_DIRECT */
+  plan->steps = 65536 / v.rows; /* about 52 MB of pixels; a multiple of EPOCH_DIRECT */
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
-  for (int l = 1; l < shape.layers; l++)
-    plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4); /* of H and of dZ */
+  for (int l = 1; l < shape.layers; l++) /* two buffers of H, four of dZ */
+    plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4);
   plan->slices_bytes = shape.layers > 2 ? (size_t)2 * plan->blocks * job.slice * sizeof(float4) : 0;
   plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
   plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
@@ -180,8 +188,8 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   }
 }
 
-/* Returns the largest power of two that keeps the product of two rows of pixels, plus 1, in
-   fp16. */
+/* Returns the largest power of two by which K, the products of two rows of pixels plus 1, still
+   fits fp16. */
 static float scale_of_k(const TilesJob &of, int inputs) {
   const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
               largest = fmaxf(white, fabsf(of.pixel_offset));

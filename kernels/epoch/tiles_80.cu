@@ -1,4 +1,5 @@
-/* Variants of the kernel by tiles: the head by mail, from compute capability 8.0 on. */
+/* The variants of level epoch's kernel for GPUs without clusters of 16 blocks: the head is by mail,
+   from compute capability 8.0 on. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

@@ -1,4 +1,4 @@
-/* How many clusters of blocks a GPU has room for, and their launch. */
+/* Finds how many clusters of blocks a GPU runs at once, and launches a kernel with clusters. */
 #include "epoch/tiles_launch.h"
 
 using namespace tiles;

@@ -1,4 +1,4 @@
-/* Variants of the kernel by tiles: the head by clusters, no second moments. */
+/* The variants of level epoch's kernel with clusters, without second moments. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

@@ -1,23 +1,25 @@
-/* The last layer. Tiles of the last hidden layer have its columns. Each tile makes its part of the
-   logits of every row and sends it to the row's owner, a block of the same cluster. The owner adds
-   up 16 parts. If there are several clusters, a row has one owner in each, and the owners mail each
-   other their sums. So all owners of a row have the same logits. Each owner makes the loss and the
-   gradient of the logits, and sends the gradient to the blocks of its cluster. This takes twice 64
-   bytes for each row and block; the columns and H would take thousands.
+/* The last layer, the head. The tiles of the last hidden layer keep its columns of weights. Each
+   tile makes its part of the logits of every row and sends it to the row's owner, a block of the
+   same cluster. The owner adds up 16 parts. If there are several clusters, a row has one owner in
+   each cluster, and the owners mail each other their sums. So all owners of a row have the same
+   logits. Each owner makes the loss and the gradient of the logits, and sends the gradient to the
+   blocks of its cluster. This takes twice 64 bytes for each row and block. Sending the columns and
+   H would take thousands.
 
-   With the gradient each tile updates its columns, and each block the same copy of the biases.
+   With this gradient each tile updates its columns. Each block also updates a copy of the biases;
+   all copies are equal.
 
-   A network that takes more clusters than the GPU has room for has its head by mail instead (MAIL):
-   rows belong to blocks of their own on the remaining multiprocessors. A warp owns some rows; each
-   tile sends it a part of the logits. The first tile sends the biases, which it updates, as one
-   more part. The gradient goes to REPLICAS places, so that not all blocks read one place. */
+   If S::MAIL, rows belong to blocks of their own, on the multiprocessors that no tile needs. A warp
+   owns some rows, and each tile sends it a part of their logits. Only the first tile has the
+   biases. It updates them and sends them as one more part. The gradient goes to REPLICAS places, so
+   that not all blocks read from one place. */
 #pragma once
 
 #include "epoch/tiles_slices.cuh"
 
 namespace tiles {
 
-/* Waits for bytes of the cluster. */
+/* Waits for a barrier that counts bytes from other blocks of the cluster. */
 __device__ inline void await(uint64_t *barrier, uint32_t parity) {
   uint32_t done, polls = 0;
   do {
@@ -40,8 +42,8 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
                : "memory");
 }
 
-constexpr int REPLICAS = 8;      /* one per group of lanes of a warp */
-constexpr int MAIL_CLASSES = 12; /* a packet carries three classes of a lane, and the stamp */
+constexpr int REPLICAS = 8;      /* one for each g of a warp's lanes */
+constexpr int MAIL_CLASSES = 12; /* a packet has room for three classes of a lane and the stamp */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -51,7 +53,7 @@ template <class S> struct Head : Ground<S> {
   __device__ explicit Head(const G &ground) : G(ground) {
   }
 
-  /* ---- its weights: unit g, the classes of lane t ---- */
+  /* ---- the tile's weights of the last layer: unit g, the classes of lane t ---- */
   __device__ long long weight_index(int e) const {
     return this->weight_at(job.layers, class_of(e), tile * UNITS + g);
   }
@@ -63,7 +65,7 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* By mail the first tile has the biases, which are one more part of each row's logits. */
+  /* Shows the biases. By mail the first tile sends them, as one more part of each row's logits. */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -107,7 +109,7 @@ template <class S> struct Head : Ground<S> {
     }
     update_biases(x, sum, step);
   }
-  /* `sum` is the gradient of the logits, summed over rows g, g + 8, ... */
+  /* Updates by `sum`, the gradient of the logits, summed over rows g, g + 8, ... */
   __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
@@ -117,8 +119,8 @@ template <class S> struct Head : Ground<S> {
       unrolled (e, 4) move_average(now, x[e].w, x[e].a);
   }
 
-  /* ---- the logits of 8 rows, and back ---- */
-  /* `h` is the tile's terms of rows 8 n, ..., as a left operand. */
+  /* ---- sending the logits of 8 rows, and receiving their gradient ---- */
+  /* `h` has the tile's terms of rows 8 n to 8 n + 7, as a left operand. */
   __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
@@ -136,8 +138,8 @@ template <class S> struct Head : Ground<S> {
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
   }
-  /* Waits for the gradient of the logits of rows 8 n, ..., and stores it for the updates. `dh`
-     becomes the gradient of H of unit g and rows 2 t and 2 t + 1, times W_SCALE DZ_SCALE. */
+  /* Waits for the gradient of the logits of rows 8 n to 8 n + 7, and stores it for the updates.
+     `dh` becomes the gradient of H, of unit g and rows 2 t and 2 t + 1, times W_SCALE DZ_SCALE. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -152,8 +154,9 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
   }
 
-  /* By mail: the place of the lane's packet of a producer's part of a row, and the gradient. Its
-     stamp is where the lowest class of each pair that there is not would be. */
+  /* By mail: returns the place of the lane's packet of a row's logits from a producer.
+     receive_gradient() returns the gradient. Its stamp takes the place of the fourth class of a
+     lane, which does not exist. */
   __device__ Packet *logits_at(int row, int producer) const {
     return reinterpret_cast<Packet *>(job.logits) +
            ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;
@@ -171,7 +174,7 @@ template <class S> struct Head : Ground<S> {
     return in;
   }
 
-  /* ---- rows that the block owns, a warp for each ---- */
+  /* ---- rows that the block owns: one warp for each row ---- */
   /* Sums each of four numbers over lanes 4 g + t of all g. */
   static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
     unrolled (i, 3)
@@ -184,15 +187,15 @@ template <class S> struct Head : Ground<S> {
     }
     return x;
   }
-  /* Returns the value of a packet that has it three times. All its words are
-     used: ptxas does not load unused words, and splits the load. Value and stamp would then be
-     loaded apart, and the value could be the older one. */
+  /* Returns the value of a packet that holds it three times. It uses all words, because ptxas
+     splits a load whose words are not all used. Value and stamp would then be loaded apart, and the
+     value could be older than the stamp. */
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds the sums of the other clusters. More than 12 classes take two packets. Two buffers
-     suffice: a sender of step t + 2 has received every other owner's sum of step t + 1, which that
-     owner sent after reading step t. */
+  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice: a
+     sender of step t + 2 has received every other owner's sum of step t + 1, which that owner sent
+     after reading step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;
@@ -223,7 +226,7 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* Makes the loss and the gradient of own row `slot` from the parts of the logits. */
+  /* Makes the loss and the gradient of the block's own row `slot` from the parts of the logits. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);
@@ -266,7 +269,9 @@ template <class S> struct Head : Ground<S> {
       unrolled (k, 2)
         send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,
                       low[1]);
-    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster stores results */
+    if (label < 0 || (!S::MAIL && tile >= RANKS))
+      return; /* only the first cluster stores
+                 results */
     const uint32_t position = (uint32_t)step * job.batch + row;
     int best = CLASSES;
     unrolled (e, 4) {

@@ -1,4 +1,4 @@
-/* Variants of the kernel by tiles: the head by mail. */
+/* The variants of level epoch's kernel with the head by mail, on compute capability 9.0. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

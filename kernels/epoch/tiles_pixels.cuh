@@ -1,10 +1,11 @@
-/* The first layer's weights of a tile: 8 units times 784 inputs, in registers from the first step
-   of a launch to the last. A warp has 7 chunks of 16 inputs.
+/* The tile's weights from pixels, in hidden layer 1: 8 units times 784 inputs. They stay in
+   registers from the first step of a launch to the last. A warp has 7 chunks of 16 inputs.
 
    Pixels stay bytes: a byte under a zero byte is an exact, subnormal half. A lane has inputs 4 t to
-   4 t + 3 of a chunk for unit g. That is the layout of the left operand forward, in which units'
-   high terms are 8 rows and low terms 8 more, so that one instruction makes both products, and also
-   the layout of the accumulators of the gradient: a weight never leaves its register. */
+   4 t + 3 of a chunk for unit g. This is the layout of the left operand forward. There the units'
+   high terms are 8 rows and their low terms 8 more rows, so that one instruction makes both
+   products. It is also the layout of the gradient's accumulators, so a weight never leaves its
+   register. */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -15,7 +16,7 @@ template <class S> struct Pixels : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
-  static constexpr int N = CHUNKS, PIECE = 3; /* chunks that are updated at once */
+  static constexpr int N = CHUNKS, PIECE = 3; /* PIECE: chunks that are updated at once */
   float w[N][4], m[N][4];
 
   __device__ explicit Pixels(const G &ground) : G(ground) {
@@ -27,14 +28,15 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int input_of(int i, int e) const {
     return chunk_of(i) * 16 + 4 * t + e;
   }
-  /* Second moments (0) and averages of the lane's weights of chunk i. */
+  /* Returns the second moments (average is 0) or averages (1) of the lane's weights of chunk i. */
   __device__ float4 *extra(int average, int i) const {
     const int chunk = anew(warp) + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
                             : this->template at<float4>(job.extra_at);
     return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + anew(lane);
   }
-  __device__ uint32_t pixels_at(int step, int i) const { /* of this lane's row, for ldmatrix */
+  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row, for
+                                                            ldmatrix */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
   }
 
@@ -73,8 +75,8 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
 
-  /* Makes parts of Z of a step from the weights or, if KNOWN, from the known part of the next
-     weights. The network reads pixel p as p f - o, so the sum of a unit's weights, times -o, is
+  /* Makes parts of a step's Z from the weights or, if KNOWN, from the known part of the next
+     weights. The network reads pixel p as p f - o, so -o times the sum of a unit's weights is
      added. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
@@ -98,7 +100,9 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* the update has read those pixels */
+    if (S::OVERLAY)
+      wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have used those pixels for the
+                                         update */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};
@@ -169,8 +173,7 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) *extra(0, FIRST + i) = v;
     }
   }
-  /* Returns the part that the pixels' offset takes from each gradient: the offset times the sum of
-     dZ. */
+  /* Returns what the pixels' offset takes from each gradient: the offset times the sum of dZ. */
   __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {
@@ -182,7 +185,7 @@ template <class S> struct Pixels : Ground<S> {
   }
 };
 
-/* One thread begins to copy the pixels of a step, if the segment has it. */
+/* Lets one thread begin to copy a step's pixels, if the step is in the segment. */
 template <class S> __device__ inline void fetch_pixels(const Ground<S> &of, int step, int end) {
   if constexpr (!S::FROM_80) {
     if (of.warp != 0 || of.lane != 0 || step >= end) return;

@@ -1,14 +1,14 @@
-/* Prepares the steps of a launch of level epoch by tiles. Pixels are put into the order in which a
-   step reads them. Products of pixels, what dropout keeps and the optimizer's numbers are computed
-   ahead. Each of these is a kernel with a block per step. */
+/* Prepares the steps of a launch of level epoch. One kernel puts pixels into the order in which a
+   step reads them, and computes the optimizer's numbers. One computes products of pixels. One
+   computes what dropout keeps. Each kernel has one block per step. */
 #include "epoch/tiles_launch.h"
 
 namespace tiles {
 
 constexpr int PREPARE_THREADS = 512;
 
-/* Gathers the pixels of each step as (chunk of 16 inputs, row, 16 bytes), its labels, and numbers.
-   Rows beyond the step and inputs beyond the network's are 0. */
+/* Gathers each step's pixels as (chunk of 16 inputs, row, 16 bytes), its labels and its numbers.
+   Rows that the step lacks and inputs that the network lacks are 0. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
                   uint8_t *labels, float4 *numbers) {
@@ -36,9 +36,9 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
   numbers[step] = {now.step, now.second_root, 1.0f - keeps, 0.0f};
 }
 
-/* Computes K, the products of row r of the next step with row s of this step, in the chain's order:
-   (r / 8, s / 16, lane), two terms of each. Warp: 16 r times 32 s. The products are exact integers;
-   `value` converts them to the network's pixels. */
+/* Computes K, the products of row r of the next step with row s of this step. The layout is the
+   chain's: (r / 8, s / 16, lane), with two terms of each product. Warp: 16 r times 32 s. Products
+   of bytes are exact integers; `value` converts them to the network's pixels. */
 template <class Value>
 __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
   uint4 p;
@@ -47,7 +47,7 @@ __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, co
   *to = p;
 }
 __global__ void k_kernel(Job job, int rows) {
-#if __CUDA_ARCH__ >= 800 /* plan_tiles refuses what is older */
+#if __CUDA_ARCH__ >= 800 /* plan_tiles refuses older GPUs */
   const int step = blockIdx.x;
   if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* the next step is direct */
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -55,7 +55,7 @@ __global__ void k_kernel(Job job, int rows) {
   const uint8_t *s_rows = job.pixels + (size_t)step * ALL_CHUNKS * 16 * rows,
                 *r_rows = s_rows + (size_t)ALL_CHUNKS * 16 * rows;
   const bool offset = job.pixel_offset != 0.0f;
-  int c[4][4] = {}, of_r[4] = {}, of_s[4][4] = {}; /* of_...: sums of a row's pixels */
+  int c[4][4] = {}, of_r[4] = {}, of_s[4][4] = {}; /* of_r, of_s: sums of a row's pixels */
   constexpr uint32_t ONE = 0x01010101;
   for (int chunk = 0; chunk < ALL_CHUNKS; chunk += 2) {
     const auto at = [&](const uint8_t *of, int row, int more) {
@@ -85,7 +85,7 @@ __global__ void k_kernel(Job job, int rows) {
 #endif
 }
 
-/* Writes what dropout keeps in each step: (tile of all layers, row), a bit for each unit. */
+/* Writes which units dropout keeps in each step: (tile of all layers, row), one bit per unit. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     keeps_kernel(Job job, TilesJob of, int rows, uint8_t *keeps) {
   const uint32_t step = blockIdx.x, first = of.position + step * job.batch;

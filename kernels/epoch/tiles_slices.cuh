@@ -1,19 +1,20 @@
-/* The weights between a tile and a neighbouring hidden layer: IN, from all of the layer before, and
-   not IN (OUT), to all of the layer behind. A hidden weight lives twice, in the IN slice of the
-   tile that reads it forward and in the OUT slice of the tile that reads it backward; both add up
-   the same gradient in the same order, so that both stay equal, bit by bit.
+/* The weights between a tile and a neighbouring hidden layer. A slice IN has the weights from all
+   of the layer before. A slice OUT (IN is false) has the weights to all of the layer behind. So a
+   hidden weight lives twice: in the slice IN of the tile that reads it forward and in the slice OUT
+   of the tile that reads it backward. Both tiles add up the same gradient in the same order, so
+   both copies stay equal, bit by bit.
 
-   Mail: H of a layer goes to the layer behind, dZ to the layer before. A packet of 16 bytes is a
+   Mail. H of a layer goes to the layer behind, dZ to the layer before. A packet of 16 bytes is a
    lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two of
-   the next tile. One bit of it that numbers can spare, the sign of H or the last bit of dZ's low
-   term, is the phase of the step, which changes every second step. Each of H and dZ is sent twice:
-   with units side by side for the next product, and with rows side by side for gradients, which
-   delay no step. Each has two buffers, which steps use alternately. A last tile without a next tile
-   fills the other half of its packets with zeros.
+   the next tile. If there is no next tile, zeros take its place. A packet has no room for a stamp.
+   Instead, one bit that the numbers can spare is the phase of the step, which changes every second
+   step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with units
+   side by side for the next product, and with rows side by side for gradients, which delay no step.
+   H is sent once; its reader transposes it. Steps use two buffers alternately.
 
-   A k-step is 16 units of the other layer. A slice has its terms in shared memory. Its weights with
-   their moments, as (array, k-step, lane) with four weights in each float4, are there, too, or in
-   the L2 cache in layer 1. */
+   A k-step is 16 units of the other layer. A slice has its terms in shared memory. Its float32
+   weights and moments are there, too, or in the L2 cache, as kept() says. Their layout is (array,
+   k-step, lane) with four weights in each float4. */
 #pragma once
 
 #include "epoch/mail.cuh"
@@ -21,7 +22,7 @@
 
 namespace tiles {
 
-constexpr int LOOKS = 10; /* packets under way at once */
+constexpr int LOOKS = 10; /* packets that a lane waits for at once */
 
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
@@ -38,16 +39,18 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
 }
 
-/* The phase is the sign of H's first number if IN, else the last bit of a low term. */
+/* Returns a step's phase, as the bit in a packet: the sign of H if IN, otherwise the last bit of a
+   low term. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
-/* Returns the bits that are wrong in the phases of a packet, after a mask. */
+/* Returns a word in which the phase's bit is set if the packet is not of this phase. Other bits
+   mean nothing. */
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
-/* Waits for `count` packets that lie STRIDE apart, and removes their phases. Each round polls the
-   packets that are still missing. */
+/* Waits for `count` packets that lie STRIDE apart, and removes their phases. Each round polls only
+   the packets that are still missing. */
 template <bool IN, int STRIDE, int MOST>
 __device__ __forceinline__ void receive_packets(const uint4 *from, int count, uint32_t stamp,
                                                 uint4 (&in)[MOST]) {
@@ -73,21 +76,20 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
   }
 }
 
-/* FIRST is true for a tile of the first hidden layer, where pixels leave no room in shared
-   memory. */
+/* FIRST is true for a tile of the first hidden layer, where pixels fill the shared memory. */
 template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
   static constexpr int N_TILES = S::N_TILES;
-  /* The warps that update a slice. Beside pixels these are the warps with weights. Elsewhere the
+  /* How many warps update a slice. In layer 1 these are the warps with weights. In later layers the
      chain helps, because it is idle until the next H comes. */
   static constexpr int UPDATERS = FIRST ? WEIGHT_WARPS : WARPS;
 
   __device__ explicit Slice(const G &ground) : G(ground) {
   }
 
-  __device__ int other() const { /* layer */
+  __device__ int other() const { /* the number of the other layer */
     return IN ? layer - 1 : layer + 1;
   }
   __device__ int k_steps() const {
@@ -96,7 +98,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Weights (array 0), moments (1, 2) and averages (the last one) of k-step k. */
+  /* Returns the lane's weights (array 0), moments (1, 2) or averages (the last array) of k-step
+     k. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);
@@ -107,18 +110,19 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
-  /* Returns what a lane received of k-step k and rows 8 n, ...: (word of a packet, lane). */
+  /* Returns where a lane keeps what it received of k-step k and rows from 8 n on: (word of a
+     packet, lane). */
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }
-  /* Returns the packet with rows side by side instead of units: each of its words is 8 rows of 8
+  /* Returns the packet with rows side by side instead of units. Each of its words is 8 rows of 8
      halves, which are transposed. */
   __device__ uint4 across(int k, int n) const {
     uint32_t words[4];
     ldmatrix_x4_trans(words, shared_address(received(k, n)) + lane * 16);
     return {words[0], words[1], words[2], words[3]};
   }
-  /* The offset in the flat arrays of the lane's weight e of k-step k. */
+  /* Returns the offset in the flat arrays of the lane's weight e of k-step k. */
   __device__ long long index(int k, int e) const {
     const int theirs = k * 16 + e / 2 * 8 + 2 * t + e % 2, own = tile * UNITS + g;
     return IN ? this->weight_at(layer, own, theirs) : this->weight_at(layer + 1, theirs, own);
@@ -147,7 +151,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
       keep(x, k);
     }
   }
-  /* Stores the weights. The copy IN of a weight is stored; the copy OUT has the same bits. */
+  /* Stores the weights. Only the slice IN is stored, because the slice OUT has the same bits. */
   __device__ void store() const {
     for (int k = warp; IN && k < k_steps(); k += WEIGHT_WARPS) {
       Weight x[4];
@@ -156,7 +160,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Makes the gradient, own numbers times received ones, and updates the warp's k-steps. */
+  /* Makes the gradient, which is own numbers times received numbers, and updates the warp's
+     k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }
@@ -194,8 +199,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Sums of 8 rows, number n, over k-steps group, group + GROUPS, ...: received numbers times the
-     slice. c has rows 2 t, 2 t + 1 for high terms, then for low terms. */
+  /* Multiplies received numbers of rows 8 n to 8 n + 7 by the slice. The sum is over k-steps group,
+     group + GROUPS, .... c gets rows 2 t and 2 t + 1 from high terms, then from low terms. */
   template <int GROUPS>
   __device__ __forceinline__ void multiply(uint32_t stamp, int n, int group, float (&c)[4]) const {
     Slice(this->again()).template multiply_k_steps<GROUPS>(stamp, n, group, c);
@@ -227,7 +232,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     unrolled (e, 4) c[e] += low[e];
   }
 
-  /* Makes the warp's part of Z from every second k-step; the chain takes the other k-steps. */
+  /* Makes the warp's part of Z from the odd k-steps. The chain takes the even ones. */
   __device__ __forceinline__ void multiply_part(int step) const {
     unrolled (i, S::OWN) {
       const int n = warp + CHAINS * i;

@@ -1,6 +1,6 @@
-/* The update of a weight that stays on its multiprocessor: the rules of base/optimizer.h in terms
-   of what is the same in every update. Weights, momenta and averages are kept times a power of two,
-   `scale`, gradients too, and second moments also (once). */
+/* The update of a weight that stays on its multiprocessor. It follows the rules of
+   base/optimizer.h, with factors that are computed once. Weights, momenta, averages, gradients and
+   second moments are kept multiplied by `scale`, a power of two. */
 #pragma once
 
 #include "batch.cuh"
@@ -8,17 +8,17 @@
 
 namespace tiles {
 
-/* The numbers that are the same in every update. By sgd and nesterov a weight loses of_m m + of_g
-   g, where m is the new momentum. Before the gradient g is known, the weight loses known_m m +
-   known_w w of the old m and w. The part of_gradient g is subtracted later. */
+/* Factors that are the same in every update. By sgd and nesterov a weight loses of_m m + of_g g,
+   where m is the new momentum. Before the gradient g is known, the weight loses known_m m + known_w
+   w, with the old m and w. When g is known, it also loses of_gradient g. */
 struct Rule {
   OptimizerRule is;
   float rate, of_m, of_g, known_m, known_w, of_gradient;
   bool averages;
 };
 
-/* The numbers that change with the step: OptimizerStep's step and second_root, and how far
-   averages move. */
+/* Factors that change from step to step: OptimizerStep's step and second_root, and how far averages
+   move. */
 struct StepNumbers {
   float step, second_root, moves;
 };
@@ -27,7 +27,7 @@ struct Weight {
   float w, m, v, a; /* v: second moment, a: average; 0 if unused */
 };
 
-/* Updates everything but the average. `decays` is false for a bias. */
+/* Updates a weight and its moments, not its average. `decays` is false for a bias. */
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const StepNumbers &now, float scale,
                                        bool decays, float g, Weight &x) {
@@ -56,13 +56,14 @@ __device__ __forceinline__ float known_of(const Rule &rule, bool decays, float w
   return fmaf(-rule.known_m, m, decays ? fmaf(-rule.known_w, w, w) : w);
 }
 
-/* The flat arrays of a launch. *d_overflowed becomes 1 if a weight is not finite. */
+/* The flat arrays of a launch. *d_overflowed becomes 1 if a stored weight is not finite. */
 struct FlatArrays {
   float *d_w, *d_m, *d_v, *d_average;
   uint32_t *d_overflowed;
 };
 
-/* Returns zeros if there is no such weight, when `at` is below 0. */
+/* Returns the weight at offset `at`, or zeros if `at` is below 0, which means that the weight does
+   not exist. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
