@@ -1,75 +1,77 @@
-/* Distorted copies of square pictures: what the writers of the data might also have written. The
+/* Makes distorted copies of square pictures, which the writers of the data might have written. The
    arithmetic is the same on the host and on the device.
 
    Every pixel of the copy looks up where it comes from (backward mapping): an affine map about the
    picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
    Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to visual
    document analysis", 2003). The old picture is read between its pixels, bilinearly, and is 0
-   outside. What a row becomes is a function of (key, row, strengths) alone.
+   outside. The copy of a row depends only on (key, row, strengths).
 
    Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
-   Here the noise sits on 6 x 6 points, a third of the side apart, and cubic B-splines blend it.
-   Such a spline is almost a Gaussian of its points' distance / sqrt(3), which is 5.4 of 28 pixels:
-   the 5 to 6 of Ciresan et al. (below), which trained a little better than 4 (docs/accuracy.md).
-   Simard's displaces by 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels, the standard deviation; ours
-   by a point's / sqrt(3) times 0.48, the root of the sum of the squared weights: 0.97 pixels. */
+   Here the noise sits on 6 x 6 control points, a third of the side apart, and cubic B-splines blend
+   it. Such a spline is almost a Gaussian whose width is the points' distance / sqrt(3), or 5.4 of
+   28 pixels. Ciresan et al. (below) used 5 to 6, which trained a little better than 4
+   (docs/accuracy.md). The standard deviation of Simard's displacements is 34 / sqrt(3) / sqrt(4 pi
+   4^2) = 1.38 pixels. Ours is a point's strength / sqrt(3) times 0.48 (the root of the sum of the
+   squared weights), or 0.97 pixels. */
 #pragma once
 
 #include <math.h>
 
 #include "base/random.h"
 
-/* Kinds of distortion, and what their strengths count. Lengths are pixels of a picture of 28 x 28,
-   for others in proportion. */
+/* The kinds of distortion and the units of their strengths. Lengths are pixels of a picture of 28 x
+   28; other pictures scale them in proportion. */
 enum {
   AUGMENT_SHIFT,   /* pixels, in x and in y */
   AUGMENT_ROTATE,  /* degrees */
-  AUGMENT_SCALE,   /* the part by which a side grows or shrinks, x and y apart */
+  AUGMENT_SCALE,   /* how much a side grows or shrinks, as a share; x and y are drawn separately */
   AUGMENT_SHEAR,   /* pixels to the side for each pixel up, as italics lean */
   AUGMENT_ELASTIC, /* pixels, in x and in y, of a control point */
   AUGMENT_KINDS
 };
 
-/* The most of each kind that is drawn, uniformly and either way; 0: none of it. */
+/* The greatest distortion of each kind. Each is drawn uniformly in both directions; 0 turns the
+   kind off. */
 typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* The strengths that are taken if none are named. Angle and scale: Ciresan, Meier, Gambardella,
-   Schmidhuber, "Deep, big, simple neural nets for handwritten digit recognition", 2010, who turn
-   ones and sevens by 7.5 degrees, others by 15. Shift: digits that are centred already, as MNIST's
-   are, want little. */
+/* The strengths of kinds that are named without a strength. Angle and scale are those of Ciresan,
+   Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
+   recognition", 2010, who turn ones and sevens by 7.5 degrees and other digits by 15. Digits that
+   are centred already, such as MNIST's, need little shift. */
 static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}};
 
-/* The strongest that make sense: half a picture, half a turn, a side that nine tenths are left out
-   of, and more than letters ever lean. */
+/* The strongest distortions that make sense: half a picture, half a turn, a side that shrinks by
+   nine tenths, and more slant than letters ever have. */
 static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14.0f}};
 
 enum {
   AUGMENT_MOST_SIDE = 64,             /* NETWORK_MAX_INPUTS pixels */
   AUGMENT_CELLS = 3,                  /* control points' distances along a side */
-  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* a cubic B-spline blends 4 of them */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* a cubic B-spline blends 4 of the points */
 };
 
-/* A place in a picture or a way between two, in pixels. */
+/* A place in a picture, or a displacement between two places, in pixels. */
 typedef struct {
   float x, y;
 } AugmentPoint;
 
-/* Leads from a pixel of the copy, less `shift`, to its place in the original, both from the centre:
+/* Maps a pixel of the copy, less `shift`, to its place in the original. Both count from the centre:
    x = xx x' + xy y', y = yx x' + yy y'. */
 typedef struct {
   float xx, xy, yx, yy;
   AugmentPoint shift;
 } AugmentMap;
 
-/* Four weights of a cubic B-spline, for points first to first + 3. */
+/* The four weights of a cubic B-spline, for points first to first + 3. */
 typedef struct {
   int first;
   float weight[4];
 } AugmentSpline;
 
-/* The side of a picture of `inputs` pixels; 0: it is not square. */
+/* Returns the side of a picture of `inputs` pixels, or 0 if it is not square. */
 HOST_DEVICE int augment_side(int inputs) {
   int side = 0;
   while (side * side < inputs) side++;
@@ -117,7 +119,7 @@ HOST_DEVICE AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uin
   return map;
 }
 
-/* Control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
+/* Returns control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
 HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t key, uint32_t row,
                                          int side, int point) {
   AugmentPoint control = {0.0f, 0.0f};
@@ -184,7 +186,7 @@ HOST_DEVICE uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
 
 /* ---- a whole picture ------------------------------------------------------------------------ */
 
-/* Sets copy (side, side) from pixels (side, side), which it must not overlap. */
+/* Sets copy (side, side) from pixels (side, side). The two must not overlap. */
 HOST_DEVICE void augment_picture(const AugmentMap *map,
                                  const AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS],
                                  const uint8_t *pixels, uint8_t *copy, int side) {
@@ -200,7 +202,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   }
 }
 
-/* Sets the copy from the distortion that (key, row) draws. */
+/* Sets the copy by the distortion that is drawn for (key, row). */
 HOST_DEVICE void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
                              const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-/* Returns the seconds since an arbitrary moment; the clock is never set back. */
+/* Returns the seconds since an arbitrary moment. This clock is never set back. */
 static inline double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,21 +1,22 @@
-/* One message, written where a failure is understood and printed by main alone. */
+/* One message, written where a failure is understood. Only main prints it. */
 #pragma once
 
 #include <stdbool.h>
 
 typedef struct {
   char text[512]; /* one sentence: what failed, where, what to do; no newline */
-  bool of_gpu;    /* the GPU failed, so the CPU may still do what was asked: cuda_error.c sets it */
-  bool too_large; /* more memory was wanted than the host or the device has, or may take */
-  bool unread;    /* standard output is a pipe that was closed, as by `| head`: not worth a word */
+  bool of_gpu;    /* the GPU failed, so the CPU may still do the work; only cuda_error.c sets
+                     this */
+  bool too_large; /* the host or the device has less memory than needed, or may take less */
+  bool unread;    /* standard output is a closed pipe, as with `| head`, so no message is needed */
 } Error;
 
 /* Formats the message into *error, which may be NULL, and returns false, so that a failing function
    can end in `return error_set(error, ...)`. A message that is too long is cut. It may quote a
-   hostile file: control characters are written out, as text_printable does. */
+   hostile file, so control characters are escaped as text_printable does. */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#ifdef __clang_analyzer__ /* it does not look into error.c */
+#ifdef __clang_analyzer__ /* the analyzer does not look into error.c */
 static inline bool error_is_set(bool set) {
   (void)set;
   return false;
@@ -23,7 +24,7 @@ static inline bool error_is_set(bool set) {
 #define error_set(...) error_is_set(error_set(__VA_ARGS__))
 #endif
 
-/* The same for a function that returns a pointer. */
+/* Does the same in a function that returns a pointer: the value is NULL. */
 #define error_null(...) (error_set(__VA_ARGS__), NULL)
 
 /* Says "out of memory", sets error->too_large and returns false. */

@@ -1,4 +1,4 @@
-/* Files that are taken for rows or for a network, and are something else. */
+/* Recognises files that are given as rows or as a network but have another format. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 typedef enum { FORMAT_ROWS, FORMAT_NETWORK } FormatWanted;
 
-/* Refuses a file by its first bytes (some 100 are enough), if they are those of a known format: the
-   error says which, and how to make of it what is wanted. `name` begins the sentence. */
+/* Refuses a file if its first bytes (about 100 are enough) are those of another known format. The
+   error names the format and says how to convert the file. `name` begins the sentence. */
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error);

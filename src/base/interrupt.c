@@ -7,7 +7,7 @@
 static volatile sig_atomic_t caught, ends_at_once;
 static void (*_Atomic clean_up)(void);
 
-/* Makes only calls that are allowed in a handler (POSIX.1-2008, 2.4.3). */
+/* Makes only calls that POSIX allows in a handler (POSIX.1-2008, 2.4.3). */
 static void on_signal(int number) {
   if (!caught && !ends_at_once) {
     caught = number;
@@ -16,7 +16,7 @@ static void on_signal(int number) {
   void (*const clean)(void) = clean_up;
   if (clean) clean();
   signal(number, SIG_DFL);
-  raise(number); /* comes as soon as the handler has returned */
+  raise(number); /* the second signal arrives as soon as the handler returns */
 }
 
 void interrupt_catch(bool at_once) {

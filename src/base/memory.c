@@ -15,7 +15,8 @@ static uint64_t difference(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-/* Returns the number that follows `key` at the start of a line of a file, or `otherwise`. */
+/* Returns the number that follows `key` at the start of a line of a file, or `otherwise` if there
+   is no such line. */
 static uint64_t number(const char *folder, const char *name, const char *key, uint64_t otherwise) {
   char path[PATH_MAX], line[PATH_MAX];
   uint64_t value = otherwise;
@@ -29,8 +30,8 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
   return value;
 }
 
-/* Returns how much one control group allows, or leaves free. "max" is not a number, so it counts as
-   no limit. */
+/* Returns the limit of one control group or, if `free`, what is left of it. "max" is not a number,
+   so it counts as no limit. */
 typedef uint64_t GroupLimit(const char *folder, bool free);
 
 static uint64_t memory_of(const char *folder, bool free) {
@@ -40,7 +41,8 @@ static uint64_t memory_of(const char *folder, bool free) {
   return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* cpu.max has "150000 100000": microseconds of CPU time in so many microseconds. */
+/* Returns the CPUs of one group. cpu.max has "150000 100000": microseconds of CPU time per period,
+   and the period in microseconds. */
 static uint64_t cores_of(const char *folder, bool free) {
   (void)free;
   const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
@@ -49,7 +51,7 @@ static uint64_t cores_of(const char *folder, bool free) {
 }
 
 /* Returns the least limit of the control groups (version 2) of this process, up to the outermost.
-   In a container the path may be one of the machine outside: then only the outermost folder has
+   In a container the path may belong to the machine outside. Then only the outermost folder has
    files. */
 static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];

@@ -1,5 +1,5 @@
-/* NVIDIA's library of sums over GPUs, which is looked for when a program wants it: one that does
-   not needs none. */
+/* NCCL, NVIDIA's library that sums over GPUs. It is loaded when a program first needs it, so other
+   programs run without it. */
 #pragma once
 
 #include <dlfcn.h>
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #ifndef NCCL_FOLDER
-#define NCCL_FOLDER "" /* the build found none */
+#define NCCL_FOLDER "" /* the build found no NCCL */
 #endif
 
-/* Opens libnccl.so.2 of NCCL_HOME's lib/, the system's, or that of the folder that the build found.
-   Returns dlopen's handle, NULL if there is none. */
+/* Opens libnccl.so.2 from the lib/ of NCCL_HOME, from the system, or from the folder that the build
+   found. Returns dlopen's handle, or NULL if there is no such library. */
 static inline void *nccl_open(void) {
   char path[1024];
   const char *home = getenv("NCCL_HOME");

@@ -6,6 +6,7 @@
 /* Appends ": did you mean 'BEFOREword'?" to the message, or nothing if no word is near. `known` is
    a list that ends with NULL; words of more than 63 letters are not compared. Edits are insertions,
    deletions, replacements and swaps of neighbours (the optimal string alignment distance: Damerau,
-   1964). A word is near if it takes at most two edits, or one if it has less than six letters. Of
-   equally near words the first of the alphabet wins. Returns false, as error_set does. */
+   1964). A word is near if it takes at most two edits, or at most one if it has less than six
+   letters. Among equally near words the alphabetically first wins. Returns false, as error_set
+   does. */
 bool nearest_append(const char *given, const char *const *known, const char *before, Error *error);

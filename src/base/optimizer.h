@@ -1,13 +1,13 @@
-/* The rules by which a training step changes a parameter w, given its gradient g; the same on the
-   host and on the device.
+/* The rules by which a training step changes a parameter w, given its gradient g. They are the same
+   on the host and on the device.
 
-     sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
+     sgd v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
                momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
-     nesterov  the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum
-     adam      m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
+     nesterov the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum
+     adam m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
                w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in update t,
                from 1 (Kingma and Ba 2015, algorithm 1)
-     adamw     the same with g' = g, and w loses rate decay w beside (Loshchilov and Hutter 2019;
+     adamw the same with g' = g; w also loses rate decay w (Loshchilov and Hutter 2019;
                the rate scales the decay, as in PyTorch) */
 #pragma once
 
@@ -27,23 +27,24 @@ typedef enum {
 typedef struct {
   Optimizer kind;
   float momentum, weight_decay;
-  float beta1, beta2, epsilon; /* adam and adamw: from 0, below 1; above 0 */
+  float beta1, beta2, epsilon; /* for adam and adamw. Betas are at least 0 and below 1; epsilon is
+                                  above 0 */
 } OptimizerRule;
 
-/* Returns true if the rule keeps a second moment, v above, beside m or the momentum. */
+/* Returns true if the rule keeps a second moment (v above) in addition to m or the momentum. */
 HOST_DEVICE int optimizer_has_second(Optimizer kind) {
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
 }
 
-/* The numbers of one update. */
+/* The coefficients of one update. */
 typedef struct {
   float rate;
   float step;        /* adam: the rate over 1 - beta1^t */
   float second_root; /* adam: 1 / sqrt(1 - beta2^t) */
 } OptimizerStep;
 
-/* Returns the numbers of the update that `updates` came before. 1 - beta^t is -expm1(t log(beta)):
-   1 - powf(beta, t) would lose its digits while beta^t is near 1. */
+/* Returns the coefficients of the update that comes after `updates` others. 1 - beta^t is computed
+   as -expm1(t log(beta)), since 1 - powf(beta, t) loses digits while beta^t is near 1. */
 HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
@@ -69,9 +70,9 @@ HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float d
   *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
 }
 
-/* Returns how much of itself an exponential moving average keeps after update `updates` + 1: decay,
-   but less at first, (1 + t) / (10 + t) in update t, so that the random start is soon forgotten (as
-   TensorFlow's ExponentialMovingAverage does it with num_updates). */
+/* Returns the share of itself that an exponential moving average keeps in update t = `updates` + 1.
+   This is `decay`, but at first the smaller (1 + t) / (10 + t), so that the random start is soon
+   forgotten (as in TensorFlow's ExponentialMovingAverage with num_updates). */
 HOST_DEVICE float optimizer_average_keeps(float decay, uint32_t updates) {
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
   return decay < at_first ? decay : at_first;

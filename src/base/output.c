@@ -14,8 +14,8 @@
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
-/* Sets *status, zeros if the file does not exist yet. Returns false if there is nothing to compare.
- */
+/* Sets *status, to zeros if the file does not exist yet. Returns false if the file needs no
+   comparison. */
 static bool identify(const NamedFile *file, struct stat *status) {
   *status = (struct stat){0};
   if (!file->path || !*file->path) return false;
@@ -41,19 +41,19 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
 
 /* ---- temporary files ------------------------------------------------------------------------ */
 
-enum { TEMPORARIES = 8 }; /* open at a time: enough for one per output of a run */
+enum { TEMPORARIES = 8 }; /* that are open at a time; enough for one per output of a run */
 
-/* Signal handlers read these, in any thread. So the paths are static, and a path is LIVE before its
-   file exists and until after it has gone. */
+/* Signal handlers read these, in any thread. So the paths are static. A path is LIVE from before
+   its file is created until after it is removed. */
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
-  int file; /* its descriptor, which is the stream's */
+  int file; /* the descriptor of the stream */
   char path[PATH_MAX];
 };
 static TemporaryFile temporaries[TEMPORARIES];
 
-/* Safe in a signal handler: it only unlinks. */
+/* Removes the files. It only unlinks, so it is safe in a signal handler. */
 static void remove_temporaries(void) {
   const int cause = errno;
   for (int i = 0; i < TEMPORARIES; i++)
@@ -72,15 +72,15 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-/* Creates a file beside the target, and its stream. The file is ours alone (0600) until it has
-   `mode`. NULL with errno set on failure. */
+/* Creates a file beside the target and returns its stream. Until the file gets `mode`, only this
+   user may read it (0600). Returns NULL with errno set on failure. */
 static FILE *open_beside(AtomicFile *output, mode_t mode) {
   TemporaryFile *own = output->temporary = claim();
   if (!own) return NULL;
   const char *slash = strrchr(output->target, '/');
   const int folder = slash ? (int)(slash + 1 - output->target) : 0;
   const int length = snprintf(own->path, PATH_MAX, "%.*s%.100s.tmp.XXXXXX", folder, output->target,
-                              output->target + folder); /* short enough whatever the target's is */
+                              output->target + folder); /* short enough for any name of a target */
   atomic_store(&own->state, LIVE);
   errno = ENAMETOOLONG;
   own->file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
@@ -134,7 +134,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens what writing `path` needs; nothing that is written in place if it is only tried. */
+/* Opens what writing `path` needs. If `tried`, does not open a path that is written in place. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -142,7 +142,8 @@ static bool open_output(AtomicFile *output, const char *path, bool tried, Error 
   if (good && !output_is_in_place(path))
     good = (output->file = open_beside(output, mode));
   else if (good && !tried)
-    good = (output->file = fopen(path, "ae")); /* standard output goes on where it is */
+    good = (output->file = fopen(path, "ae")); /* appends, because standard output keeps its
+                                                  position */
   return good || error_set(error, "cannot write %s: %s", path,
                            errno == ENOENT ? "its folder does not exist" : strerror(errno));
 }
@@ -166,8 +167,8 @@ static bool sync_file(int file) {
   return true;
 }
 
-/* The rename is on the disk once the folder is. Some network file systems know no fsync of a folder
-   and say EINVAL, and a folder that we may write may be one that we cannot read. */
+/* Renames the file; the rename is on the disk only after fsync of the folder. Some network file
+   systems do not support that and say EINVAL. A folder may also be writable but not readable. */
 static bool replace_target(const AtomicFile *output, Error *error) {
   char path[PATH_MAX];
   strcpy(path, output->target);
@@ -198,7 +199,7 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 /* ---- standard output ------------------------------------------------------------------------ */
 
 void standard_output_open(void) {
-  /* A file that is opened next would take the number of a stream that is closed, and its lines. */
+  /* If a stream is closed, the next file that is opened would get its number, and its lines. */
   int file;
   while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
   if (file > STDERR_FILENO) close(file);

@@ -1,4 +1,4 @@
-/* Counter-based random numbers, the same on the host and on the device: a value is a pure
+/* Counter-based random numbers, which are the same on the host and on the device. A value is a pure
    function of (seed, counter), so threads need no state and an epoch's order needs no array.
 
    Generator: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
@@ -38,15 +38,15 @@ HOST_DEVICE float random_unit(uint32_t word) {
 }
 
 /* Returns the words that decide dropout for neurons 4 group to 4 group + 3 of a hidden layer, for
-   the row at a position of the epoch's order. The answer is the same on the host and the device,
-   whichever thread has the neuron and however rows are divided into steps. */
+   the row at a position of the epoch's order. They are the same on the host and the device, for any
+   thread and any division of rows into steps. */
 HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
                                        uint32_t group) {
   return random_words(key, 0x64726f7000000000u /* "drop" */ | layer,
                       (uint64_t)position << 32 | group);
 }
 
-/* Returns true if the neuron with this word is dropped, when a share of all neurons is. */
+/* Returns true if the neuron with this word is dropped. `share` is the share of dropped neurons. */
 HOST_DEVICE int random_drops(uint32_t word, float share) {
   return random_unit(word) < share;
 }
@@ -57,12 +57,12 @@ HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
   return (uint64_t)w.word[1] << 32 | w.word[0];
 }
 
-/* Returns where i goes in the permutation of 0 .. n-1 named by `key`. Needs i < n, n > 0. */
+/* Returns the place of i in the permutation of 0 .. n-1 that `key` names. Needs i < n, n > 0. */
 HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
   int half = 1; /* bits in each half: 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
-  do { /* at most 4 walks on average: the network's domain is below 4 n */
+  do { /* 4 walks on average at most, as the network's domain is below 4 n */
     uint32_t left = i >> half, right = i & mask;
     for (uint32_t round = 0; round < 6; round++) {
       uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;

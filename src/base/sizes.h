@@ -1,5 +1,4 @@
-/* Division and rounding of sizes and counts, the same on the host and on the device; min and max of
-   integers, which the device has; arrays of a size. */
+/* Divides and rounds sizes and counts, the same on the host and on the device; allocates arrays. */
 #ifndef SIZES_H
 #define SIZES_H
 
@@ -11,8 +10,8 @@
 #define SIZES_FUNCTION constexpr
 #endif
 
-/* Returns how many units cover `count`: count / unit, rounded up, in the common type of both.
-   Integers, count >= 0 and unit > 0. */
+/* Returns how many units cover `count`: count / unit, rounded up, in the common type of both. Both
+   are integers; count >= 0 and unit > 0. */
 template <class Count, class Unit> SIZES_FUNCTION auto ceil_div(Count count, Unit unit) {
   return (count + unit - 1) / unit;
 }
@@ -22,7 +21,8 @@ template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Uni
   return (count + unit - 1) / unit * unit;
 }
 
-/* Returns where part `part` of `parts` begins in `count`, equal up to 1; part + 1 is its end. */
+/* Returns where part `part` begins if `count` is divided into `parts` parts whose sizes differ by
+   at most 1. The part ends where part + 1 begins. */
 template <class Count, class Part>
 SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
   return count * (Count)part / (Count)parts;
@@ -32,12 +32,12 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #include <stdlib.h>
 
-/* Returns an array of so many zeros for `pointer`, which the caller frees. NULL: no memory. */
+/* Returns an array of `count` zeros for `pointer`, or NULL without memory. The caller frees it. */
 #define make_array(pointer, count) calloc((size_t)(count), sizeof *(pointer))
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* Walks over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
+/* Loops over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
 #define foreach(row, table)                                                                        \
   for (const __typeof__(*(table)) *row = (table), *row##_end = row + LENGTH(table);                \
        row < row##_end; row++)

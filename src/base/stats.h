@@ -1,10 +1,10 @@
-/* What a few values have in common: measured times, or what networks know. */
+/* Statistics of a few values, such as measured times or accuracies. */
 #pragma once
 
 typedef struct {
   double median, low, high, mean;
-  double deviation; /* the standard deviation, by count - 1; 0 of one value */
+  double deviation; /* the standard deviation, with divisor count - 1; 0 for a single value */
 } Stats;
 
-/* Sorts the values, (count) from 1 on. */
+/* Returns the statistics of values (count), at least 1, and sorts them. */
 Stats stats_of(double *values, int count);

@@ -9,13 +9,13 @@
 
 #include "base/interrupt.h"
 
-enum { PATIENCE = 100 }; /* milliseconds after which a wait looks for a signal */
+enum { PATIENCE = 100 }; /* milliseconds between a wait's looks for a signal */
 
 bool stream_wait(int file, const atomic_bool *abandoned) {
   struct pollfd wait = {.fd = file, .events = POLLIN};
   while (!interrupt_pending() && !(abandoned && atomic_load(abandoned))) {
     const int ready = poll(&wait, 1, PATIENCE);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* the call says what is wrong */
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* reading tells the error */
   }
   errno = EINTR;
   return false;
@@ -25,7 +25,7 @@ static int descriptor_of(void *cookie) {
   return (int)(intptr_t)cookie;
 }
 
-/* A cookie_read_function_t. */
+/* Reads for fopencookie (a cookie_read_function_t). */
 static ssize_t read_some(void *cookie, char *bytes, size_t size) {
   ssize_t count;
   do {
@@ -40,7 +40,7 @@ static int close_file(void *cookie) {
 }
 
 FILE *stream_open_input(const char *path) {
-  /* Without O_NONBLOCK a FIFO would wait here for its writer. */
+  /* Without O_NONBLOCK, open would wait here for a FIFO's writer. */
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   void *cookie = (void *)(intptr_t)file; // NOLINT(performance-no-int-to-ptr)
   const cookie_io_functions_t calls = {.read = read_some, .close = close_file};

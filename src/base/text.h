@@ -1,27 +1,27 @@
-/* Text that others wrote: names of files and what stands in them. */
+/* Handles text from outside, such as file names and the content of files. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Returns the bytes of the UTF-8 character (RFC 3629) that `text` begins with, 1 to 4, or 0 if it
-   begins with none. The end of the text counts as a character of one byte. */
+/* Returns the bytes, 1 to 4, of the UTF-8 character (RFC 3629) at the start of `text`, or 0 if
+   there is no valid character. The end of the text counts as a character of one byte. */
 int text_character(const char *text);
 
 bool text_is_utf8(const char *text);
 
-/* Copies the text with control characters and bytes that are not UTF-8 written like \x1b, so that
-   it cannot command a terminal. Returns the length of the whole and ends `target` with a 0, as
-   snprintf does; `target` may be NULL if `size` is 0. What does not fit is left out. */
+/* Copies the text and writes control characters and invalid UTF-8 bytes like \x1b, so that the text
+   cannot command a terminal. Like snprintf, returns the length of the whole, cuts what does not fit
+   and ends `target` with a 0. `target` may be NULL if `size` is 0. */
 size_t text_printable(char *target, size_t size, const char *text);
 
-/* Adds to the text in target[size] what printf would print. What does not fit is cut. */
+/* Appends formatted text, as of printf, to the text in target[size]. What does not fit is cut. */
 void text_append(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Writes a text in quotation marks, escaped as JSON wants it, and "<" too, so that it ends no
-   script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
+/* Writes a text in quotation marks with JSON's escapes. "<" is escaped, too, so that it cannot end
+   a script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
 /* A line of text. What does not fit is cut. */
@@ -29,30 +29,31 @@ typedef struct {
   char text[1024];
 } ShortText;
 
-/* Returns what printf would print. */
+/* Returns formatted text, as of printf. */
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns the text as text_printable has it. */
+/* Returns the text as text_printable writes it. */
 ShortText text_shown(const char *text);
 
-/* Returns the ending of a noun that is counted. */
+/* Returns the plural ending of a noun: "s", or "" if the count is 1. */
 static inline const char *plural(int count) {
   return count == 1 ? "" : "s";
 }
 
-/* Returns a number with three digits or more; "-" if it is not finite. */
+/* Returns a number with at least three digits, or "-" if it is not finite. */
 ShortText text_of_number(double value);
 
-/* Returns a number with as few digits as read back bit for bit, as float32 if it is one. */
+/* Returns a number with as few digits as still read back bit for bit; if is_float, as a float32. */
 ShortText number_text(double value, bool is_float);
 
-/* Joins the words of a command by spaces, for a record of measurements. Leaves out --sources and
-   the digest after it, which change with every commit. What does not fit is cut. */
+/* Joins the words of a command by spaces, for a record of measurements. It leaves out --sources and
+   the digest after it, because the digest changes with every commit. What does not fit is cut. */
 void text_command_line(char *target, size_t size, int count, char **words);
 
-/* Prints text from `column` on, broken at blanks into lines of at most `width` columns that start
-   at `indent`, and ends the line. */
+/* Prints text from `column` on and ends the line. Lines are broken at blanks, have at most `width`
+   columns and start at `indent`. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
 
-/* Sets path[size] to the file `name` in the folder of this program. */
+/* Sets path[size] to the path of file `name` in the folder of this program. Returns false if that
+   is too long or unknown. */
 bool text_beside_program(char *path, size_t size, const char *name);
