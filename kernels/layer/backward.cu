@@ -1,10 +1,12 @@
-/* Backward through one layer: dX = dZ W times the activation's slope, which is applied to the sum
-   in its register; `none` writes dX, reads it and the activation, and writes it again. */
+/* Backward through one layer in one kernel: dX = dZ W times the activation's slope. The slope is
+   applied to the sum in its register. Level `none` writes dX, then reads it and the activation, and
+   writes it again. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: applies the activation's slope, which is 0 where dropout made a 0; stores dX. */
+/* The epilogue: multiplies by the activation's slope, which is 0 where dropout made a 0, and stores
+   dX. */
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;
@@ -59,7 +61,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
           valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
-  /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
+  /* If 4 does not divide a size, values are read one by one. This has no kernels for two terms. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

@@ -1,11 +1,11 @@
-/* Forward through one layer: Y = activate(X W^T + b), and dropout, in one kernel. The
-   pre-activation never leaves registers; `none` writes and reads it twice more, 8 bytes per value
-   each time. The first layer reads its pixels as bytes, a quarter of float32. */
+/* Forward through one layer in one kernel: Y = activate(X W^T + b), then dropout. The
+   pre-activation never leaves its registers. Level `none` writes and reads it twice more, 8 bytes
+   per value each time. The first layer reads its pixels as bytes, a quarter of float32. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: adds the bias, activates, drops, stores Y. */
+/* The epilogue: adds the bias, activates, drops and stores Y. */
 struct Activated {
   using Prefetched = float;
   using PrefetchedSegment = Floats;
@@ -14,14 +14,14 @@ struct Activated {
   int out;
   bool activates;
   Dropout dropout;
-  float scale;     /* of what is not dropped */
-  BatchView batch; /* dropout goes by its positions */
+  float scale;     /* factor of values that are not dropped */
+  BatchView batch; /* whose positions decide what dropout drops */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     float y = finish(value, bias);
-    if (dropout.share > 0.0f) /* the same for the whole grid */
+    if (dropout.share > 0.0f) /* the condition is the same for the whole grid */
       y = drop(y, words(row, column / 4).word[column % 4]);
     d_y[(size_t)row * out + column] = y;
   }
@@ -49,7 +49,7 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b). Block: one tile of Y. 2 in operations per value. */
+/* Computes Y = activate(X W^T + b). Block: one tile of Y. A value takes 2 * in operations. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {
@@ -62,7 +62,8 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const Activated &
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
-  /* large: the tile for large batches. Pairs share the split of their rows: of pixels, none. */
+  /* large: the tile for large batches. For a float input, pairs of pieces pay, because they share
+     the split of their rows. Pixels need no split. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
     return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {
@@ -85,7 +86,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
-  /* Sizes that 4 does not divide are read value by value: no kernels of their own for two terms. */
+  /* If 4 does not divide a size, values are read one by one. This has no kernels for two terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;

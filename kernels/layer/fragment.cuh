@@ -1,11 +1,11 @@
-/* A warp's multiplication. Its part of C consists of pieces of 16 x 16, eight values in the
-   registers of each lane; this file says which, and what a lane loads. It is the one place where
-   the architecture matters:
+/* A warp's multiplication. The warp's part of C consists of pieces of 16 x 16. Each lane has eight
+   values of a piece in registers; this file says which, and what a lane loads. Only this file
+   depends on the architecture:
 
    TensorCores, from compute capability 8.0 on: `mma` on bf16 terms (bf16_split.cuh).
    FloatCores, below 8.0: fused multiply-adds of float32, whatever the number of terms. A lane has 2
-   rows x 4 columns of a piece, read as 16-byte words wherever four values lie side by side, from
-   different banks.
+   rows x 4 columns of a piece. Where four values lie side by side it reads them as one 16-byte
+   word. Lanes read from different banks.
 
    Both have:
 
@@ -13,14 +13,15 @@
      PLANES     copies of a slab there: one for each term
      GAP        values left free between two lines of a slab
      STEP       how many k a Fragment has
-     store()    four neighbours, fetched into registers, into a slab
-     Fragment   what a lane multiplies: of A (IS_A) or B, 16 values of the side and STEP of k
-     load()     a fragment, from a slab
+     store()    stores four neighbours, fetched into registers, in a slab
+     Fragment   what a lane multiplies of A (IS_A) or B: 16 rows or columns of C, and STEP of k
+     load()     loads a fragment from a slab
      multiply() piece += A B
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
-     SmallStep  the same for a small or medium tile, from registers to registers
+     SmallStep  the same for a small or medium tile, without a slab
 
-   A Slab (gemm.cuh) has ALONG_K, LINE values in a line, lines PITCH apart, planes PLANE apart. */
+   A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. ALONG_K says
+   that a line runs along k. */
 #pragma once
 
 #include "layer/operand.cuh"
@@ -32,17 +33,18 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in the registers of a warp, as fetched. The order of the k and of
-   the rows is free: lane 4 g + t takes k + 4 t .. k + 4 t + 3, and rows index_of(g, half). */
+/* 16 x 16 values of an operand in the registers of a warp, as fetched. The gemm is free to choose
+   the order of k and of rows: lane 4 g + t takes k + 4 t to k + 4 t + 3, and rows index_of(g,
+   half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
   }
   using Line = typename Operand::Line;
   static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
-  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours in one load */
+  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours that one load brings */
 
-  /* Finds the lines of this lane from (first, k) on; with ALONG_K they are the same for every k. */
+  /* Finds this lane's lines from (first, k) on. If ALONG_K, the lines are the same for every k. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
     unrolled (n, LINES)
@@ -69,7 +71,7 @@ struct TensorCores {
   using Stored = __nv_bfloat16;
   template <class Operand> static constexpr int PLANES = Operand::TERMS;
   static constexpr int GAP =
-      8; /* lines an odd number of 16 bytes apart: no conflicts in ldmatrix */
+      8; /* lines are an odd number of 16 bytes apart, so ldmatrix has no bank conflicts */
   static constexpr int STEP = 16;
   template <bool IS_A, class Operand> struct Fragment { uint32_t words[Operand::TERMS][4]; };
 
@@ -113,7 +115,7 @@ struct TensorCores {
     });
   }
 
-  /* Splits into words in the tensor core's order, as load() has them. */
+  /* Splits values into words in the order that the tensor cores want. load() has the same order. */
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {
@@ -123,7 +125,7 @@ struct TensorCores {
         unrolled (term, Operand::TERMS)
           unrolled (e, 2) out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
       }
-    } else { /* a line has two rows at one k, so pairs along k are made of two lines */
+    } else { /* a line has two rows at one k, so two lines make pairs along k */
       unrolled (half, 2)
         unrolled (e, 2) {
           uint32_t terms[Operand::TERMS];
@@ -146,7 +148,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* After take_a and take_b the raw fragments may be fetched anew. */
+    /* When take_a and take_b have returned, the raw fragments may be fetched anew. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }
@@ -164,7 +166,7 @@ struct TensorCores {
 struct FloatCores {
   using Stored = float;
   template <class Operand> static constexpr int PLANES = 1;
-  static constexpr int GAP = 0; /* place() avoids conflicts without a gap */
+  static constexpr int GAP = 0; /* place() avoids bank conflicts without a gap */
   static constexpr int STEP = 4;
   template <bool IS_A, class Operand> struct Fragment { float value[IS_A ? 2 : 4][STEP]; };
 
@@ -175,7 +177,8 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line lies: swizzled, so that lanes do not meet in a bank. */
+  /* Returns where value `at` of a line lies. The place is swizzled, so that lanes read from
+     different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
@@ -212,7 +215,7 @@ struct FloatCores {
         unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
-  /* A lane fetches what other lanes multiply, too, so each warp has its own slabs of 16 x 16. */
+  /* A lane multiplies what other lanes fetch, so each warp has its own slabs of 16 x 16. */
   template <class Operand> struct WarpSlab {
     static constexpr bool ALONG_K = Operand::ALONG_K;
     static constexpr int LINE = 16, PITCH = LINE;
@@ -261,7 +264,7 @@ struct FloatCores {
   };
 };
 
-/* The host's compiler takes TensorCores; no host code depends on it. */
+/* The host's compiler takes TensorCores. No host code depends on this choice. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 using Arithmetic = FloatCores;
 #else

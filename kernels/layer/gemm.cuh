@@ -1,19 +1,21 @@
 /* The gemms of the fused kernels: small, medium and large tiles. fragment.cuh says how a warp
    multiplies, on tensor cores or, below compute capability 8.0, in float32.
 
-   Each float32 is the sum of three bf16 terms (bf16_split.cuh), so a product of two is nine
-   products of bf16, of which the three smallest, below 2^-24, are left out. That is the accuracy of
-   float32. A pixel needs only three products; --precision tf32 keeps two terms and three products.
+   Each float32 is the sum of three bf16 terms (bf16_split.cuh), so the product of two float32 is
+   nine products of bf16. The three smallest, below 2^-24, are left out; this keeps the accuracy of
+   float32. A pixel needs only three products. --precision tf32 keeps two terms and three products.
 
-   The epilogue decides what happens to the finished C: prefetch() (prefetch_segment()) reads early
-   what the result will be combined with, operator() (store_segment()) combines and stores it, one
-   value (one segment of a row) at a time. So forward, backward and weight gradient are one gemm.
+   The epilogue decides what happens to the finished C. It works value by value in small and medium
+   tiles, and by segments of a row in large tiles. prefetch() or prefetch_segment() reads early what
+   the result will be combined with; operator() or store_segment() combines and stores the result.
+   So forward, backward and weight gradient are one gemm.
 
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
-   at once. SLICES warps share a tile, each a part of k (split-K), and add up in a fixed order.
-   - medium_tile: several such pieces, so that a value is split once for two of them. It pays if a
-   GPU is full of them. Used for one piece, it would have 8 to 16 instructions more than small_tile.
-   - large_tile: slabs of A and B go to shared memory, where values are split once and read by
+   at once. SLICES warps share a tile. Each has a part of k (split-K); they add up in a fixed order.
+   - medium_tile: a block computes several such pieces, so that a value is split once for two of
+   them. It pays if medium tiles fill the GPU. For one piece it would take 8 to 16 instructions more
+   than small_tile.
+   - large_tile: slabs of A and B go to shared memory. Their values are split once and read by
    several warps, while the next slab is fetched. It pays from some hundred rows on. */
 #pragma once
 
@@ -27,14 +29,16 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* The small tile. A batch of 64 and 300 neurons makes 76 blocks. Kernels this short are bound by
-   how many instructions a warp runs one after the other: hence 16 warps with few k-steps each. */
+/* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. Such a short kernel is bound
+   by how many instructions a warp runs one after the other. Hence there are 16 warps with few
+   k-steps each. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Reads each value once. */
+/* The gemm of the block's small tile. A warp takes every SLICES-th k-step of 16. Each value is read
+   once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -51,7 +55,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   RawFragment<B> y;
   int k = 16 * slice;
 
-  /* Fetch: the first step; what no kernel writes, before the wait. */
+  /* Fetch: the first step. What no kernel of a step writes is fetched before the wait. */
   RawFragment<A>::seek(a, i0, k, lines_a);
   RawFragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
@@ -68,7 +72,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
     step.take_a(0, x);
     y.zero_out_of_bounds(b, j0, k, lines_b);
     step.take_b(y);
-    if (k + STRIDE < depth) { /* the next step's loads, in flight while this one multiplies */
+    if (k + STRIDE < depth) { /* the next step's loads are in flight while this step multiplies */
       RawFragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
@@ -76,7 +80,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
     step.multiply(0, piece);
   }
 
-  /* Epilogue: prefetch, add up the slices, combine and store; one element per thread. */
+  /* Epilogue: prefetch, add up the slices, combine and store. Each thread has one element. */
   unrolled (e, 8) shared[slice][Step::row(e) * PITCH + Step::column(e)] = piece[e / 4][e % 4];
   const int i = i0 + threadIdx.x / 16, j = j0 + threadIdx.x % 16;
   const bool mine = threadIdx.x < 256 && i < m && j < n;
@@ -91,18 +95,19 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
-/* DOWN x WIDE pieces of 16 x 16: values that a warp has split serve several pieces. */
+/* DOWN x WIDE pieces of 16 x 16. A value that a warp has split serves several pieces. */
 template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
-  static constexpr int PITCH = COLUMNS + 1; /* floats, of a finished tile in shared memory */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* of slices that fit there */
+  static constexpr int PITCH = COLUMNS + 1; /* in floats, of a finished tile in shared memory */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* how many slices fit there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up the slices in a fixed order; then an element is the sum over the first SUMS tiles. */
+/* Adds up the slices in a fixed order. Afterwards an element is the sum over the first SUMS
+   tiles. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -121,7 +126,8 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of the block's medium tile, as small_tile; threads finish every THREADS-th element. */
+/* The gemm of the block's medium tile, as in small_tile. Each thread finishes every THREADS-th
+   element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -138,7 +144,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   RawFragment<B> y[Shape::WIDE];
   int k = 16 * slice;
 
-  /* Fetch: the first step; what no kernel writes, before the wait. */
+  /* Fetch: the first step. What no kernel of a step writes is fetched before the wait. */
   unrolled (d, Shape::DOWN) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
   unrolled (c, Shape::WIDE) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
   if (!A::CONSTANT) pdl_wait();
@@ -146,7 +152,8 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. Once split, a fragment's next step is fetched. */
+  /* Split and multiply: this warp's part of k. When a fragment is split, its next step is
+     fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += Shape::STRIDE) {
@@ -200,15 +207,17 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH is the most for which the terms of both slabs fit 48 KB of shared memory. */
+/* DEPTH is the largest for which the terms of both slabs fit 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few columns: a forward pass to 100 neurons has enough for every multiprocessor. */
+/* For few columns. With it a forward pass to 100 neurons has enough tiles for every
+   multiprocessor. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
-/* The gradient of 300 x 784 weights is 130 of these, and a batch of 64 is one slab. */
+/* For gradients. 300 x 784 weights are 130 of these tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH: fetched into registers, split, stored to shared memory. */
+/* A slab of one operand, SIDE x DEPTH. It is fetched into registers, split, and stored to shared
+   memory. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -228,7 +237,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static __device__ int at_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) % (LINE / 4) * 4;
   }
-  /* Finds the lines of the slab at (first, k); with ALONG_K they are the same for every k. */
+  /* Finds the lines of the slab at (first, k). If ALONG_K, they are the same for every k. */
   __device__ void seek(const Operand &operand, int first, int k) {
     unrolled (n, QUADS) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
   }
@@ -247,9 +256,10 @@ template <class Shape, int SIDE, class Operand> struct Slab {
 
 constexpr int SEGMENT = 8; /* values of a row of C that one thread finishes together */
 
-/* The finished tile goes through the same shared memory: a thread then finishes whole segments. */
+/* The finished tile goes through the same shared memory, so that a thread finishes whole
+   segments. */
 template <class Shape> struct FinishedTile {
-  static constexpr int PITCH = Shape::COLUMNS + 4; /* floats */
+  static constexpr int PITCH = Shape::COLUMNS + 4; /* in floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
 };
 
@@ -258,7 +268,8 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT floats of a row, of which `count` exist; in 16-byte words if they are a `vector`. */
+/* SEGMENT floats of a row, of which `count` exist. If `vector`, they are loaded and stored as
+   16-byte words. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -289,8 +300,9 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
-/* The gemm of one large tile: the sum over k from `from` to `to`, in LARGE_TILE_BYTES of shared
-   memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS) values. */
+/* The gemm of one large tile: the sum over k from `from` to `to`. It uses LARGE_TILE_BYTES of
+   shared memory. Warp: DOWN x WIDE pieces of 16 x 16. It reads (to - from) * (ROWS + COLUMNS)
+   values. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
@@ -310,7 +322,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   SlabA slab_a;
   SlabB slab_b;
 
-  /* Fetch: the first slabs, into registers; what no kernel writes, before the wait. */
+  /* Fetch: the first slabs, into registers. What no kernel of a step writes is fetched before the
+     wait. */
   a.begin();
   b.begin();
   slab_a.seek(a, i0, from);
@@ -321,9 +334,9 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   if (!A::CONSTANT) slab_a.fetch(a, i0, from);
   if (!B::CONSTANT) slab_b.fetch(b, j0, from);
 
-  /* Prefetch: what the epilogue will need, in flight while the gemm runs. */
+  /* Prefetch: what the epilogue will need, which is in flight while the gemm runs. */
   constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
-  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* per thread */
+  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of one thread */
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
   constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
   typename Epilogue::PrefetchedSegment prefetched[SEGMENTS];
@@ -332,18 +345,19 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       prefetched[s] = epilogue.prefetch_segment(i0 + line + LINES_APART * s, j0 + at);
 
   for (int k0 = from; k0 < to; k0 += Shape::DEPTH) {
-    /* Split into terms and store: the slabs, to shared memory. */
+    /* Split the slabs into terms and store them to shared memory. */
     slab_a.store_shared(a, i0, k0, planes_a);
     slab_b.store_shared(b, j0, k0, planes_b);
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
-    /* Fetch: the next slabs, into registers, in flight while these are multiplied. */
+    /* Fetch: the next slabs, into registers. They are in flight while the current slabs are
+       multiplied. */
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
-    /* Multiply: STEP of k at a time, every pair of the warp's fragments. */
+    /* Multiply: STEP of k at a time, all pairs of the warp's fragments. */
     unrolled_by (k, Shape::DEPTH, Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
       unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
@@ -356,7 +370,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     __syncthreads();
   }
 
-  /* Epilogue: through shared memory into segments of rows, combined and stored. */
+  /* Epilogue: the tile goes through shared memory into segments of rows, which are combined and
+     stored. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(shared);
   unrolled (r, DOWN)
@@ -375,7 +390,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
 /* ---- which tile ---------------------------------------------------------------------------- */
 
-/* The gemm of this block's tile, blockIdx.y down and blockIdx.x across, of any shape. */
+/* The gemm of this block's tile, of any shape. The tile is number blockIdx.y down and blockIdx.x
+   across. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void tile_of_block(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   if constexpr (Shape::TILE == LARGE) {
@@ -392,12 +408,12 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
+constexpr unsigned MULTIPROCESSORS = 132; /* multiprocessors of a big GPU */
 
-/* Returns true if medium tiles are faster than small tiles. This holds if the rounds of tiles are
-   at least BUSY full and every warp has a k-step. On an H200 (1000, 784) by 128 rows took 6.1 us
-   instead of 7.9, (300, 784) by 512 11.3 instead of 9.5, in 160 tiles; (300, 100) by 256 3.9
-   instead of 3.1. */
+/* Returns true if medium tiles are faster than small tiles. They are if the rounds of tiles are at
+   least BUSY full and every warp has a k-step. On an H200 medium tiles took 6.1 us instead of 7.9
+   for (1000, 784) by 128 rows. Where the condition fails they lose: 11.3 us instead of 9.5 for
+   (300, 784) by 512, in 160 tiles, and 3.9 instead of 3.1 for (300, 100) by 256. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
@@ -406,7 +422,8 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS: medium tiles of two pieces pay. */
+/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS says that medium tiles of two
+   pieces pay. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
@@ -416,7 +433,7 @@ cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   return launch(SmallTile{});
 }
 
-/* blockIdx.y counts tiles of rows, at most 65535 of them. */
+/* blockIdx.y counts tiles of rows, and is at most 65535. */
 static inline bool valid_tiling(int m, int n) {
   return m > 0 && n > 0 && m <= 65535 * 16;
 }

@@ -1,18 +1,20 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   its gradient, and the gradient of the layer's input through the activation before it.
+   its gradient, and the gradient of the layer's input through the previous activation.
 
-   As kernels of their own, forward, softmax and backward of 10 classes take three times the latency
-   of a launch and of the L2 cache, and compute next to nothing. Here the row's input stays in
-   registers and the weights in shared memory or, with few rows of many inputs, registers. Logits
-   are sums of float32 products: 10 columns would not fill a tensor cores' tile. Gradients are
-   written as floats, or as planes for wide.cu. Exercise: count the bytes that no longer move. */
+   With 10 classes, separate kernels for forward, softmax and backward compute next to nothing. They
+   take three times the latency of a launch and of the L2 cache. In this kernel a row's input stays
+   in registers. The weights are in shared memory or, with few rows of many inputs, in registers.
+   Logits are sums of float32 products, because 10 columns would not fill a tile of the tensor
+   cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the bytes that
+   no longer move. */
 #include "layer/planes.cuh"
 
 namespace {
 
-constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 SMs */
+constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 multiprocessors */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a warp up to, a block up to */
+constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* up to ALONE_INPUTS a row has a warp; up to
+                                                        SHARED_ROWS it has a block */
 
 /* Sums partial[c] over the warp for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
@@ -28,7 +30,7 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory, in whole groups of four, AHEAD loads in flight. */
+/* Copies `count` weights to shared memory, in groups of four, with AHEAD loads in flight. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
   constexpr int AHEAD = 5, THREADS = 32 * WARPS;
   const int fours = count / 4;
@@ -43,7 +45,8 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up what a block's warps have of each class, in their order; sums: (WARPS, MAX_CLASSES). */
+/* Adds up each class over the block's warps, in the order of the warps. sums: (WARPS,
+   MAX_CLASSES). */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
@@ -53,7 +56,7 @@ __device__ float sum_of_warps(float own, float *sums) {
   return sum;
 }
 
-/* Adds up the values of a row's classes, that of class lane / 2 in each lane. */
+/* Adds up the values of a row's classes. Each lane has the value of class lane / 2. */
 __device__ float add_classes(float value) {
 #pragma unroll
   for (int bit = 16; bit > 1; bit /= 2) value += __shfl_xor_sync(FULL_WARP, value, bit);
@@ -61,11 +64,12 @@ __device__ float add_classes(float value) {
 }
 
 struct RowSoftmax {
-  float largest, sum; /* of exp(z - largest) */
+  float largest, sum; /* sum: of exp(z - largest) */
   int best;           /* the first class with the largest logit */
 };
 
-/* Finds a row's softmax. Class lane / 2 has logit z in this lane, -infinity if there is none. */
+/* Finds a row's softmax. In this lane z is the logit of class lane / 2, or -infinity if there is
+   none. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -80,29 +84,30 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
   return row;
 }
 
-/* The arrays that the kernel reads and writes for the layer; NULL pointers are not written. */
+/* The arrays that the kernel reads and writes for the layer. It does not write to NULL pointers. */
 struct Head {
   const float *d_x, *d_w, *d_b;                           /* (rows, in), (classes, in), (classes) */
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
-  Terms dz = {}, dx = {};                                 /* instead of the last two */
+  Terms dz = {}, dx = {}; /* planes to write instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* of dX, what dropout scaled X by */
+  float scale = 1.0f; /* what dropout scaled X by, which also scales dX */
   Target target = {};
 };
 
 /* Goes forward and backward. Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32
-   SHARERSth input, at most VALUES. Each row reads 4 bytes per input, each block 4 per weight; a row
-   writes 4 per class and input, or 2 TERMS, and takes 4 * in * classes operations. */
+   SHARERSth input, at most VALUES inputs. Each row reads 4 bytes per input, each block reads 4
+   bytes per weight. A row writes 4 bytes per class and input, or 2 TERMS bytes, and takes 4 * in *
+   classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
-  /* Prologue: which row this warp has; what no kernel writes is read before the wait. */
+  /* Prologue: which row this warp has. What no kernel of a step writes is read before the wait. */
   static_assert(SHARERS == 1 || SHARERS == WARPS, "a warp or a block per row");
   constexpr bool ALONE = SHARERS == 1;
   constexpr int STEP = 32 * SHARERS;
   __shared__ alignas(16) float shared[ALONE ? MAX_CLASSES * 32 * VALUES : WARPS * MAX_CLASSES];
   const int r = (blockIdx.x * WARPS + threadIdx.x / 32) / SHARERS, lane = threadIdx.x % 32;
-  const int first = threadIdx.x % STEP; /* input */
+  const int first = threadIdx.x % STEP; /* first input of this thread */
   const int in = head.in, classes = head.classes;
   const int rows = rows_of_step(batch), all_rows = rows_of_all_ranks(batch);
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
@@ -110,7 +115,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* of this lane; where there is none, the last input with x = 0 */
+  int input[VALUES]; /* this lane's inputs; where there is none, the last input with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
@@ -128,7 +133,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float bias = head.d_b[min(lane / 2, classes - 1)];
   if (ALONE) __syncthreads();
 
-  /* Multiply forward: the lane's part of every logit, then the logits. */
+  /* Multiply forward: the lane's part of every logit, then the sums. */
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   unrolled (v, VALUES)
     if (first + STEP * v >= in) x[v] = 0.0f;
@@ -144,7 +149,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
   const float target = head.target.of(mine == label);
-  const float wanted = /* with label smoothing the target's mean stands for the label's logit */
+  const float wanted = /* label smoothing takes the target's mean of the logits */
       head.target.is_smooth() ? add_classes((exists ? z : 0.0f) * target) : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
@@ -155,7 +160,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     results.d_correct[position] = softmax.best == label;
   if (TERMS == 0 && !head.d_dx) return;
 
-  /* Multiply backward: the gradient of the logits, then that of the input. */
+  /* Multiply backward: the gradient of the logits, then the gradient of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
   const float dz = exists && r < rows ? (p - target) / all_rows : 0.0f;
   if constexpr (TERMS > 0) {
@@ -165,12 +170,12 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
   float dx[VALUES] = {};
   unrolled (c, MAX_CLASSES) {
-    if (c >= classes) continue; /* the same for all lanes */
+    if (c >= classes) continue; /* the condition is the same for all lanes */
     const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
     unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
-  /* Epilogue: the slope of the activation before, and its dropout. */
+  /* Epilogue: the slope of the previous layer's activation, and its dropout. */
   const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;

@@ -1,12 +1,13 @@
-/* Instructions of compute capability 9.0 that CUDA C++ has no word for, a small function each:
+/* Instructions of compute capability 9.0 that CUDA C++ has no function for, one function each:
    clusters of blocks that reach each other's shared memory, the copy engine (TMA), barriers that
-   count its bytes (mbarrier), and tensor cores that read shared memory (wgmma), as in NVIDIA's PTX
-   ISA 8.0. They need code for sm_90a.
+   count the bytes that it copies (mbarrier), and tensor cores that read shared memory (wgmma).
+   NVIDIA's PTX ISA 8.0 describes them. They need code for sm_90a.
 
-   One thread asks the copy engine for boxes of patches of a row-major 16-bit matrix, 64 x 32 or 32
-   x 64 values, zeros beyond its ends, and says which mbarrier is to count their bytes. Whoever
-   multiplies waits for that barrier, and tells another one when the patch may be overwritten. In a
-   patch the 16-byte words of a row are swizzled, so that no banks meet. */
+   The copy engine copies boxes of a row-major 16-bit matrix, with zeros beyond the matrix's ends. A
+   box consists of patches of 64 x 32 or 32 x 64 values. One thread asks for a box and says which
+   mbarrier counts its bytes. The threads that multiply wait for that barrier. They tell another
+   barrier when the patch may be overwritten. In a patch the 16-byte words of a row are swizzled, so
+   that lanes read from different banks. */
 #ifndef HOPPER_CUH
 #define HOPPER_CUH
 
@@ -34,7 +35,7 @@ __device__ inline void cluster_fence() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Returns the address in block `rank` of the cluster of what is at `shared` in this one. */
+/* Returns the address, in block `rank` of the cluster, of what is at `shared` in this block. */
 __device__ inline uint32_t address_in(uint32_t shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
@@ -52,13 +53,15 @@ __device__ inline float4 load_cluster(uint32_t address) {
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
-/* A barrier's phases 0, 1, 0, ... end when `arrivals` threads and all expected bytes have come. */
+/* Prepares a barrier. Its phases are 0, 1, 0, ...; one ends when `arrivals` threads and all
+   expected bytes have come. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
 }
 
-/* Shows the barriers to the copy engine, after barrier_init and before a __syncthreads(). */
+/* Shows the barriers to the copy engine. Call it after barrier_init and before a
+   __syncthreads(). */
 __device__ inline void barriers_are_ready() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -75,7 +78,7 @@ __device__ inline void barrier_arrive_in(uint64_t *barrier, int rank) {
                : "memory");
 }
 
-/* Arrives, and lets the phase wait for `bytes` from the copy engine. */
+/* Arrives, and makes the phase wait for `bytes` more from the copy engine. */
 __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -83,7 +86,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
       : "memory");
 }
 
-/* Waits for the end of the phase `parity`; the phase before counts as ended from the start. */
+/* Waits for the end of phase `parity`. At first, the phase before phase 0 counts as ended. */
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {
@@ -97,15 +100,16 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
-/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows are 16-byte aligned. */
+/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows are aligned to 16
+   bytes. */
 struct MatrixPlanes {
   const void *d;
-  int terms, rows, columns; /* columns that count */
-  size_t pitch, plane;      /* numbers from a row or plane to the next */
+  int terms, rows, columns; /* columns: those that are copied */
+  size_t pitch, plane;      /* distance, in numbers, of two rows and of two planes */
 };
 
-/* Describes `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns of
-   `terms`. */
+/* Describes the matrix `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns
+   of `terms`. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -142,7 +146,8 @@ __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/* Begins to copy the box at (row, column), from this plane on, to shared memory, on 1024 bytes. */
+/* Begins to copy the box at (row, column), from this plane on, to shared memory aligned to 1024
+   bytes. */
 __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane, int row,
                                 int column, uint64_t *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
@@ -151,7 +156,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* Copies to the same place in both blocks of a pair, and tells the same barrier in each. */
+/* Copies a box to the same place in both blocks of a pair, and tells the same barrier in each. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -166,7 +171,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Copies to the place of `to` in another block of the cluster, and tells its barrier. 16 bytes. */
+/* Copies 16 bytes to the place of `to` in another block of the cluster, and tells its barrier. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -175,7 +180,8 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Begins to copy from global to shared memory, and tells the barrier. On 16 bytes. */
+/* Begins to copy from global to shared memory, and tells the barrier. Addresses are aligned to 16
+   bytes. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),
@@ -195,17 +201,19 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
 /* A row of a patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
-constexpr int SIDE = 64, BLOCK = 32; /* m or n, and k, of a patch */
+constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* An operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, for the tensor cores. */
+/* Describes an operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, to the tensor
+   cores. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block in the cluster */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* bits above these are the block's number in the
+                                             cluster */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* Returns the operand of a patch's first 16 k. ACROSS_K, patches lie NEXT_64 bytes apart. */
+/* Returns the operand of a patch's first 16 k. If ACROSS_K, patches lie NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -213,17 +221,17 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
   return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
-/* The distance from one 16 k to the next, in units of 16 bytes: half a row, or 16 rows. */
+/* The distance of two operands of 16 k, in units of 16 bytes: half a row, or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* From start to wait the accumulators belong to the tensor cores. */
+/* Begins to multiply. The accumulators belong to the tensor cores until the wait. */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void close_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until at most `GROUPS` of the last groups are unfinished. */
+/* Waits until at most GROUPS of the latest groups are unfinished. */
 template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
@@ -231,7 +239,7 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
 /* The numbers that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
-/* Operands of the instructions below: names of accumulators, and those from `i` on. */
+/* Text for the instructions below: the names of accumulators, and the accumulators from `i` on. */
 #define NAMES_10(tens)                                                                             \
   "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, "                              \
   "%" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9, "
@@ -244,8 +252,8 @@ enum Number { BF16, FP16 };
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_64(i) SUMS_16(i), SUMS_16(i + 16), SUMS_16(i + 32), SUMS_16(i + 48)
 
-/* d (64, 128) += A B of 16 k, by a warpgroup; d begins at FIRST of its array. Lane 4 g + t of warp
-   w: d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
+/* d (64, 128) += A B of 16 k, by a warpgroup. d begins at FIRST of its array. In lane 4 g + t of
+   warp w, d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
 #define MULTIPLY_128(TYPE)                                                                         \
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" NAMES_64          \
                "}, %64, %65, 1, 1, 1, %66, %67;"                                                   \
@@ -274,7 +282,7 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
-/* d (64, N) = A B of 16 k, plus d if it `adds`; A (64, 16) is in registers, as mma.sync has it. */
+/* d (64, N) = A B of 16 k, plus d if it `adds`. A (64, 16) is in registers, as mma.sync has it. */
 #define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
 #define SUMS_20 SUMS_16(0), SUMS_4(16)
 #define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \
@@ -294,7 +302,7 @@ MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, 
 
 /* ---- registers ------------------------------------------------------------------------------ */
 
-/* A warpgroup gives back or takes registers, until each thread has COUNT. */
+/* Makes a warpgroup give back or take registers, until each thread has COUNT. */
 template <int COUNT> __device__ inline void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }

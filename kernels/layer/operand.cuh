@@ -1,11 +1,11 @@
-/* The operands of the fused kernels' gemms. C (M, N) = the sum over k of A(i, k) B(j, k); i is a
-   row of C for A, a column for B. An operand consists of lines in memory; each is one i (ALONG_K)
-   or one k. Out of bounds it is 0, so no size needs to divide anything.
+/* The operands of the fused kernels' gemms. C (M, N) = the sum over k of A(i, k) B(j, k), where i
+   is a row of C and j a column. An operand consists of lines in memory. A line is one i or j
+   (ALONG_K), or one k. Out of bounds an operand is 0, so sizes need not divide by anything.
 
      TERMS     bf16 numbers per value: one for a pixel, two or three for a float32
      SCALE     the factor of the finished sum
-     CONSTANT  no kernel of a step writes it, so it may be read before the previous kernel ends
-     VECTOR    the matrix's columns are a multiple of 4, so neighbours can be one load
+     CONSTANT  no kernel of a step writes the operand: it may be read before the previous one ends
+     VECTOR    the matrix's columns are a multiple of 4, so one load can bring several neighbours
 
    A load never waits: an address out of bounds is moved in bounds, and zero_out_of_bounds()
    replaces the value when it is used. So all loads of a thread are in flight before it waits. */
@@ -26,7 +26,7 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
 }
 
 /* A row-major float matrix (rows, columns). A line is a row. ALONG: element (i, k) is at (line i,
-   k); ACROSS: at (line k, i). one: after its end each line has a one, the bias's input. */
+   k). ACROSS: it is at (line k, i). one: a 1 follows the end of each line, the bias's input. */
 enum Reading { ALONG, ACROSS };
 
 template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
@@ -55,11 +55,11 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     }
     return raw;
   }
-  /* Returns true if `lines` lines from `first` on, each from `at` on, are all in bounds. */
+  /* Returns true if `lines` lines from `first` on are in bounds, each from `at` on. */
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Puts 0 (and the one) into values of load() that were out of bounds. */
+  /* Puts 0 (or the 1) into the values of load() that were out of bounds. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
@@ -81,7 +81,8 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), 0 to 255, to be scaled by 1/255. The one is a pixel of 255. */
+/* The batch's pixels (rows, in), 0 to 255, which are scaled by 1/255 later. So the 1 is a pixel of
+   255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;
@@ -90,7 +91,7 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions, set by begin() */
+  uint32_t first, last; /* positions, which begin() sets */
 
   struct Line {
     uint32_t dataset_row;

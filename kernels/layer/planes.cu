@@ -1,13 +1,13 @@
-/* Makes planes (kernels.h) of pixels and of floats that no gemm has written; and scales. */
+/* Makes planes (kernels.h) of pixels and of floats that no gemm has written, and their scales. */
 #include "bf16_split.cuh"
 #include "layer/planes.cuh"
 
 namespace {
 
-constexpr int PLANE_THREADS = 256, PIXELS = 8; /* of a row, a thread */
+constexpr int PLANE_THREADS = 256, PIXELS = 8; /* PIXELS: pixels of a row that a thread copies */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, and a one after each row. Thread: 8 neighbours. */
+/* Writes the batch's pixels as one plane, with a 1 after each row. Thread: 8 neighbours. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -53,7 +53,7 @@ template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of,
   }
 }
 
-/* Writes the one after each row. Thread: a row. */
+/* Writes the 1 after each row. Thread: one row. */
 __global__ void ones_kernel(Planes p, size_t pitch) {
   const size_t row = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   pdl_wait();
@@ -66,7 +66,8 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as a float's bits. Grid: blocks by an array each. */
+/* Finds the largest magnitude of each array, as a float's bits. Grid: several blocks for each
+   array. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -85,7 +86,8 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
   if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
 }
 
-/* Makes scales of them, an array a thread; a product of two has an inverse. */
+/* Makes scales of the largest magnitudes. Thread: one array. The product of two scales has an
+   inverse. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
   constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */

@@ -1,16 +1,16 @@
-/* Planes of fp16 terms (kernels.h). fp16 keeps 11 bits of a significand, so two hold 22 of a
-   float32's 24: x s = hi + lo, s a power of two (Ootomo, Yokota, "Recovering single precision
-   accuracy from Tensor Cores", 2022). Three products, hi hi, hi lo and lo hi, added in float32,
-   have about the error of a float32 product. */
+/* Planes of fp16 terms (kernels.h). fp16 keeps 11 bits of a significand, so two terms hold 22 of a
+   float32's 24: x s = hi + lo, where s is a power of two (Ootomo, Yokota, "Recovering single
+   precision accuracy from Tensor Cores", 2022). Three products, hi hi, hi lo and lo hi, added in
+   float32, have about the error of a float32 product. */
 #pragma once
 
 #include "batch.cuh"
 #include "ptx.cuh"
 
-/* How an operand lies: a row is one m or n (ALONG_K), or one k (ACROSS_K), as wgmma counts. */
+/* How an operand lies, in wgmma's numbers: a row is one m or n (ALONG_K), or one k (ACROSS_K). */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
-/* Planes to be written: (terms, rows, pitch). d is NULL if they are not needed. */
+/* Planes to write: (terms, rows, pitch). d is NULL if they are not needed. */
 struct Terms {
   uint16_t *d;
   size_t plane;
@@ -23,7 +23,7 @@ __host__ __device__ inline Terms terms_of(const Planes &p) {
   return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns, p.d_scale, p.d_overflowed};
 }
 
-/* Returns the scale of planes, which may be absent. */
+/* Returns the scale of planes, or 1 if there are none. */
 __device__ inline float scale_of(const Terms &t) {
   return t.d ? *t.d_scale : 1.0f;
 }
@@ -38,7 +38,8 @@ static inline bool valid_planes(const Planes &p, int terms) {
          p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
-/* Splits two scaled floats into their first TERMS terms, the first float's in the lower halves. */
+/* Splits two scaled floats into their first TERMS terms. The first float's terms are the lower
+   halves. */
 template <int TERMS>
 __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[TERMS]) {
   terms[0] = pack_fp16(first, second);
@@ -53,7 +54,7 @@ __device__ inline void note_overflow(const Terms &t, uint32_t pair) {
   if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
 }
 
-/* Stores one value by scale_of(t). */
+/* Stores one value as terms, times scale_of(t). */
 template <int TERMS>
 __device__ inline void store_term(const Terms &t, int row, int column, float value, float scale) {
   uint32_t terms[TERMS];
@@ -77,8 +78,8 @@ __device__ inline void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Stores the terms of four neighbours from `column`, a multiple of 4. FULL says that all four are
-   in the row. */
+/* Stores the terms of four neighbours from `column` on, a multiple of 4. FULL says that all four
+   are in the row. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
   uint32_t near[TERMS], far[TERMS];
@@ -92,7 +93,7 @@ __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, 
   for (int term = 0; term < TERMS; term++, to += t.plane) {
     if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
-    } else { /* the one follows the columns and stays */
+    } else { /* a 1 follows the columns and must stay */
       unrolled (e, 4)
         if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
     }

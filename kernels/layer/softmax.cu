@@ -1,14 +1,15 @@
 /* Softmax, cross-entropy, its gradient and the row's result in one kernel, one warp per row.
 
-   Online softmax (Milakov and Gimelshein 2018): each lane holds a running maximum m, at first
-   -infinity, and the sum s of exp(z - m), and rescales s when m grows: one pass. Pairs (m, s) of
-   lanes merge by the same rule, by warp shuffles. The loss is log(s) + m - z[label], exact for any
-   finite logits; label smoothing puts the target's mean of z for z[label]. */
+   Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane holds a running maximum m,
+   at first -infinity, and the sum s of exp(z - m). When m grows, the lane rescales s. Warp shuffles
+   merge the pairs (m, s) of lanes by the same rule. The loss is log(s) + m - z[label], which is
+   exact for any finite logits. With label smoothing the mean of z under the target takes the place
+   of z[label]. */
 #include "batch.cuh"
 
 namespace {
 
-constexpr int WARPS = 4; /* rows of a block: small blocks spread a batch of 64 over 16 SMs */
+constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 multiprocessors */
 
 /* The maximum of some logits, and the sum of exp(z - largest) over them. */
 struct Online {
@@ -17,18 +18,18 @@ struct Online {
 
 __device__ Online merge(Online a, Online b) {
   const float largest = fmaxf(a.largest, b.largest);
-  if (largest == -INFINITY) return {largest, 0.0f}; /* two empty lanes: no inf - inf */
+  if (largest == -INFINITY) return {largest, 0.0f}; /* two empty lanes must not make inf - inf */
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class twice. */
+/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class, twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
-  const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits are */
+  const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits */
   pdl_wait();
   const float *z = d_z + (size_t)r * classes;
   float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   Online online = {-INFINITY, 0.0f};
   int best = INT_MAX; /* the first class that has this lane's maximum */
-  float all = 0.0f;   /* the sum of the logits, which smoothing wants */
+  float all = 0.0f;   /* the sum of the logits, for label smoothing */
   for (int c = lane; c < classes; c += 32) {
     if (best == INT_MAX || z[c] > online.largest) best = c;
     online = merge(online, {z[c], 1.0f});
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    const float wanted = /* the target's mean of the logits */
+    const float wanted = /* the mean of the logits under the target */
         target.is_smooth() ? target.other * (all - z[label]) + target.own * z[label] : z[label];
     if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - wanted);
     if (results.d_correct) results.d_correct[position] = best == label;

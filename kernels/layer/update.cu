@@ -1,12 +1,14 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
-   gradient lives in registers: 16 bytes move per weight, where `none` moves 24. The bias is the
-   weight of an input that is always 1: column `in` of X, only in the loads. Several blocks share
-   the rows of a long batch (split-K) and add in a fixed order. For ranks the gradient is stored. */
+   gradient lives in registers, so 16 bytes move per weight, where level `none` moves 24. The bias
+   is the weight of an input that is always 1. This input is column `in` of X, and exists only in
+   the loads. Several blocks share the rows of a long batch (split-K) and add up in a fixed order.
+   With several ranks the kernel stores the gradient instead. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: updates W and b, or stores their gradient; the same for a whole block. */
+/* The epilogue: updates W and b, or stores their gradient. The choice is the same for a whole
+   block. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -32,7 +34,7 @@ struct MomentumUpdate : Updated {
   struct PrefetchedSegment {
     Floats w, v;
   };
-  /* Weights only; if the bias lies in the segment, store_segment fetches it itself. */
+  /* Prefetches weights only. If the bias lies in the segment, store_segment fetches it itself. */
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
     if (stores) return {};
     const size_t at = (size_t)o * in + i;
@@ -55,11 +57,12 @@ struct MomentumUpdate : Updated {
   }
 };
 
-/* The epilogue of every block: one that shares its tile stores its part of the gradient, one that
-   has it alone updates. Two instances of the gemm would compile twice as long. */
+/* The epilogue of every block. A block that shares its tile stores its part of the gradient; a
+   block that has a tile alone updates. Two instances of the gemm would take twice as long to
+   compile. */
 struct PartialOrUpdate {
   MomentumUpdate update;
-  float *d_partial; /* (ROWS, COLUMNS); NULL: the tile is this block's alone */
+  float *d_partial; /* (ROWS, COLUMNS); if NULL, the block has the tile alone */
   int o0, i0;
   using PrefetchedSegment = MomentumUpdate::PrefetchedSegment;
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
@@ -75,14 +78,14 @@ struct PartialOrUpdate {
   }
 };
 
-/* One layer of a launch: its blocks are first_block to the next layer's first_block - 1. */
+/* One layer of a launch. Its blocks end where the next layer's first_block begins. */
 struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* blocks: tiles x splits */
-  int splits, split_rows;               /* of the batch, per split */
+  int splits, split_rows;               /* splits of the batch, and rows of each */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
-  unsigned *d_done;                     /* (tile) splits that have finished, 0 between launches */
+  unsigned *d_done; /* (tile): how many splits have finished; 0 between launches */
 };
 
 struct Shares {
@@ -93,10 +96,12 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
-constexpr int WANTED_BLOCKS = 264;    /* of a layer, two for each multiprocessor of a big GPU */
+constexpr int WANTED_BLOCKS = 264;    /* wanted for a layer: two for each multiprocessor of a big
+                                         GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* Adds the splits of a tile in their order, in its last block that is done; 4 weights a thread. */
+/* Adds up the splits of a tile in their order. The block that finishes last does this, 4 weights
+   per thread. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -111,7 +116,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
-    unrolled (p, MAX_SPLITS) /* all in flight at once; surplus ones are not added */
+    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus ones are not added */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
     unrolled (n, 4) prefetched[n] = update.prefetch(o, min(i + n, update.in));
@@ -123,7 +128,8 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile, or a split of it, and updates by it. By the whole block. */
+/* Computes the gradient of a tile, or of a split of it, and updates by it. Called by the whole
+   block. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
@@ -155,15 +161,16 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 }
 
 /* Updates every layer of a launch, or stores its gradient. Block: one tile of some layer's W (out,
-   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each of X ROWS;
-   then it reads 8 bytes per weight and writes them back, or writes 4 of a gradient. */
+   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each value of X
+   serves ROWS. Then the block reads 8 bytes per weight and writes them back, or writes 4 bytes of
+   gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_all_ranks(batch) == 0) {
-    pdl_wait(); /* the next kernel relies on this one having waited */
+    pdl_wait(); /* the next kernel relies on this kernel having waited */
     return;
   }
   int n = 0;
@@ -185,7 +192,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-/* Divides a layer among blocks; false if an argument is invalid. */
+/* Divides a layer among blocks. Returns false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !valid_update(layer)) return false;
   share.layer = layer;

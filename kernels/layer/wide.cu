@@ -1,16 +1,17 @@
-/* Forward, backward and update of wide layers: which kernel multiplies what. */
+/* Forward, backward and update of wide layers. This file chooses which kernel multiplies what. */
 #include "layer/wide_products.cuh"
 
 using namespace wide;
 
 namespace {
 
-/* Returns true of pixels, or planes of so many terms. */
+/* Returns true if the planes are pixels or have `terms` terms. */
 bool valid_input(const Planes &p, int terms) {
   return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Returns true of planes of weights, or of none: nobody may multiply them. */
+/* Returns true if the planes have `terms` terms, or if there are none, because no one multiplies
+   these weights. */
 bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
@@ -23,14 +24,15 @@ cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
                              : cudaErrorNotSupported;
 }
 
-/* Returns run(terms), 1 or 2, as a constant. */
+/* Returns run(terms) with `terms`, 1 or 2, as a constant. */
 template <class Run> cudaError_t by_terms(int terms, const Run &run) {
   return terms == 2 ? run(std::integral_constant<int, 2>()) : run(std::integral_constant<int, 1>());
 }
 
-/* Returns true if updates are done sooner by mma.sync, even where there is wgmma, whose blocks have
-   a multiprocessor each. With few products per weight a block waits for memory, and small blocks
-   have more in flight; with few tiles of wgmma, small ones leave fewer multiprocessors idle. */
+/* Returns true if updates are done sooner by mma.sync, although the GPU has wgmma, whose blocks
+   have a multiprocessor each. With few products per weight a block waits for memory, and small
+   blocks have more loads in flight. With few tiles of wgmma, small blocks leave fewer
+   multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;
@@ -39,7 +41,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
          (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
-/* The last layers first: pixels, which have the fewest products, fill the gaps at the end. */
+/* The last layers come first. Pixels have the fewest products, so they fill the gaps at the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {

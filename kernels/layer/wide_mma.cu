@@ -1,4 +1,4 @@
-/* Products of wide layers by mma.sync: how the kernel of wide_mma.cuh is launched. */
+/* Products of wide layers by mma.sync: this file launches the kernel of wide_mma.cuh. */
 #include "layer/wide_mma.cuh"
 
 namespace wide {
@@ -6,7 +6,8 @@ using namespace mma;
 
 namespace {
 
-/* Returns how many stages fit with all BLOCKS of a tile's shape, or fewer if that is below two. */
+/* Returns how many stages fit if a multiprocessor holds all BLOCKS of a tile's shape. If fewer than
+   two fit, it holds fewer blocks. */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)
@@ -38,10 +39,11 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
   return launch_pdl_clusters(kernel, tiles, THREADS, shared, 1, stream, all, batch);
 }
 
-/* Returns true if large tiles are done sooner, in stages of a large tile on a multiprocessor with
-   two at work: one alone waits for its own loads, ALONE more. Small tiles share multiprocessors out
-   more evenly, but read twice as much (PACE); a large one takes FINISH to finish. Fitted to 216
-   launches on an H200: all together take 0.02% longer than if each had the better tiles. */
+/* Returns true if large tiles are done sooner than small ones. Time is counted in stages of a large
+   tile on a multiprocessor that has two tiles. One tile alone waits for its own loads and takes
+   ALONE more. Small tiles share multiprocessors out more evenly, but read twice as much (PACE). A
+   large tile takes FINISH to finish. The constants are fitted to 216 launches on an H200. All
+   together take 0.02% longer than if each had the better tiles. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;

@@ -1,15 +1,16 @@
-/* The gemm of wide layers by mma.sync, for compute capability 8.0 and later, in square tiles, one
-   per block. A block is four warps, each with a quarter of the tile. Several blocks share a
-   multiprocessor: while one starts or finishes its tile, the others multiply.
+/* The gemm of wide layers by mma.sync, for compute capability 8.0 and later. A block has one square
+   tile and four warps, each with a quarter of the tile. Several blocks share a multiprocessor:
+   while one starts or finishes its tile, the others multiply.
 
      global ──cp.async──> [A terms | B terms] [A terms | B terms] ... ──ldmatrix──> registers
                            a ring of stages in shared memory             ──mma.sync──> sums
 
    A stage has 32 k of the tile's rows of A and columns of B, all terms, with zeros beyond the
    edges. For 16 k of 64 x 64 a warp reads 8 KB for the 96 instructions of two terms. A line of
-   shared memory is 32 k of one row (ALONG_K) or the tile's side of one k (ACROSS_K), which ldmatrix
-   transposes. Its words of 16 bytes change places, by exclusive or with bits of the line's number
-   (a "swizzle"): the eight lines that ldmatrix reads at a time lie in different banks. */
+   shared memory is 32 k of one row (ALONG_K), or the tile's side of one k (ACROSS_K), which
+   ldmatrix transposes. The 16-byte words of a line are swizzled: they change places, by exclusive
+   or with bits of the line's number. So the eight lines that ldmatrix reads at a time lie in
+   different banks. */
 #pragma once
 
 #include "layer/wide_products.cuh"
@@ -17,21 +18,24 @@
 namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
-constexpr int DEPTH = 32;                        /* k of a stage */
-constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
+constexpr int DEPTH = 32;                        /* of k in a stage */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one stage is filled while another is
+                                                    multiplied */
 
-/* A tile of SIDE x SIDE, of which each of 2 x 2 warps has a quarter. */
+/* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of it. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
-  static constexpr int BLOCKS = BLOCKS_;              /* blocks at once on a multiprocessor */
-  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of an operand's term in a stage */
+  static constexpr int BLOCKS = BLOCKS_; /* blocks that a multiprocessor holds at once */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of one term of an operand in a
+                                                         stage */
 };
 using LargeTile = Tile<128, 2>;
 using SmallTile = Tile<64, 4>;
 
 template <int TERMS, class Tile> constexpr int STAGE_BYTES = 2 * TERMS *Tile::TERM_BYTES;
 
-/* An operand's planes, (sides, k) or (k, sides). */
+/* An operand's planes: (sides, k) if ALONG_K, (k, sides) if ACROSS_K. A side is a row of A or a
+   column of B. */
 struct Operand {
   const uint16_t *d;
   size_t plane;
@@ -43,8 +47,8 @@ struct Product {
   Operand a, b;
   int m, n, k;
   const float *d_scales[2];   /* scales of a and b */
-  bool pixels;                /* the layer's input has one plane */
-  int first_tile, tiles_down; /* tiles are numbered along the columns of C */
+  bool pixels;                /* the layer's input is pixels, which have one plane */
+  int first_tile, tiles_down; /* tiles are numbered down the columns of C */
 };
 
 template <class Epilogue> struct Products {
@@ -55,20 +59,21 @@ template <class Epilogue> struct Products {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* An operand's part of a stage: LINES of WORDS of 16 bytes, each term. */
+/* An operand's part of a stage: LINES lines of WORDS words of 16 bytes, for each term. */
 template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int BYTES = 2 * SIDE * DEPTH;
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Returns where word `word` of a line lies. The same word of eight lines is in eight banks. */
+  /* Returns where word `word` of a line lies. The same word of eight neighbouring lines lies in
+     different banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);
   }
 };
 
-/* A thread's copies of an operand: word `word` of every APART-th line. */
+/* What a thread copies of an operand: word `word` of every APART-th line. */
 template <Major MAJOR, int SIDE> struct Copies {
   using S = Slab<MAJOR, SIDE>;
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
@@ -77,7 +82,7 @@ template <Major MAJOR, int SIDE> struct Copies {
   int line, column; /* line and column in the planes */
   int place;
 
-  /* `first` is the tile's first row of A or column of B. */
+  /* `first` is the tile's first row of A or first column of B. */
   __device__ Copies(const Operand &o, int first) {
     const int at = threadIdx.x / S::WORDS, word = threadIdx.x % S::WORDS;
     line = at + (MAJOR == ALONG_K ? first : 0);
@@ -86,7 +91,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     from = o.d + (size_t)line * o.pitch + column;
   }
 
-  /* Begins to copy the next DEPTH k to shared memory, zeros beyond `sides` and `k`. */
+  /* Begins to copy the next DEPTH k to shared memory, with zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
@@ -105,7 +110,8 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* A lane's part of fragments of 16 sides and 16 k: A has halves of sides first, B halves of k. */
+/* A lane's part of fragments of 16 sides and 16 k. In A the halves of sides come first, in B the
+   halves of k. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;
@@ -115,7 +121,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Those 16 i sides and 16 step k further. Exclusive or moves a word as it moved its line. */
+  /* Loads the fragment that is 16 i sides and 16 step k further on. A word moves by exclusive or,
+     because its line's swizzle does. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
@@ -141,7 +148,7 @@ template <class Kind, class Tile> struct Quarter {
   static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
   static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
   using Epilogue = typename Kind::Epilogue;
-  float sum[DOWN][ACROSS][4]; /* a lane's part, pieces of 16 x 8: what mma_m16n8k16() says */
+  float sum[DOWN][ACROSS][4]; /* a lane's part, in pieces of 16 x 8 as mma_m16n8k16() has them */
 
   /* Return the first row and column of a warp's quarter, in the tile. */
   static __device__ int warp_row() {
@@ -151,7 +158,7 @@ template <class Kind, class Tile> struct Quarter {
     return threadIdx.x / 32 % 2 * WIDTH;
   }
 
-  /* Multiplies one stage: of 16 k term by term, the smallest products first. */
+  /* Multiplies one stage: for each 16 k term by term, the smallest products first. */
   template <int TERMS_A, int TERMS_B> __device__ void multiply_stage(uint32_t stage) {
     const Fragments<Kind::A, true, SIDE> from_a(stage, warp_row());
     const Fragments<Kind::B, false, SIDE> from_b(stage + TERMS * Tile::TERM_BYTES, warp_column());
@@ -191,8 +198,8 @@ template <class Kind, class Tile> struct Quarter {
     for (int block = 0; block < stages - 1; block++, free += BYTES) copy(block, free);
 #pragma unroll 1
     for (int block = 0; block < blocks; block++) {
-      await_oldest(stages); /* this thread's part of the stage is here */
-      __syncthreads();      /* all threads' parts; the stage before it has been read */
+      await_oldest(stages); /* this thread's part of the stage has arrived */
+      __syncthreads(); /* all threads' parts have arrived, and all have read the previous stage */
       copy(block + stages - 1, free);
       multiply_stage<TERMS_A, TERMS_B>(filled);
       free = filled;
@@ -206,7 +213,7 @@ template <class Kind, class Tile> struct Quarter {
   template <bool FULL>
   __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
                               float *piece) const {
-    constexpr int LANES = WIDTH / 4, QUADS = 16 * LANES / 32; /* LANES: lanes of a row */
+    constexpr int LANES = WIDTH / 4, QUADS = 16 * LANES / 32; /* LANES: lanes that share a row */
     const int lane = threadIdx.x % 32, at = lane % LANES * 4;
     const Once once = epilogue.once().of(p);
     column += at;
@@ -240,9 +247,10 @@ template <class Kind, class Tile> struct Quarter {
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Multiplies the products of a launch. Block: one tile of one product; neighbours of a column of
-   tiles follow each other and share columns of B. Warp: a quarter of the tile. A block reads 2 k
-   SIDE numbers of every term, and does 2 k SIDE^2 operations for each product of terms. */
+/* Multiplies the products of a launch. Block: one tile of one product. Blocks with neighbouring
+   numbers have neighbouring tiles of a column, which share columns of B. Warp: a quarter of the
+   tile. A block reads 2 k SIDE numbers of every term, and does 2 k SIDE^2 operations for each
+   product of terms. */
 template <class Kind, class Tile>
 __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

@@ -1,18 +1,24 @@
 /* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
    capability 9.0, wide_mma.cuh on every other one from 8.0 on.
 
-   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h): three products
-   of two terms, one of one. A kind of product says how many terms values have (TERMS), how A and B
-   lie in their planes, which is a layer's input (INPUT_IS_A), whether that may be pixels, of one
-   term (HAS_PIXELS), whether a step without rows does nothing (SKIPS), and what is done with the
-   sums. An Epilogue splits what it has made into terms once. It gets four neighbours of a row of C
-   at a time:
+   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per
+   value take three products, one term takes one. Each kind of product (Forward, Backward, Update)
+   says:
 
-     once()        what a tile asks for once
-     is_full()     whether rows of Quads up to a column start on 16 bytes and exist
+     TERMS         how many terms values have
+     A, B          how the operands lie in their planes
+     INPUT_IS_A    which operand is a layer's input
+     HAS_PIXELS    whether this input may be pixels, which have one term
+     SKIPS         whether a step without rows does nothing
+     Epilogue      what is done with the sums
+
+   An Epilogue splits a result into terms once. It gets four neighbours of a row of C at a time:
+
+     once()        returns what a tile loads once
+     is_full()     returns whether rows of Quads up to a column start on 16 bytes and exist
      prefetch()    loads what store() needs; if not FULL, it may be called out of bounds
-     store()       finishes and stores them, in bounds
-     store_last()  the last column of C, where LAST_APART: it does not lie with the others */
+     store()       finishes and stores the neighbours, in bounds
+     store_last()  stores the last column of C, if LAST_APART says that it lies elsewhere */
 #pragma once
 
 #include "layer/planes.cuh"
@@ -25,8 +31,8 @@ namespace wide {
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* the factor that sums of the last column lack, because the one is unscaled */
-  float unscaled; /* the factor of a finished sum of scaled values */
+  float one;      /* the missing factor of the last column's sums, because its 1 is not scaled */
+  float unscaled; /* the factor that undoes the scales of a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
     return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1])};
@@ -35,7 +41,8 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads neighbours from `column` on. If not FULL, those beyond the row are any values of it. */
+/* Loads neighbours from `column` on. If not FULL, a neighbour beyond the row gets some value of the
+   row. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -59,7 +66,7 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-/* Adds the bias, activates, stores Y. */
+/* Adds the bias, activates and stores Y. */
 template <int TERMS_> struct Forward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ALONG_K;
@@ -67,8 +74,8 @@ template <int TERMS_> struct Forward {
   struct Epilogue {
     static constexpr bool LAST_APART = false;
     const float *d_b;
-    float *d_y; /* (rows, out), NULL if not wanted */
-    Terms y;    /* d is NULL if not wanted */
+    float *d_y; /* (rows, out), or NULL if nobody needs it */
+    Terms y;    /* d is NULL if nobody needs it */
     bool activates;
     using Prefetched = Quad;
     __device__ Once once() const {
@@ -95,7 +102,8 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Masks the gradient by the activation's first term, which suffices, and stores dX. */
+/* Multiplies the gradient by the activation's slope and stores dX. The activation's first term is
+   enough for the slope. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
@@ -127,7 +135,7 @@ template <int TERMS_> struct Backward {
 
 /* ---- update --------------------------------------------------------------------------------- */
 
-/* Applies the momentum rule to W and b, or stores their gradient; column `in` is the bias. */
+/* Applies the momentum rule to W and b, or stores their gradient. Column `in` is the bias. */
 template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
@@ -136,7 +144,7 @@ template <int TERMS_> struct Update {
     static constexpr bool LAST_APART = true;
     Terms w;
     UpdateRule rule;
-    const StepState *d_state; /* state with the learning rate */
+    const StepState *d_state; /* has the learning rate */
     const float *d_scale;     /* scale of the input */
     struct Prefetched {
       Quad w, v;
@@ -191,12 +199,13 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns where a value lies in shared memory. Columns are swizzled, so that no banks meet. */
+/* Returns where a value lies in shared memory. Columns are swizzled, so that lanes use different
+   banks. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. Returns the sum of C's last column if the quad has
+/* Finishes and stores the sums v of a quad. If the quad has C's last column, returns the sum of
    it. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
@@ -210,7 +219,7 @@ __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row
   return e == 0 ? sum.value[0] : e == 1 ? sum.value[1] : e == 2 ? sum.value[2] : sum.value[3];
 }
 
-/* Stores the last column of C, of quads from `column` on that have it. */
+/* Stores the last column of C for those quads from `column` on that have it. */
 template <bool FULL, class Product, class Epilogue, int COUNT>
 __device__ void finish_last(const Epilogue &epilogue, const Product &p, const int (&row)[COUNT],
                             int column, const float (&last)[COUNT], const Once &once) {
@@ -220,11 +229,12 @@ __device__ void finish_last(const Epilogue &epilogue, const Product &p, const in
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* One product. m, n and k count rows and columns of the planes: all, or one more, the one. */
+/* One product. m, n and k count rows and columns of the planes; a count may include the column of
+   ones. */
 struct Factors {
   Planes a, b;
   int m, n, k;
-  bool pixels; /* the layer's input has one plane */
+  bool pixels; /* the layer's input is pixels, which have one plane */
 };
 
 /* The work of a launch: `count` products of a kind. */
@@ -233,7 +243,7 @@ template <class Kind> struct Work {
   typename Kind::Epilogue epilogue[MAX_PRODUCTS];
   int count;
 
-  /* Returns the number of tiles of (rows, columns) of all products. */
+  /* Returns the number of tiles of (rows, columns), over all products. */
   int tiles(int rows, int columns) const {
     int sum = 0;
     for (int i = 0; i < count; i++)
@@ -248,7 +258,7 @@ template <class Kind> struct Work {
   }
 };
 
-/* The two ways to multiply. They return cudaErrorNotSupported if the current device cannot. */
+/* The two ways to multiply. They return cudaErrorNotSupported on a device that cannot. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 template <class Kind>

@@ -1,5 +1,6 @@
-/* Products of wide layers on compute capability 9.0: how the kernel of wide_wgmma.cuh is launched.
-   The Makefile compiles this file for sm_90a; where it cannot, the launcher refuses. */
+/* Products of wide layers on compute capability 9.0: this file launches the kernel of
+   wide_wgmma.cuh. The Makefile compiles it for sm_90a. If the compiler cannot, the launcher
+   refuses. */
 #include "layer/wide_products.cuh"
 
 #ifdef HAVE_SM_90A
@@ -11,7 +12,8 @@ using namespace wgmma;
 
 namespace {
 
-/* The map of planes of which `columns` count. A box is BLOCK k of so many sides and terms. */
+/* Makes the map of planes whose first `columns` columns count. A box is BLOCK k of so many sides
+   and terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
@@ -20,16 +22,17 @@ cudaError_t describe(const Planes &planes, int columns, Major major, int sides, 
                           : describe_planes(of, BLOCK, sides, terms, map);
 }
 
-constexpr int MAX_CLUSTER = 8; /* blocks, on every GPU */
+constexpr int MAX_CLUSTER = 8; /* blocks of a cluster, on every GPU */
 
-/* The number of clusters of 1 to MAX_CLUSTER blocks that run at once. */
+/* How many clusters of 1 to MAX_CLUSTER blocks run at once. */
 struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks share the k of a tile, by times in blocks of k. A multiprocessor with
-   several tiles finishes one beneath the next; those of a cluster start anew, exchange their sums
-   and finish a tile together. Less than a MARGIN-th part is not worth it. */
+/* Returns how many blocks share the k of a tile. Times are in blocks of k. A multiprocessor with
+   several tiles finishes a tile while it multiplies the next one. A cluster starts anew with each
+   tile, exchanges its sums and finishes the tile together. A gain of less than a MARGIN-th part is
+   not worth it. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -45,7 +48,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* Pairs a product's tiles along the side that they divide, or to share the longer operand. */
+/* Pairs a product's tiles along the side where fewer tiles stay without a partner. If both sides
+   have as few, the pair shares the longer operand. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
@@ -55,7 +59,8 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would be none. */
+/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would stay without a
+   partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {
@@ -85,12 +90,12 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch, those of pixels apart, which take half of the time. */
+/* The tiles of a launch. Tiles of pixels are counted apart, because they take half of the time. */
 struct Tiles {
   int whole, half;
 };
 
-/* Returns when the last tile is done, in times of a whole one. */
+/* Returns when the last tile is done. A whole tile takes 1. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
@@ -114,7 +119,8 @@ template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multi
          waves(small, multiprocessors) * blocks + FINISH;
 }
 
-/* Returns the number of clusters: if all units take as long, as few as the last wave needs too. */
+/* Returns the number of clusters. If all units take equally long, this is the smallest number that
+   needs no more waves. */
 template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int most) {
   const int busy = all.units < most ? all.units : most;
   for (int i = 1; i < all.count; i++)
@@ -122,7 +128,8 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the first device, once: a cluster runs on one group of multiprocessors (GPC). */
+/* Asks the first device, once, how many clusters fit. A cluster runs on one group of
+   multiprocessors (GPC). */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -159,7 +166,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Is false where the other kernels were compiled for something else: launch_pdl() is for all. */
+/* Returns false if the other kernels were compiled for an older architecture, because launch_pdl()
+   serves all kernels. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;
@@ -173,7 +181,7 @@ bool has_wgmma() {
   return has;
 }
 
-/* Large tiles pay where multiprocessors have several to do. */
+/* Large tiles pay if each multiprocessor has several of them to do. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   Gpu gpu;

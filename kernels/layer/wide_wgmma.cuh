@@ -1,25 +1,25 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
-   different parts (warp specialisation). Of each operand all terms of a side of a tile x 32 k are
-   copied once and multiplied with all terms of the other, in tiles of 128 x COLUMNS.
+   different parts (warp specialisation). Tiles are 128 x COLUMNS. For each 32 k all terms of a
+   tile's operands are copied once, and the terms of A are multiplied with those of B.
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
                         <────────────────── free ────────────────────                consumer 1
 
    One thread, the producer, asks the copy engine for patches, as far ahead as stages are free. Two
-   warpgroups of 128 threads, the consumers, multiply with 128 accumulators per thread, by one of
-   two schedules, which have CUTLASS's names:
+   warpgroups of 128 threads, the consumers, multiply with 128 accumulators per thread. There are
+   two schedules, named as in CUTLASS:
 
    - PingPong, tiles of 128 columns: one consumer multiplies a tile with all tensor cores of the
-     multiprocessor, while the other one finishes the tile before (epilogue).
-   - Cooperative, tiles of 256 columns: they share every tile, 64 rows each. Nothing hides the
-     epilogue, but the tensor cores read 10 KB of shared memory instead of 12, and the copy engine
-     writes 12 instead of 16.
+     multiprocessor, while the other consumer finishes the previous tile (epilogue).
+   - Cooperative, tiles of 256 columns: the consumers share every tile, 64 rows each. Nothing hides
+     the epilogue. But the tensor cores read 10 KB of shared memory instead of 12, and the copy
+     engine writes 12 instead of 16.
 
-   Blocks, one per multiprocessor, may form clusters. A pair works on two tiles of the same rows or
-   columns: what both need is copied once, half by each, which saves a quarter of the bytes from the
-   L2 cache. If tiles are too few, each block of a cluster sums a part of the k of one tile
-   (split-K); then each adds and finishes a part of the tile, in a fixed order. */
+   Each multiprocessor has one block. Blocks may form clusters. A pair of blocks works on two tiles
+   of the same rows or columns. Each copies half of what both need, which saves a quarter of the
+   bytes from the L2 cache. If there are too few tiles, each block of a cluster sums a part of the k
+   of one tile (split-K). Then each block adds up and finishes a part of it, in a fixed order. */
 #pragma once
 
 #include "layer/hopper.cuh"
@@ -29,7 +29,7 @@ namespace wide::wgmma {
 
 constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one */
 constexpr int GROUP = 128;         /* threads of a warpgroup */
-constexpr int THREADS = 3 * GROUP; /* the producer's warpgroup and two consumers */
+constexpr int THREADS = 3 * GROUP; /* one warpgroup for the producer, two for the consumers */
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
 /* The schedules of the two consumers. */
@@ -47,8 +47,8 @@ struct Product {
   CUtensorMap a, b; /* maps of planes */
   int m, n, k;
   const float *d_scales[2]; /* scales of a and b */
-  bool pixels;              /* the layer's input has one plane */
-  int first_unit;           /* its units end at the next product's first_unit */
+  bool pixels;              /* the layer's input is pixels, which have one plane */
+  int first_unit;           /* its units end where the next product's begin */
   int down, across;         /* tiles of a unit: 1 x 1, or 2 x 1 or 1 x 2 for a pair */
   int units_down;
 };
@@ -58,7 +58,7 @@ template <class Epilogue> struct Products {
   Product product[MAX_PRODUCTS];
   Epilogue epilogue[MAX_PRODUCTS];
   int count, units;
-  int splits, pair; /* blocks of a cluster: splits, or 2 with `pair`, or 1 */
+  int splits, pair; /* blocks of a cluster: `splits`, or 2 if `pair`, or 1 */
 };
 
 /* ---- units ---------------------------------------------------------------------------------- */
@@ -66,27 +66,29 @@ template <class Epilogue> struct Products {
 /* This block's part of a unit: a tile, and a part of k. */
 struct Unit {
   int product, row, column; /* row and column of the tile's first element */
-  int first_block, blocks;  /* blocks of BLOCK k */
+  int first_block, blocks;  /* in blocks of BLOCK k */
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. Position p of a multiprocessor's sequence of blocks of k is stage p %
-   STAGES. A stage has patches of each term of A, then of B, 64 rows (or columns, of C) at a time,
-   but all columns of a term where B lies ALONG_K: they are one operand. */
+/* Stages of shared memory. A multiprocessor's blocks of k form a sequence; position p of it goes to
+   stage p % STAGES. A stage has patches of A, then of B: all terms of 64 rows (or columns) of C,
+   then of the next 64. If B lies ALONG_K, all columns of a term lie together instead, because they
+   are one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* bytes of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
-  static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4; /* 256: barriers */
+  /* 256: bytes for barriers */
+  static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
   float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that a consumer's warp finishes */
   uint64_t filled[STAGES], free[STAGES];
-  uint64_t turn[2]; /* to multiply, of each consumer, if they take turns */
+  uint64_t turn[2]; /* a consumer's turn to multiply, if they take turns */
 
-  /* the consumers of `blocks` blocks read this block's copies */
+  /* `blocks`: how many blocks' consumers read this block's copies */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -104,7 +106,8 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies a block of k of WIDTH rows (or columns); `both` blocks of a pair need it, half by each. */
+/* Copies a block of k of WIDTH rows (or columns). If `both` blocks of a pair need it, each copies
+   half. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -119,7 +122,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of a B that lies ALONG_K. Its box is all of it, or a half of one term. */
+/* Copies a block of k of a B that lies ALONG_K. Its box is all of it, or half of one term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -133,7 +136,8 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile: of each half of its rows or columns what multiply_128() says. */
+/* A thread's part of a tile. For each half of the tile's rows or columns it is as multiply_128()
+   says. */
 struct Accumulators {
   float sum[128];
 };
@@ -150,7 +154,8 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: eight quads a lane. */
+/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: eight quads per
+   lane. */
 constexpr int QUADS = 8, PARTS = 4;
 
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */
@@ -177,9 +182,10 @@ template <class Kind, class Schedule> struct Block {
   using Ring = wgmma::Ring<TERMS, Schedule>;
   const Products<Epilogue> &all;
   Ring &ring;
-  int rank; /* rank in the cluster */
+  int rank; /* this block's rank in the cluster */
 
-  /* Returns the unit of a cluster's turn. Every other turn goes backwards: short after long. */
+  /* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a long unit is
+     followed by a short one. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -198,7 +204,7 @@ template <class Kind, class Schedule> struct Block {
     return u;
   }
 
-  /* The producer: it fills the stages of all units of this block. */
+  /* The producer fills the stages of all units of this block. */
   __device__ void produce(int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -223,7 +229,8 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage: of 16 k term by term, smallest products first; pixels have one term. */
+  /* Multiplies one stage: for each 16 k term by term, the smallest products first. Pixels have one
+     term. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
     constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
@@ -256,8 +263,9 @@ template <class Kind, class Schedule> struct Block {
   }
 
   /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may
-     multiply when the last stage is filled, and only then: a barrier can tell only its last phase
-     from the current one. Each warp says so, or a warp could be two turns ahead of the slowest. */
+     multiply when the last stage is filled, not earlier: a barrier can tell only its last phase
+     from the current one. Every warp gives this permission, because otherwise a warp could be two
+     turns ahead of the slowest. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -281,7 +289,7 @@ template <class Kind, class Schedule> struct Block {
     }
     wait_for_groups<0>();
     release(position - 1);
-    unrolled (e, 128) /* keeps every use of the sums after the wait */
+    unrolled (e, 128) /* keeps every use of the sums behind the wait */
       asm volatile("" : "+f"(c.sum[e])::"memory");
   }
 
@@ -331,7 +339,8 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Finishes every splits-th row of the tile from this block's rank on, by all its consumers. */
+  /* Finishes every splits-th row of the tile, from this block's rank on. All its consumers take
+     part. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -363,7 +372,7 @@ template <class Kind, class Schedule> struct Block {
     finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 
-  /* A consumer: it makes its part of all units of this block, or all of every other unit. */
+  /* A consumer makes its part of all units of this block, or all of every other unit. */
   __device__ void consume(int group, int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -372,7 +381,7 @@ template <class Kind, class Schedule> struct Block {
       if (!TURNS || turn % 2 == group) {
         const auto &epilogue = all.epilogue[u.product];
         const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
-        const Once once = epilogue.once().of(p); /* loads overlap the multiplication */
+        const Once once = epilogue.once().of(p); /* these loads overlap the multiplication */
         Accumulators c;
         if (TURNS) /* consumer 0's first turn needs no signal */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
@@ -391,8 +400,9 @@ template <class Kind, class Schedule> struct Block {
 };
 
 /* Multiplies the products of a launch. Grid: clusters of blocks that share units. Block: a producer
-   thread and two consumers. Reads per tile k * (TILE + COLUMNS) numbers of every term, half of one
-   operand from the neighbour of a pair; 2 k * TILE * COLUMNS operations per product of terms. */
+   thread and two consumers. A tile reads k * (TILE + COLUMNS) numbers of every term, of which the
+   neighbour of a pair reads half of one operand. It takes 2 k * TILE * COLUMNS operations per
+   product of terms. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
@@ -436,7 +446,8 @@ __global__ void __launch_bounds__(THREADS, 1)
         block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
-  cluster_barrier(); /* one barrier for both roles: synccheck wants all threads at one place */
+  cluster_barrier(); /* one barrier for both roles, because synccheck wants all threads at one
+                        place */
 }
 
 template <int TERMS, class Schedule>
