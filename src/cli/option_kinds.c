@@ -19,7 +19,7 @@ static void *field_of(const OptionRow *row, const void *options) {
 
 enum { MEGABYTE = 1000000 };
 
-/* Sets *whole to the whole number that the text is. False if it is none from low to high. */
+/* Sets *whole to the whole number in the text. Returns false if it is not one from low to high. */
 static bool whole_of(const char *text, double low, double high, uint64_t *whole) {
   char *end;
   errno = 0;
@@ -53,12 +53,12 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
                  option_whole64 = {set_whole, get_whole, NULL, true},
                  option_megabytes = {set_whole, get_whole, NULL, true};
 
-/* The number that the text begins with, NAN if it is none from low to high, as float32 has these;
- *end follows it. */
+/* Returns the number that the text begins with, as a float32, or NAN if it is not one from low to
+   high. *end follows the number. */
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
-  const bool underflows = errno == ERANGE && number == 0; /* what is only denormal is a number */
+  const bool underflows = errno == ERANGE && number == 0; /* a denormal result is still a number */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
                     number >= (float)low && number <= (float)high;
   return good ? number : NAN;
@@ -84,7 +84,7 @@ static ShortText get_float(const OptionRow *row, const void *options) {
 const OptionKind option_number = {set_float, get_float, NULL, true},
                  option_number_or_auto = {set_float, get_float, NULL, true};
 
-/* ---- words of a few ----------------------------------------------------------------------- */
+/* ---- one of a few words ---------------------------------------------------------------------- */
 
 static bool set_yes_no(const OptionRow *row, const char *value, void *options, Error *error) {
   const bool yes = strcmp(value, "yes") == 0;
@@ -100,7 +100,7 @@ static ShortText get_yes_no(const OptionRow *row, const void *options) {
 
 const OptionKind option_yes_no = {set_yes_no, get_yes_no, NULL, false};
 
-/* Returns the index of the choice, -1: it is none. */
+/* Returns the index of the choice, or -1 if the word is not a choice. */
 static int choice_of(const OptionRow *row, const char *word) {
   for (int i = 0; row->choices[i]; i++)
     if (strcmp(word, row->choices[i]) == 0) return i;
@@ -151,7 +151,7 @@ static bool set_paths(const OptionRow *row, const char *value, void *options, Er
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
     return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
-  OptionRow next = *row; /* the field of the path to come */
+  OptionRow next = *row; /* the field that takes the next path */
   next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
   if (!set_path(&next, value, options, error)) return false;
   list->count++;
@@ -164,7 +164,7 @@ static bool set_word(const OptionRow *row, const char *value, void *options, Err
   return true;
 }
 
-/* Returns the index-th text of the field, from 0; NULL behind the last. */
+/* Returns the index-th text of the field, from 0, or NULL after the last. */
 static const char *text_at(const OptionRow *row, const void *options, int index) {
   const void *field = field_of(row, options);
   const PathList *list = field;
@@ -194,11 +194,11 @@ const OptionKind option_path = {set_path, get_text, file_at, false},
                  option_paths = {set_paths, get_text, file_at, false},
                  option_word = {set_word, get_text, file_at, false};
 
-/* ---- lists, their items separated by commas ------------------------------------------------ */
+/* ---- lists, whose items are separated by commas ---------------------------------------------- */
 
-enum { LIST = 512 }; /* characters of a list, at most */
+enum { LIST = 512 }; /* maximum characters of a list */
 
-/* Copies a list for strsep. Returns NULL, which has no items, for none. */
+/* Copies a list for strsep. Returns NULL, which has no items, if the value is "none". */
 static char *items_of(const char *value, char copy[LIST], bool *good) {
   *good = (size_t)snprintf(copy, LIST, "%s", value) < LIST;
   return strcmp(value, "none") == 0 ? NULL : copy;
@@ -246,7 +246,7 @@ static bool set_shares(const OptionRow *row, const char *value, void *options, E
                      "--%s must be one number from %g to %g, or one for each hidden layer, "
                      "separated by commas, not '%s'",
                      row->name, row->low, row->high, value);
-  if (!drops) shares.count = 1; /* nothing is dropped, of however many layers */
+  if (!drops) shares.count = 1; /* if nothing is dropped, the number of layers does not matter */
   *(DropoutShares *)field_of(row, options) = shares;
   return true;
 }
@@ -292,7 +292,7 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
                    AUGMENT_USUAL.most[0], value);
 }
 
-/* The usual strengths are left out. */
+/* Usual strengths are not written. */
 static ShortText get_strengths(const OptionRow *row, const void *options) {
   const AugmentStrengths *strengths = field_of(row, options);
   ShortText list = {""};

@@ -1,4 +1,4 @@
-/* The kinds of options: an OptionKind for each type of field. */
+/* The kinds of options: one OptionKind for each type of field. */
 #pragma once
 
 #include "cli/option_table.h"
@@ -7,20 +7,20 @@ extern const OptionKind option_whole, /* int, from low to high */
     option_whole64,                   /* uint64_t, from low to high */
     option_megabytes,                 /* uint64_t in bytes; low and high are megabytes */
     option_number,                    /* float, from low to high */
-    option_number_or_auto,            /* the same, or auto, which is NAN */
+    option_number_or_auto,            /* like option_number, or auto, which is NAN */
     option_yes_no,                    /* bool; an option without argument is yes */
     option_choice,                    /* int or enum: an index of choices */
     option_strengths,                 /* AugmentStrengths, its kinds named by choices */
-    option_word,                      /* const char *: the caller's word, any text */
+    option_word,                      /* const char *: the caller's word, with any text */
     option_path,                      /* char[OPTIONS_PATH] */
-    option_name,                      /* char[OPTIONS_PATH]: any text of a line */
+    option_name,                      /* char[OPTIONS_PATH]: any text in one line */
     option_path_or_none,              /* char[OPTIONS_PATH]; none and auto name no file */
-    option_paths,                     /* PathList: one more each time */
+    option_paths,                     /* PathList: each use adds a path */
     option_share_or_path,             /* char[OPTIONS_PATH]: a share up to high, or a path */
     option_sizes,                     /* HiddenSizes */
     option_shares;                    /* DropoutShares, each from low to high */
 
-enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, its end included */
+enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, with the 0 at its end */
 enum { OPTIONS_LOADS = 32 };
 
 /* The files of an option that may be given more than once, in their order. */
@@ -29,5 +29,5 @@ typedef struct {
   char path[OPTIONS_LOADS][OPTIONS_PATH];
 } PathList;
 
-/* The share that an option_share_or_path is, NAN if it is the name of a file. */
+/* Returns the share that an option_share_or_path holds, or NAN if it holds a file's name. */
 double option_share(const char *text);

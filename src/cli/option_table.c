@@ -13,10 +13,10 @@
 #include "base/nearest.h"
 #include "base/sizes.h"
 
-/* Refuses a stack that is too small for a program or, as OpenMP takes the same limit, its threads.
-   Runs before main, whose frame alone might not fit. */
+/* Refuses a stack that is too small for the program or for its threads, for which OpenMP takes the
+   same limit. Runs before main, because main's frame alone might not fit. */
 __attribute__((constructor)) static void check_stack(void) {
-  enum { LEAST = 1 << 20 }; /* bytes: more than twice what tests take */
+  enum { LEAST = 1 << 20 }; /* bytes, more than twice what tests need */
   struct rlimit stack;
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
   fprintf(stderr, "%s: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
@@ -51,7 +51,7 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
-/* The sentence for getopt_long's '?' and ':'. optopt is the row's code or an unknown letter,
+/* Sets the sentence for getopt_long's '?' and ':'. optopt is the row's code, an unknown letter, or
    0 for an unknown long name. */
 static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
                                  const char *given, Error *error) {
@@ -75,7 +75,7 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error) {
   struct option names[OPTION_ROWS + 1] = {{0}};
-  char letters[2 * OPTION_ROWS + 2] = ":"; /* a missing argument is ':', not '?' */
+  char letters[2 * OPTION_ROWS + 2] = ":"; /* a missing argument returns ':' rather than '?' */
   size_t used = 1;
   foreach_row (row, table) {
     names[row - table->rows] =
@@ -118,7 +118,9 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
   const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
   if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* as the shell says; `| head` is no failure */
+  if (error->unread)
+    return 128 + SIGPIPE; /* the shell's status for this signal; `| head` is not a
+                             failure */
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;

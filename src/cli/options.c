@@ -1,4 +1,4 @@
-/* The table of options of mlp-train, the rules between them, and the configuration file. */
+/* mlp-train's table of options, the rules between options, and the configuration file. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
                                           [OPTIMIZER_ADAM] = "adam",
                                           [OPTIMIZER_ADAMW] = "adamw",
                                           [OPTIMIZERS] = NULL};
-/* --lr auto with batches from 16 on. */
+/* the rate of --lr auto with batches of at least 16 */
 static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
                               [OPTIMIZER_NESTEROV] = 0.05F,
                               [OPTIMIZER_ADAM] = 0.001F,
@@ -25,9 +25,10 @@ static const char *const augmentations[] = {"shift", "rotate", "scale", "shear",
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
-/* Below a batch of 16 momentum's usual rate learns nothing. MNIST's accuracy after an epoch with
-   batches of 1, 4 and 8 was best, 95.4 to 95.6%, with 0.05 batch / 64 of the rates tried; adam's
-   with batches of 1 was 95.7% with a quarter of its usual rate, and 92.2% with the whole. */
+/* Below a batch of 16, momentum learns nothing with its usual rate. With batches of 1, 4 and 8, the
+   best of the rates tried was 0.05 batch / 64: MNIST's accuracy after an epoch was 95.4 to 95.6%.
+   Adam with batches of 1 reached 95.7% with a quarter of its usual rate, and 92.2% with the
+   whole. */
 float options_auto_rate(const Training *t) {
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
   return t->batch >= 16                       ? rate
@@ -35,14 +36,15 @@ float options_auto_rate(const Training *t) {
                                               : rate * batch / 64;
 }
 
-/* A row of the table: long name, argument, default, kind, field; who takes it, what --resume makes
-   of it; the help, and behind that what its value may be, its letter, and the group that begins. */
+/* A row of the table: long name, argument, default, kind, field; the commands that take it, the
+   rule of --resume; the help. After the help may stand the allowed values, the letter, and the
+   group that begins here. */
 #define NAMED(NAME, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, ...)                           \
   OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .takers = (TAKERS),       \
              .resume = (RESUME))
 
-/* Rows whose field has the option's name: a setting of training; any other option; one without
-   argument, and a file that is written, which one run has. */
+/* Rows whose field has the option's name: a setting of training; any other option; an option
+   without argument; a file that one run writes. */
 #define SETTING(FIELD, ARGUMENT, INITIAL, KIND, ...)                                               \
   NAMED(#FIELD, ARGUMENT, INITIAL, KIND, training.FIELD, __VA_ARGS__)
 #define ROW(FIELD, ARGUMENT, INITIAL, KIND, ...)                                                   \
@@ -51,7 +53,7 @@ float options_auto_rate(const Training *t) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* The values that a row allows; for a file its role, too, and how the name of an output ends. */
+/* The allowed values of a row. A file also has a role, and an output's name its endings. */
 #define GROUP(NAME) .group = (NAME)
 #define SHORT(LETTER) .letter = (LETTER)
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
@@ -284,7 +286,7 @@ const char *options_validation_file(const Options *options) {
 }
 
 bool options_validates(const Options *options) {
-  return option_share(options->validation) != 0; /* NAN of a file */
+  return option_share(options->validation) != 0; /* NAN means a file */
 }
 
 bool options_test_is_auto(const Options *options) {
@@ -309,9 +311,9 @@ const char *options_changed(const Options *options, const Options *others, Resum
   return NULL;
 }
 
-/* ---- what does not go together ------------------------------------------------------------- */
+/* ---- options that contradict each other ----------------------------------------------------- */
 
-/* The command that the options ask for; 0: none, with --load alone. */
+/* Returns the command that the options ask for, or 0 if --load is given without a command. */
 static unsigned command_of(const Options *o) {
   const bool trains = o->load.count == 0;
   return trains && o->sweep[0] ? FOR_SWEEP
@@ -324,7 +326,7 @@ static unsigned command_of(const Options *o) {
                                : 0;
 }
 
-/* The options that ask for a command; training alone has none. */
+/* The options that ask for a command. Training has no such option. */
 static const struct {
   unsigned taker;
   const char *name;
@@ -340,7 +342,8 @@ static ShortText asked_by(unsigned commands) {
   return list;
 }
 
-/* The first option with another value than the default that `taker` does not take. NULL: none. */
+/* Returns the first option that `taker` does not take and that differs from its default, or
+   NULL. */
 static const OptionRow *misplaced(const Options *o, unsigned taker) {
   Options initial;
   options_default(&initial);
@@ -361,7 +364,7 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-/* Checks that a loaded network has a use, and that the words behind the options have one. */
+/* Checks that a loaded network has a use, and so have the words after the options. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)
@@ -384,7 +387,9 @@ bool options_check(Options *options, Error *error) {
   Training *t = &options->training;
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
-  if (command == FOR_SWEEP) return true; /* what its trials do not change is checked with them */
+  if (command == FOR_SWEEP)
+    return true; /* each trial is checked together with the options that
+                    trials do not change */
   if (isnan(t->schedule.rate)) t->schedule.rate = options_auto_rate(t);
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
@@ -394,15 +399,15 @@ bool options_check(Options *options, Error *error) {
                    training_fusions[t->fusion]);
 }
 
-/* ---- the configuration file, read ------------------------------------------------------------ */
+/* ---- reading a configuration file ------------------------------------------------------------ */
 
 typedef struct {
   const char *path;
   FILE *file;
   int line;     /* last read, from 1 */
-  int bad_line; /* of the first error that we found, 0: none */
+  int bad_line; /* line of our own first error; 0 means none */
   bool seen[OPTION_ROWS];
-  bool is_saved; /* the options of a saved run, in memory */
+  bool is_saved; /* the text is in memory: the options of a saved run */
   Options *options;
   Error *error;
 } ConfigFile;
@@ -412,8 +417,8 @@ static bool config_error(ConfigFile *config, int line, const char *sentence) {
   return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
 }
 
-/* inih's reader. It trims what a line starts with: to inih an indented line continues the value
-   above, to us it is a line like any other. */
+/* Reads a line for inih and removes blanks at its start. For inih an indented line continues the
+   value above, but here it is a line like any other. */
 static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
   if (config->bad_line || !fgets(line, size, config->file)) return NULL;
@@ -431,7 +436,7 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
-  for (char *c = line; (c = strchr(c, '#')); c++) /* as inih cuts at " ;" */
+  for (char *c = line; (c = strchr(c, '#')); c++) /* inih cuts at " ;" only */
     if (c > line && strchr(" \t", c[-1])) {
       strcpy(c, "\n");
       break;
@@ -439,7 +444,7 @@ static char *read_line(char *line, int size, void *context) {
   return line;
 }
 
-/* The row of a key. NULL with *error set, and the key that it may have meant: there is none. */
+/* Returns the row of a key. If there is none, returns NULL, and *error suggests a similar key. */
 static const OptionRow *find_key(const char *key, Error *error) {
   const char *known[OPTION_ROWS + 1] = {NULL};
   int count = 0;
@@ -453,7 +458,7 @@ static const OptionRow *find_key(const char *key, Error *error) {
   return NULL;
 }
 
-/* inih's handler of `key = value`; 0 is failure. */
+/* Handles `key = value` for inih. Returns 0 on failure. */
 static int set_key(void *context, const char *section, const char *key, const char *value) {
   ConfigFile *config = context;
   Error error;
@@ -472,7 +477,7 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
     error_set(&error, "'%s' is given twice", key);
-  else if (row && ((!*value && !*row->initial) || /* no value, as the default */
+  else if (row && ((!*value && !*row->initial) || /* no value is the default */
                    row->kind->set(row, value, config->options, &error)))
     return *seen = true;
   return config_error(config, config->line, error.text);
@@ -493,8 +498,8 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
   return !config.bad_line;
 }
 
-/* A name without a folder that is not in the working folder is one of the presets: beside the
-   program in a checkout, under its prefix where it is installed. */
+/* Opens a configuration file. If a name without a folder is not in the working folder, it names a
+   preset, which lies beside the program in a checkout and under the prefix in an installation. */
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
   char preset[3 * OPTIONS_PATH];
@@ -516,7 +521,7 @@ bool options_read_file(Options *options, const char *path, Error *error) {
 }
 
 bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
-  if (!*text) return true; /* fmemopen takes no empty text */
+  if (!*text) return true; /* fmemopen refuses an empty text */
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
@@ -529,7 +534,7 @@ ShortText options_gone_text(const Options *options, const char *path) {
       text_shown(path).text, options->gone.text);
 }
 
-/* ---- the configuration file, written --------------------------------------------------------- */
+/* ---- writing a configuration file ------------------------------------------------------------ */
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
   const char *group = NULL; /* not printed yet */
@@ -552,7 +557,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   const Options before = *options;
   int first = argc;
   OptionsResult result = option_table_parse(&options_table, argc, argv, options, &first, error);
-  if (result == OPTIONS_RUN && options->config[0]) { /* again: it wins over the file */
+  if (result == OPTIONS_RUN && options->config[0]) { /* parse again: argv wins over the file */
     const ShortText config = text_format("%s", options->config);
     *options = before;
     if (!options_read_file(options, config.text, error)) return OPTIONS_FAILURE;
