@@ -1,4 +1,5 @@
-/* mlp-bench: times every level of fusion on this machine and says what bounds it; see --help. */
+/* mlp-bench: times every level of fusion on this machine and says what limits its speed. See
+   --help. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static bool set_numbers(const OptionRow *row, const char *value, void *options, 
   }
 }
 
-/* Networks are separated by colons, the sizes of each as --hidden of mlp-train has them. */
+/* Sets the networks. Colons separate them; the sizes of each are written as in mlp-train's
+   --hidden. */
 static bool set_shapes(const OptionRow *row, const char *value, void *options, Error *error) {
   BenchShapes *shapes = field_of(row, options);
   shapes->count = 0;

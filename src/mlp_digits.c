@@ -9,7 +9,7 @@
 
 typedef struct {
   char folder[OPTIONS_PATH];
-  uint64_t rows[2], seed; /* rows: DIGITS_TRAIN, DIGITS_TEST */
+  uint64_t rows[2], seed; /* rows are indexed by DIGITS_TRAIN and DIGITS_TEST */
 } Options;
 
 enum { MAX_ROWS = 1000000000 };
@@ -38,7 +38,7 @@ static const OptionTable table = {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* The row as text, newline included, to `line`; returns its length. */
+/* Writes the row as text to `line`, with a newline. Returns the length. */
 static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXELS * 4 + 2]) {
   char *end = line;
   *end++ = (char)('0' + label);
@@ -53,7 +53,7 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
-/* Writes the file of a series, which replaces what was there once it is whole. */
+/* Writes the file of a series. It replaces an existing file once it is complete. */
 static bool write_file(const Options *options, DigitsSeries series, Error *error) {
   char path[PATH_MAX];
   AtomicFile output;

@@ -1,4 +1,4 @@
-/* mlp-exercise: checks and scores what a student made of the exercise; see --help. */
+/* mlp-exercise: checks and scores a student's version of the exercise. See --help. */
 #define _DEFAULT_SOURCE /* getentropy */
 #include <ctype.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static const OptionTable table = {
     .rows = rows,
     .count = sizeof rows / sizeof *rows};
 
-/* A seed that nobody knows beforehand. */
+/* Draws a seed that nobody can know beforehand. */
 static bool draw_seed(uint64_t *seed, Error *error) {
   uint32_t drawn;
   if (getentropy(&drawn, sizeof drawn) != 0)
@@ -50,7 +50,7 @@ static bool draw_seed(uint64_t *seed, Error *error) {
   return true;
 }
 
-/* What is wanted of --only and --shape. */
+/* Reads the choice of --only and --shape. */
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
   if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
@@ -71,7 +71,8 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   return true;
 }
 
-/* False if there is no score; *sum is what is right and fused. */
+/* Scores the functions. Returns false if there is no score. *sum is the sum of the points for right
+   and fused functions. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
@@ -89,7 +90,7 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   if (!file) return error_set(error, "no memory for the scorecard");
   *sum = exercise_print(file, scores, choice.count);
   fclose(file);
-  for (char *at = card; *at; at++) /* names in it are a student's */
+  for (char *at = card; *at; at++) /* the card may contain names that a student chose */
     if (!isprint((unsigned char)*at) && *at != '\n') *at = '?';
   fputs(card, stdout);
   const bool good = !a->grade || exercise_grade(a->grade, a->seed, scores, card, error);

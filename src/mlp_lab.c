@@ -1,4 +1,4 @@
-/* mlp-lab: the kernel lab; see --help. */
+/* mlp-lab: the kernel lab. See --help. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 
-/* The record that a reader without a GPU is pointed to. */
+/* The record that readers without a GPU are pointed to. */
 #define SHOWN "docs/results/lab-h100.json"
 
 #ifdef ON_EMULATOR
@@ -21,14 +21,14 @@ static const bool is_emulator = false;
 typedef struct {
   bool lists;
   const char *topic;    /* NULL means all */
-  const LabTopic *live; /* the topic, unless it is one of a record */
+  const LabTopic *live; /* the topic that is measured, or NULL if a record is shown */
   const char *problem, *size, *rung, *json, *from, *sources;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed; /* --size */
   char command[512];
-  Record known, measured; /* what --from has, else all topics; what is measured now */
-  bool wrong;             /* a rung is wrong, or could not be run */
+  Record known, measured; /* the record of --from, or of all topics; the results of this run */
+  bool wrong;             /* a rung is wrong or could not run */
 } Lab;
 
 #define ROW(...) OPTION_ROW(Lab, __VA_ARGS__)
@@ -63,7 +63,8 @@ static const OptionTable table = {
     "check, or a file or the GPU fails; 2 for wrong usage.\n",
     rows, LENGTH(rows)};
 
-/* Returns a table of the topic with that rung in that problem (NULL: any). */
+/* Returns a table of the topic that has the rung, for the problem or, if it is NULL, for any
+   problem. */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
     foreach_in (row, json_object_get(line, "rows"))
@@ -72,7 +73,7 @@ static const json_t *find_table(const Lab *lab, const char *rung, const char *pr
   return NULL;
 }
 
-/* The words beside the options: a topic, all, or list and a topic. */
+/* Reads the words beside the options: a topic, "all", or "list" and a topic. */
 static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   if (count == 0) return error_set(error, "name a topic, or 'all' or 'list'");
   lab->lists = strcmp(words[0], "list") == 0;
@@ -86,7 +87,7 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
                    is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
 }
 
-/* Checks what only makes sense with the topic known. */
+/* Checks options whose meaning depends on the topic. */
 static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
@@ -104,7 +105,8 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
-/* The same with the emulator and its kernels is the program mlp-lab-emulator, beside this one. */
+/* Replaces this process by mlp-lab-emulator, the same program with the emulator and its kernels. It
+   lies beside this program. */
 static bool become_emulated(char **given, Error *error) {
   char path[PATH_MAX];
   if (is_emulator) return true;
@@ -115,7 +117,9 @@ static bool become_emulated(char **given, Error *error) {
 
 static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
-  text_command_line(lab->command, sizeof lab->command, count, given); /* parsing moves the words */
+  text_command_line(lab->command, sizeof lab->command, count, given); /* getopt_long moves the
+                                                                         words, so this comes
+                                                                         first */
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
@@ -128,7 +132,7 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
              : OPTIONS_USAGE;
 }
 
-/* A word first on every line: scripts/profile.py reads this. */
+/* Prints what a topic has. The first word of each line is its kind; scripts/profile.py reads it. */
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
   const json_t *topic = lab_topic_line(&lab->known, lab->topic);
@@ -154,7 +158,8 @@ static bool list(const Lab *lab, Error *error) {
   return true;
 }
 
-/* Measures a problem at the ladder's size and, for times of all rungs, at the others. */
+/* Measures a problem at the ladder's size. For times of all rungs, also measures it at the other
+   sizes. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;
@@ -222,7 +227,7 @@ int main(int count, char **given) {
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {
-    standard_output_flush(&unwritten); /* what was printed comes before why it ended */
+    standard_output_flush(&unwritten); /* results are printed before the reason for the end */
     result = OPTIONS_FAILURE;
   }
   return option_table_end(&table, result, "mlp-lab", &error);

@@ -1,4 +1,4 @@
-/* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one; see --help. */
+/* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one. See --help. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "commands/commands.h"
 
-/* Refuses an option that a saved run cannot go on with. In the middle of an epoch only the rest of
-   that epoch can follow: the same rows in the same order. Rows that were trained on must not be
-   held out now, and another judge than before knows no best epoch. */
+/* Refuses an option with which a saved run cannot continue. In the middle of an epoch, the rest of
+   that epoch needs the same rows in the same order. Rows that were trained on may not be held out
+   now. If other rows judge from now on, the best epoch so far is forgotten. */
 static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
   if (from->epoch >= now->training.epochs)
     return error_set(error, "%s is already trained for %d epochs: give a higher --epochs",
@@ -52,18 +52,18 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                              now->resume, other);
 }
 
-/* Returns true if ranks may have other values of the option: each has its threads and its names of
-   files to load, and only the first one prints and writes. */
+/* Returns true if the option may differ between ranks. Each rank has its own threads and its own
+   names of files to load, and only the first rank prints and writes. */
 static bool may_differ(const OptionRow *row) {
   const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
   return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||
          row->kind == &option_yes_no;
 }
 
-/* Refuses ranks that were started with other options or saved runs (from) than rank 0: all of them
-   fail, with the same sentence. NULL for `ranks`: true. */
+/* Refuses ranks that were started with other options or another saved run (`from`) than rank 0. All
+   ranks then fail with the same sentence. Returns true if `ranks` is NULL. */
 static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, Error *error) {
-  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last one is of the saved run */
+  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last text is the saved run's */
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   if (!ranks) return true;
   foreach_row (row, &options_table)
@@ -86,8 +86,7 @@ static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, 
   return good;
 }
 
-/* Loads the run of --resume; its options come before those of the configuration file and the
-   command line. */
+/* Loads the run of --resume. The configuration file and the command line change its options. */
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
                             Error *error) {
   if (!checkpoint_load(from, options->resume, error)) return OPTIONS_FAILURE;
@@ -102,8 +101,8 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
                                                                               : OPTIONS_FAILURE;
 }
 
-/* Meets the other ranks, if a launcher started this process as one of several. Only the first
-   prints. */
+/* Meets the other ranks if a launcher started this process as one of several. Then only the first
+   rank prints. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
   *ranks = NULL;
   if (!ranks_launched()) return true;
@@ -116,10 +115,10 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
   return *ranks != NULL;
 }
 
-/* Ends a run that failed, and says why unless another rank does. */
+/* Ends a run that failed. Prints the reason unless another rank does. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
-  const int status = error->unread ? 128 + SIGPIPE /* as the shell says */
+  const int status = error->unread ? 128 + SIGPIPE /* the status that the shell uses */
                      : wrong_usage ? 2
                      : signal      ? 128 + signal
                                    : 1;
@@ -134,7 +133,7 @@ static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, co
   return status;
 }
 
-/* Finds out what the command line asks for. */
+/* Decides what to do. Reads the command line and the files that it names. */
 static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *options,
                             Checkpoint *from, Error *error) {
   OptionsResult asked = options_parse(argc, argv, options, error);
@@ -148,14 +147,14 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (options->dry_run) return OPTIONS_RUN;
   if (!run_files_settle(options, ranks, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
-  if (options->load.count == 0 && /* whose networks say how many classes they have */
+  if (options->load.count == 0 && /* if a network is loaded, it says how many classes there are */
       !class_names_read(options->names, options->training.classes, &from->names, error))
     return OPTIONS_FAILURE;
   options->class_names = from->names;
   return OPTIONS_RUN;
 }
 
-/* Does what was asked. *signal: what ended training, as of train_command. */
+/* Does what the options ask for. *signal: see train_command. */
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
@@ -190,7 +189,7 @@ int main(int argc, char **argv) {
   report.aside = ranks_number(ranks) == 0 &&
                  (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
-    report.shows_progress = false; /* mpirun shows them a terminal even where it writes to a file */
+    report.shows_progress = false; /* mpirun gives ranks a terminal even if it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {
@@ -199,7 +198,8 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* Before the ranks part: mpirun ends the last ones when the first has ended by a signal. */
+  /* This comes before the ranks part, because mpirun ends the others once the first rank has ended
+     by a signal. */
   if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
   return ended_by ? 128 + ended_by : 0;

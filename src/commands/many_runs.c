@@ -1,7 +1,8 @@
-/* Trains several runs with different options at once. On the CPU there are as many as threads, each
-   with its own rows. On a GPU there are as many as the engine may have members, all on the first
-   one's rows. Each worker, a thread, trains one run after the other. A run reuses the engine and
-   rows of the worker's previous run if they serve. It has the same bits as alone. */
+/* Trains several runs with different options at once. On the CPU there is one run per thread, each
+   with its own rows. On a GPU there are as many runs as the engine may have members, and all use
+   the first run's rows. Each worker, a thread, trains one run after the other. A run reuses the
+   engine and rows of the worker's previous run if they fit. A run's bits do not depend on the other
+   runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -10,7 +11,11 @@
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* the limit of --threads is not higher */
+enum {
+  MOST_WORKERS = 1024,
+  MOST_MEMBERS = 64
+}; /* the limit of --threads is not above
+      MOST_WORKERS */
 
 /* Bytes that a run's two readers need for any rows: the files' buffers, and one thread's text and
    parsed rows for each reader. */
@@ -52,8 +57,8 @@ static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options 
   return config;
 }
 
-/* Returns the trainer of a run: `last`, from the worker's previous run, if it serves this run too,
-   or else a new trainer that replaces it. */
+/* Returns the trainer of a run. This is `last`, from the worker's previous run, if it fits this run
+   too. Otherwise a new trainer replaces it. */
 static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Options *o,
                          Error *error) {
   const TrainerConfig config = config_of(r, run, threads, o);
@@ -65,7 +70,7 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Returns the number of workers on the CPU: one per thread, but only as many as can train networks
+/* Returns the number of workers on the CPU: one per thread, but no more than can train networks
    like the first in half of the memory. On a GPU returns 1. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
@@ -110,7 +115,7 @@ static bool open_members(Team *team, Error *error) {
 
 /* ---- training ------------------------------------------------------------------------------- */
 
-/* Keeps the result of a run after all earlier runs are kept. */
+/* Keeps the result of a run, once all earlier runs are kept. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
   ManyRuns *r = team->runs;
@@ -126,7 +131,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run with the worker's number, then the runs that nobody has taken. */
+/* Trains the run with the worker's number, then runs that no worker has taken. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
@@ -152,7 +157,8 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all runs. If the system refuses a thread, there are fewer workers. The caller is one. */
+/* Trains all runs. The calling thread is a worker. If the system refuses a thread, there are fewer
+   workers. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;

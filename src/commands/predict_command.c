@@ -8,11 +8,12 @@ enum { BATCH = 64 }; /* training's default */
 
 /* The options and training rows of the first network that describes its run. */
 typedef struct {
-  Options o;           /* the caller's, with class_names and an automatic `test` set here */
+  Options o;           /* the caller's options, completed by class_names and, if it is auto,
+                          `test` */
   DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
   Report *report;
   Device device;
-  bool began; /* the networks are open */
+  bool began; /* the networks were opened once */
 } Asked;
 
 /* Opens an engine. Its pixel scale is the network's or, for another program's file, that of the
@@ -79,7 +80,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
   return NULL;
 }
 
-/* Prints how the rows differ from the training rows, if the network knows those. */
+/* Prints how the rows differ from the training rows, if the network has their summary. */
 static void compare(Asked *a, const char *path, const DataSummary *rows) {
   if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
 }
@@ -161,7 +162,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* print nothing twice, and read no pipe twice */
+  const Options *o = &asked.o; /* print no remark twice, and read no pipe twice */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

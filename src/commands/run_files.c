@@ -1,4 +1,5 @@
-/* The files that a run names: no output may destroy an input, and every output can be written. */
+/* The files that a run names. Makes sure that no output destroys an input, and that every output
+   can be written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -22,7 +23,7 @@ bool run_files_derived(const Options *o, int index, char *path) {
 
 /* Returns a run's options as a saved file holds them, or NULL on failure. The caller frees it. */
 static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream would not report that its text ends early */
+  /* open_memstream would not report that its text was cut for lack of memory */
   const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
@@ -46,7 +47,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   saved.names = o->class_names;
   const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
                     checkpoint_save(&saved, path, error);
-  saved.names = NULL; /* o owns the names */
+  saved.names = NULL; /* o owns the names, so they are not freed here */
   checkpoint_free(&saved);
   return good;
 }
@@ -82,7 +83,8 @@ static const char mnist_test[] = "data/mnist_test.csv";
 /* If there is no file at a default path, uses the file of that name in the cache, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
+  const bool has_cache = cache && *cache == '/'; /* XDG Base Directory says to ignore relative
+                                                    paths */
   char cached[OPTIONS_PATH];
   if (strcmp(path, initial) != 0 || access(path, F_OK) == 0 || (!has_cache && !home)) return;
   const int length = snprintf(cached, sizeof cached, "%s%s/mlp-train/%s", has_cache ? cache : home,
@@ -127,7 +129,8 @@ static bool file_exists(const char *path, Error *error) {
                    path);
 }
 
-/* Tells a user who has only a training file, as in a competition, how to do without a test file. */
+/* Gives a hint to users who have only a training file, as in a competition: how to run without a
+   test file. */
 bool run_files_are_there(const Options *o, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
     return false;
@@ -141,9 +144,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Tells same_file_check what the table does not know: --load does not read --train; --resume writes
-   without --save; --seeds writes only networks with derived names; --show may not replace a picture
-   that --classify reads. */
+/* Tells same_file_check what the table of options does not know. --load does not read --train.
+   --resume writes to its file without --save. --seeds writes only networks with derived names.
+   --show may not replace a picture that --classify reads. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
@@ -184,8 +187,8 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Refuses to save options that could not be read back unchanged: a configuration's line has at most
-   198 bytes, blanks at its end are dropped, and ; or # after a blank begins a comment. */
+/* Refuses to save options that could not be read back unchanged. A line of a configuration has at
+   most 198 bytes, loses blanks at its end, and ends where ; or # follows a blank. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
   Options loaded;
   Error why = {.text = "not UTF-8"};

@@ -1,6 +1,6 @@
-/* --seeds: trains networks of seeds s, s + 1, ..., and says how they differ.
+/* --seeds: trains networks with the seeds s, s + 1, ..., and prints how they differ.
 
-   Ranks divide the networks: rank r trains the r-th of every `ranks`. Ranks do not communicate
+   Ranks divide the networks: rank r of n trains the networks r, r + n, ... Ranks do not communicate
    until all networks are trained. */
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct {
   int epochs;
   EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
   TrainLog log;
-  Engine used; /* a copy of the engine that this rank's networks use, for the log */
+  Engine used; /* the engine that this rank's networks use, copied for the log */
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {
@@ -28,7 +28,7 @@ static TrainerConfig network_config(void *context, int network, Options *o) {
   return trainer_config(o);
 }
 
-/* A TrainerEvents.epoch. context: the network's epochs. */
+/* Keeps an epoch (a TrainerEvents.epoch). context: the network's epochs. */
 static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   ((EpochResult *)context)[result->epoch - 1] = *result;
@@ -90,8 +90,8 @@ static bool say_all(const Seeds *s, Error *error) {
   return report_good(s->runs.report, error);
 }
 
-/* Gives every rank the epochs of all networks. The first rank has printed and logged its own
-   networks; it now prints and logs the others. */
+/* Gives every rank the epochs of all networks. The first rank, which has already printed and logged
+   its own networks, then prints and logs the others. */
 static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->runs.ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->runs.count * of_one;

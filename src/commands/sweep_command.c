@@ -9,7 +9,7 @@ typedef struct {
   char text[24];
 } Value;
 
-/* An option and the values to search: a list, or two bounds. */
+/* An option and its values to search: a list, or two bounds. */
 typedef struct {
   const OptionRow *row;
   Value value[VALUES_MOST];
@@ -19,20 +19,20 @@ typedef struct {
 } Searched;
 
 typedef struct {
-  int number; /* from 1, in the order in which they are drawn */
+  int number; /* number of the trial, from 1, in the order in which trials are drawn */
   Value value[OPTIONS_MOST];
-  Checkpoint at;   /* where training stands, if it may go on */
-  double accuracy; /* on the validation rows after its last epoch; -1 if it diverged */
+  Checkpoint at;   /* the state of training, if the trial may continue */
+  double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
   int epochs;      /* epochs trained */
 } Trial;
 
 typedef struct {
-  ManyRuns runs; /* of options without --sweep, which each trial changes */
+  ManyRuns runs; /* its options are those without --sweep, which each trial then changes */
   Searched searched[OPTIONS_MOST];
   int count; /* number of searched options */
   Trial *trials;
-  int trial_count, epochs; /* epochs that trials train up to */
-  bool last;               /* no trial continues after these epochs */
+  int trial_count, epochs; /* number of trials; epochs that they train up to */
+  bool last;               /* no trial trains beyond these epochs */
 } Sweep;
 
 /* ---- what is searched ----------------------------------------------------------------------- */
@@ -71,7 +71,8 @@ static bool add_value(Searched *to, char *text, Error *error) {
                    rest ? ", and above 0" : "");
 }
 
-/* Returns the row of an option that may differ between networks, or NULL if there is none. */
+/* Returns the row of an option that may differ between networks. If there is none, returns NULL
+   with *error set. */
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
@@ -190,7 +191,7 @@ static bool keep_trial(void *context, int run, const Trainer *trainer, const Opt
   return s->last || trainer->diverged || trainer_checkpoint(trainer, &t->at, error);
 }
 
-/* Orders trials: the best first; among equals, the one drawn first. */
+/* Compares trials for qsort. The best comes first; among equals, the trial that was drawn first. */
 static int compare_trials(const void *a, const void *b) {
   const Trial *x = a, *y = b;
   if (x->accuracy != y->accuracy) return x->accuracy < y->accuracy ? 1 : -1;
@@ -202,7 +203,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* all trials first train for epochs / part */
+  int part = 1; /* all trials first train for epochs / part epochs */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;

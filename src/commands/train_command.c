@@ -8,14 +8,14 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* the run to continue, or NULL for a new one */
   Report *report;
-  TrainerConfig config; /* if config.ranks is not NULL, only its first rank prints and saves */
+  TrainerConfig config; /* if config.ranks is not NULL, only the first rank prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
   TrainLog log;
-  bool has_header;         /* the log names this trainer's device */
-  const char *save;        /* where the network is saved, "" for nowhere */
-  char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" for nowhere */
+  bool has_header;         /* the log's header names the device of this trainer */
+  const char *save;        /* where the network is saved; "" means nowhere */
+  char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" means nowhere */
   int best_saved;          /* the epoch saved in `best`; 0 if none yet */
   int saved;               /* the epoch after which `save` was last written; 0 if not yet */
   EpochResult *results;    /* (options->training.epochs) */
@@ -27,14 +27,15 @@ typedef struct {
   Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
-/* A TrainerEvents.stop. It also ends the run if ranks cannot ask each other for signals. */
+/* Decides if the run stops (a TrainerEvents.stop). It also stops if ranks cannot ask each other for
+   signals. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
          run->signal != 0;
 }
 
-/* Saves the network. is_best: the last epoch is the best so far. */
+/* Saves the network. is_best: the last epoch is the best one so far. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
   if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
@@ -45,7 +46,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Prints and logs an epoch. If that fails, the run ends, but only after the network is saved. */
+/* Prints and logs an epoch. If that fails, the run ends after the network is saved. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Trainer *t = run->trainer;
@@ -70,7 +71,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Opens a trainer at the start of a run, or where `from` stands. */
+/* Opens a trainer at the start of a run, or in the state of `from`. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
@@ -102,7 +103,7 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   return train_log_epoch(&run->log, &result, error);
 }
 
-/* Runs the test if it was left for the end, draws pictures, and prints that it did. */
+/* Runs the test if it was left for the end, then draws pictures and prints their names. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
   const bool tests = run->evaluate.rows.path && run->config.test &&
@@ -232,7 +233,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   if (!good && run.trainer && run.saved)
     text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",
                 text_shown(run.save).text, run.saved);
-  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails exits at once */
+  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails exits without closing */
   free(run.results);
   *signal = good ? run.signal : 0;
   return good;

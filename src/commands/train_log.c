@@ -42,7 +42,7 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) 
   return !*path || atomic_file_probe(path, error);
 }
 
-/* Ends the line, and in JSON its object, and makes sure that it is in the file. */
+/* Ends the line, and in JSON its object, and makes sure that the line is in the file. */
 static bool end_line(const TrainLog *log, Error *error) {
   fputs(log->csv ? "\n" : "}\n", log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
@@ -54,7 +54,7 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* Writes a field of a header, its name with _ as the other names are: lr_decay. */
+/* Writes a field of a header. Its name has _ instead of -, as other names do: lr_decay. */
 static void field(FILE *file, const char *name, const char *value, bool is_text) {
   fputs(", \"", file);
   for (const char *c = name; *c; c++) putc(*c == '-' ? '_' : *c, file);
@@ -100,7 +100,7 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
-  enum { JUDGED = 4 }; /* loss, accuracy, seconds, rows of test or validation */
+  enum { JUDGED = 4 }; /* loss, accuracy, seconds and rows of test or validation */
   const double none[JUDGED] = {NAN, NAN, NAN, NAN},
                judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
                                  count_of(r->test_rows)};

@@ -1,15 +1,15 @@
 /* The log of a run, for other programs to read. The ending of the file's name decides the format:
 
-   .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, then
-           {"kind": "data", ...} with what is known of the rows of each file that was read
+   .jsonl one object per line: first {"kind": "run", ...} with the fields of the header, then
+           {"kind": "data", ...} with a summary of the rows of each file that was read
            {"kind": "epoch", ...} with the numbers of each epoch
-   .csv    the names of the columns, then one line per epoch; the fields of the header are left out
+   .csv the names of the columns, then one line per epoch; the fields of the header are left out
 
    The numbers of an epoch are named as in EpochResult. Names of validation numbers begin with val_;
    with validation rows the test numbers are NAN. A number is read back bit for bit, the learning
    rate as float32. NAN and infinity are null in JSON and empty in CSV. Every line is in the file
-   when the function returns, so a run that is killed loses nothing. The file is opened
-   for the first header: a run that fails before that leaves an old log as it was.
+   when the function returns, so a run that is killed loses nothing. The file is opened for the
+   first header, so a run that fails earlier leaves an old log unchanged.
 
    Functions on a log without a path do nothing. They return false with *error set if the file
    cannot be written. */
@@ -18,28 +18,28 @@
 #include "cli/options.h"
 
 typedef struct {
-  const char *path; /* the caller's; "": no log */
+  const char *path; /* the caller's text; "" means no log */
   bool append, csv;
   FILE *file; /* NULL before the first header */
 } TrainLog;
 
-/* Prepares a log that will replace the file or, with `append`, continue it: it first ends a last
-   line that was cut short, and does not repeat the column names of a .csv. Returns false if the
-   file cannot be written. */
+/* Prepares a log that will replace the file or, if `append`, continue it. To continue, it ends a
+   last line that was cut short, and does not repeat the column names of a .csv. Returns false if
+   the file cannot be written. */
 bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
-   is logged, and again if the run continues on another device: the epochs that follow replace
-   earlier ones of the same number. */
+   is logged. Call it again if the run continues on another device; the epochs that follow replace
+   earlier ones with the same number. */
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
-/* Writes what is known of a file's rows, only in JSON, if there is such a file. role: "train",
-   "validation" or "test". */
+/* Writes the summary of a file's rows. Does so only in JSON, and only if there is such a file.
+   role: "train", "validation" or "test". */
 bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error);
 
-/* Writes the line of an epoch. A result without training rows is the final test of a run that
-   validation rows judged; JSON marks its line {"kind": "test", ...}. */
+/* Writes the line of an epoch. A result without training rows is the final test of a run that is
+   judged by validation rows. JSON marks its line {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* Closes the log, even if it returns false. */
+/* Closes the log, even if this returns false. */
 bool train_log_close(TrainLog *log, Error *error);
