@@ -26,10 +26,10 @@ void apart_release(void *memory, size_t bytes) {
 
 enum {
   MOST_SAID = 4096, /* bytes that a process may print */
-  PATIENCE = 10     /* how much longer than it may work it may take, for a machine may be busy */
+  PATIENCE = 10     /* a busy machine may take so many times the CPU time */
 };
 
-/* The new process. Whoever calls exit() has not set *done, whatever the code. */
+/* Runs in the new process. *done stays false if the function calls exit(), with any status. */
 static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
   const unsigned seconds = (unsigned)ceil(limit);
@@ -40,7 +40,7 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   dup2(fileno(said), STDERR_FILENO);
   alarm(PATIENCE * seconds);
   signal(SIGXFSZ, SIG_IGN);
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* a grader that is interrupted leaves nobody behind */
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with its parent, in case a grader is interrupted */
   work(context);
   fflush(NULL);
   *done = true;
@@ -55,7 +55,8 @@ static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
                                SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction),
                                SCMP_SYS(getrandom),   SCMP_SYS(rt_sigprocmask),
                                SCMP_SYS(exit),        SCMP_SYS(exit_group)};
-/* The driver starts threads, opens devices and maps memory; it starts no program. */
+/* Calls that stay forbidden with a GPU. The driver starts threads, opens devices and maps memory,
+   but it starts no program. */
 static const int leaves[] = {
     SCMP_SYS(execve),           SCMP_SYS(execveat),          SCMP_SYS(ptrace),
     SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(kill)};
@@ -81,7 +82,7 @@ bool apart_confine(bool may_ask, Error *error) {
   return good || error_set(error, "a function's process cannot be confined (seccomp)");
 }
 
-/* Prints what it printed, each line after a bar: nobody takes it for ours. */
+/* Prints the process's output with a bar before each line, to tell it from ours. */
 static void print_said(FILE *said) {
   bool starts = true;
   rewind(said);
@@ -105,7 +106,7 @@ static void describe(int status, bool done, double limit, char end[APART_TEXT]) 
 }
 
 bool apart_start(Apart *a, void (*work)(void *context), void *context, double limit, Error *error) {
-  fflush(NULL); /* or the new process writes it once more */
+  fflush(NULL); /* so that the new process does not write our text once more */
   *a = (Apart){.done = apart_memory(sizeof *a->done), .limit = limit};
   a->said = a->done ? tmpfile() : NULL;
   a->process = a->said ? fork() : -1;
@@ -126,7 +127,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
 void apart_end(Apart *a, char end[APART_TEXT]) {
   int status = 0;
   while (waitpid(a->process, &status, 0) < 0 && errno == EINTR) continue;
-  kill(-a->process, SIGKILL); /* what it has started */
+  kill(-a->process, SIGKILL); /* ends the processes that it has started */
   print_said(a->said);
   describe(status, *a->done, a->limit, end);
   fclose(a->said);

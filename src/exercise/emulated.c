@@ -1,11 +1,11 @@
-/* The exercise on the emulator, which counts what a GPU would be asked for. */
+/* Runs the exercise on the emulator, which counts what a GPU would be asked for. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   (void)error;
-  const char *limit = getenv("MLP_TEST_LIMIT"); /* for tests of what does not end */
+  const char *limit = getenv("MLP_TEST_LIMIT"); /* tests of endless functions set this */
   *backend = (ExerciseBackend){.device = "the emulator, without a GPU",
                                .rows = {64, 1024, 1024, 64},
                                .limit = limit ? atof(limit) : 20};
@@ -29,7 +29,7 @@ static void name_arrays(const ExercisePlaced *d) {
   emulator_name(d->d_state, "state", 1, 1, sizeof *d->d_state, true);
 }
 
-/* A call, and what it returned. */
+/* A call of the student's function, and its result. */
 typedef struct {
   const ExercisePlaced *placed;
   cudaError_t status;

@@ -1,4 +1,4 @@
-/* The exercise on a GPU, timed beside level layer, which a student's kit has not. */
+/* Runs the exercise on a GPU, and times it beside level layer, which the student kit lacks. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -11,15 +11,16 @@
 #include "measure/cuda/rung.h"
 
 enum {
-  LIMIT = 180 /* seconds for a function's process, the driver's start included */,
+  LIMIT = 180 /* seconds for a function's process, including the driver's start */,
   ROUNDS = 45
 };
 
-static cudaStream_t
-    the_stream; /* of the process: what is checked and what is timed cannot be told apart by it */
+static cudaStream_t the_stream; /* all calls of the process use it, so a function cannot tell a
+                                   timed call from a checked one */
 
 #ifndef STUDENT_KIT
-/* Level layer's softmax makes loss and gradient, too. The first call makes room, untimed. */
+/* Calls level layer's kernel for the task. Its softmax computes loss and gradient, too. The first
+   call, which is not timed, allocates memory. */
 static cudaError_t call_ours(const ExercisePlaced *d) {
   enum { TERMS = 3 /* of a float32 */ };
   static void *d_work;
@@ -45,20 +46,20 @@ static cudaError_t call_ours(const ExercisePlaced *d) {
 #endif
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
-  TRY(cudaDeviceSynchronize()); /* the copies of its arrays are of another stream */
+  TRY(cudaDeviceSynchronize()); /* the copies of its arrays ran on another stream */
   const uint64_t before = launch_count();
   const cudaError_t status = exercise_call(d, the_stream);
   call->launches = (int)(launch_count() - before);
   return status;
 }
 
-/* Nothing is found on a GPU. */
+/* There are no findings on a GPU. */
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size) {
   (void)found, (void)most, (void)size;
   *text = '\0';
 }
 
-/* Gives the arrays that a call writes the contents that they had before the checked call. */
+/* Restores the arrays that a call writes to their contents before the checked call. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -71,7 +72,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares one value of the result, that nobody can foresee, with the checked call's. */
+/* Compares one value of the result with the checked call's. No function can foresee which value. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
@@ -88,8 +89,8 @@ static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *
   return cudaSuccess;
 }
 
-/* Sets the median of so many calls, but the first: of `ours` or, where it is NULL, the student's.
- */
+/* Sets the median time of ROUNDS calls, after one that does not count: calls of `ours` or, if that
+   is NULL, of the student's function. */
 static cudaError_t time_calls(const ExercisePlaced *d, cudaError_t (*ours)(const ExercisePlaced *),
                               const cudaEvent_t clock[2], ExerciseCall *call) {
   double seconds[ROUNDS];
@@ -131,7 +132,7 @@ bool exercise_start(Error *error) {
                    "creating a stream", error);
 }
 
-/* The answer of a process that looked for a GPU to the one that sent it. */
+/* The answer of the process that looked for a GPU. */
 typedef struct {
   char name[128];
   Error error;
@@ -148,7 +149,7 @@ static void look(void *context) {
 }
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
-  static Found *found; /* whose name the backend has */
+  static Found *found; /* static, because the backend points to its name */
   char end[APART_TEXT];
   Apart apart;
   found = apart_memory(sizeof *found);

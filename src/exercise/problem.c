@@ -6,7 +6,8 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 
-/* An array: name, shape (rows, in, out, end, 1), bytes, and its role: constant, given, to write. */
+/* An array's name, shape (r rows, i in, o out, e end, 1), bytes per value, and its role in each
+   task: c constant, g given and changed, w written. */
 static const struct {
   const char *name, *shape;
   size_t size;
@@ -37,7 +38,8 @@ bool exercise_is_constant(ExerciseTask task, int name) {
   return arrays[name].role[task] == 'c';
 }
 
-/* The upper half of a limit: small, middling and large sizes meet, one beyond a block's threads. */
+/* Returns a size in the upper half of a limit. Small, medium and large sizes are combined; one
+   limit exceeds a block's threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;
@@ -68,7 +70,7 @@ static int side_of(const ExerciseShape *s, char side) {
                        : 1;
 }
 
-/* Uniform in [low, high). */
+/* Fills the array with values uniform in [low, high). */
 static float *give(ExerciseArray *a, int name, double low, double high, uint64_t seed) {
   const size_t count = count_of(a);
   float *values = reference_zeros(count, sizeof *values);
@@ -80,9 +82,10 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
   return a->given = values;
 }
 
-/* Logits of both signs, all negative, huge and near each other, huge and far apart. Multiples of
-   2^-10: no two are nearly the same. Every fifth row is all the same, and in the one before the
-   first and the last are the largest. */
+/* Fills the logits. By shape they have both signs, are all negative, are huge and close together,
+   or are huge and far apart. All are multiples of 2^-10, so that no two are almost equal. Every
+   fifth row has equal logits. In the row before it, the first and the last logit are the
+   largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
   const double *r = range[p->shape.logits % 4];
@@ -96,7 +99,7 @@ static void give_logits(ExerciseProblem *p, uint64_t seed) {
   }
 }
 
-/* Labels by stored row, and the order in which positions find them. */
+/* Fills the labels by stored row, and the order, which gives the row at each position. */
 static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
   uint16_t *labels = reference_zeros((size_t)end, sizeof *labels);
@@ -104,7 +107,8 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
   for (uint32_t i = 0; i < (uint32_t)end; i++)
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
-  /* Of classes that tie, the label is the first in one row and the last in the next. */
+  /* If the largest classes tie, the label is the first of them in one row and the last in the
+     next. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
@@ -112,11 +116,11 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
 }
 
 /* A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
-   is off by at most n ROUNDING times the sum of their absolute values. What is allowed below is
-   such a bound, far below what a forgotten term does. */
+   is off by at most n ROUNDING times the sum of their absolute values. The allowed errors below are
+   such bounds. They are far below the effect of a forgotten term. */
 static const double ROUNDING = 0x1p-24;
 
-/* The given values in float64; `magnitude`: their absolute values. */
+/* Returns the given values in float64, or their absolute values if `magnitude`. */
 static double *doubles_of(const ExerciseArray *a, bool magnitude) {
   double *values = reference_zeros(count_of(a), sizeof *values);
   reference_to_double(a->given, count_of(a), values);
@@ -129,7 +133,8 @@ static void expect_from(ExerciseArray *a) {
   a->allowed = reference_zeros(count_of(a), sizeof *a->allowed);
 }
 
-/* x w^T (rows, out), or dz^T x (out, in) of an update, in float64, or of absolute values. */
+/* Returns the product in float64: x w^T (rows, out) or, for an update, dz^T x (out, in). If
+   `magnitude`, uses absolute values. */
 static double *product_of(const ExerciseProblem *p, bool magnitude) {
   const ExerciseShape *s = &p->shape;
   const bool update = p->task == TASK_UPDATE;
@@ -146,7 +151,7 @@ static double *product_of(const ExerciseProblem *p, bool magnitude) {
   return product;
 }
 
-/* y = relu(z + b). */
+/* Expects y = relu(z + b). */
 static void expect_forward(ExerciseProblem *p) {
   const ExerciseShape *s = &p->shape;
   ExerciseArray *y = &p->array[ARRAY_Y];
@@ -160,7 +165,7 @@ static void expect_forward(ExerciseProblem *p) {
   }
 }
 
-/* The sum of dz over its rows (out), or of absolute values. */
+/* Returns the sum of dz over its rows, (out), or of the absolute values if `magnitude`. */
 static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   double *dz = doubles_of(&p->array[ARRAY_DZ], magnitude);
   double *db = reference_zeros((size_t)p->shape.out, sizeof *db);
@@ -169,7 +174,7 @@ static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   return db;
 }
 
-/* w and v by the gradient of w. */
+/* Expects w and v after the update by the gradient of w. */
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
@@ -178,7 +183,7 @@ static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double de
   w->expected = doubles_of(w, false), v->expected = doubles_of(v, false);
   w->allowed = reference_zeros(count_of(w), sizeof(double));
   v->allowed = reference_zeros(count_of(w), sizeof(double));
-  if (p->filled == 0) return; /* no step: nothing changes */
+  if (p->filled == 0) return; /* an empty step changes nothing */
   double *g = gradient_of(p, false), *magnitude = gradient_of(p, true);
   reference_update(w->expected, v->expected, g, count_of(w), momentum, decay, rate);
   for (size_t i = 0; i < count_of(w); i++) {
@@ -219,7 +224,7 @@ static void expect_softmax(ExerciseProblem *p) {
   free(z);
 }
 
-/* Losses and their gradient of the rows that the step has, gradient 0 of the others. */
+/* Expects the losses and their gradient for the step's rows, and gradient 0 for other rows. */
 static void expect_loss(ExerciseProblem *p) {
   const int classes = p->shape.out;
   ExerciseArray *dz = &p->array[ARRAY_DZ], *loss = &p->array[ARRAY_LOSS];
@@ -230,7 +235,7 @@ static void expect_loss(ExerciseProblem *p) {
   expect_from(dz);
   expect_from(loss);
   expect_from(correct);
-  for (int i = 0; i < p->shape.end; i++) /* nobody writes results but those of the step */
+  for (int i = 0; i < p->shape.end; i++) /* only results of the step's rows may be written */
     loss->allowed[i] = correct->allowed[i] = -1;
   for (int r = 0; r < p->filled; r++) {
     const int at = p->shape.first + r;
@@ -250,7 +255,7 @@ static void expect_loss(ExerciseProblem *p) {
   free(z);
 }
 
-/* y or the sums of the warm-up. */
+/* Expects y or the sums of the warm-up. */
 static void expect_warmup(ExerciseProblem *p) {
   const ExerciseTask task = p->task;
   ExerciseArray *a = &p->array[task == WARMUP_SUM ? ARRAY_SUM : ARRAY_Y];
@@ -290,7 +295,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   }
   if (has_logits) {
     give_logits(&p, seed);
-    give_labels(&p, seed + 1); /* the layer level's kernel wants them of softmax, too */
+    give_labels(&p, seed + 1); /* level layer's softmax kernel needs labels, too */
   }
   float *dz = p.array[ARRAY_DZ].given; /* 0 in rows beyond the step */
   for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
@@ -329,7 +334,7 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
   return true;
 }
 
-enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* results: a loss and a byte */
+enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* RESULTS: a loss and a byte */
 
 double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
   const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
@@ -402,7 +407,8 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
   snprintf(said, sizeof said, "%s", call->complaint);
   if (!*said && !find_wrong(problem, said, sizeof said) && isfinite(call->moved_bytes) &&
       problem->filled == problem->shape.rows && call->moved_bytes < least)
-    /* Nobody reads inputs that have not been read, or leaves results that have not been written. */
+    /* A correct result needs all inputs and outputs, so fewer bytes mean that the count was
+       evaded. */
     snprintf(said, sizeof said, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*said)
     snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said,

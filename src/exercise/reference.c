@@ -14,7 +14,8 @@ void *reference_zeros(size_t count, size_t size) {
   return zeros;
 }
 
-/* One operation each: students, who get these loops, find out themselves how passes are joined. */
+/* Each function does one operation. Students get these loops, and find out themselves how passes
+   can be joined. */
 
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x) {
   const double max = scale.max > 0 ? scale.max : 255, std = scale.std > 0 ? scale.std : 1;
@@ -46,7 +47,7 @@ void reference_activation_slope(const double *y, size_t count, double *gradient)
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
                                double *dweight) {
   memset(dweight, 0, area(out, in) * sizeof *dweight);
-#pragma omp parallel /* each thread has the same o in all rows: sums have one order */
+#pragma omp parallel /* each thread has the same o in all rows, so sums have a fixed order */
   for (int r = 0; r < rows; r++)
 #pragma omp for schedule(static) nowait
     for (int o = 0; o < out; o++)
@@ -69,7 +70,7 @@ void reference_input_gradient(const double *dy, const double *weight, int rows, 
         dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
 }
 
-/* The index of the largest value, the first of equals. */
+/* Returns the index of the largest value, the first among equals. */
 static int argmax(const double *values, int count) {
   int best = 0;
   for (int i = 1; i < count; i++)
@@ -77,7 +78,7 @@ static int argmax(const double *values, int count) {
   return best;
 }
 
-/* Returns log-sum-exp(logits) of each row, to be freed. */
+/* Returns log-sum-exp(logits) of each row, which the caller frees. */
 static double *log_sum_exps(const double *logits, int rows, int classes) {
   double *largest = reference_zeros((size_t)rows, sizeof *largest);
   double *sum = reference_zeros((size_t)rows, sizeof *sum);
@@ -157,14 +158,14 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* The settings that make a training step another function than the plain network's. */
+/* The settings that make a training step differ from the plain network's. */
 typedef struct {
-  const Training *training; /* of it label_smoothing and dropout */
+  const Training *training; /* label_smoothing and dropout are used */
   uint64_t key;             /* of dropout */
   uint32_t first;           /* position of the first row */
 } Step;
 
-/* Drops values (rows, size) of hidden layer l's output, from 1, or of its gradient. */
+/* Drops values (rows, size) of hidden layer l's output, or of its gradient. l counts from 1. */
 static void drop(const Step *step, int l, int rows, int size, double *values) {
   const float share = training_dropout(step->training, l - 1);
   for (int r = 0; share > 0 && r < rows; r++)
@@ -189,7 +190,7 @@ static void forward(const Network *n, const Step *step, const double *parameters
   }
 }
 
-/* Adds the loss, whose target is smoothed, and the rows that are right. */
+/* Adds the loss against the smoothed target, and the number of correct rows. */
 static void add_loss(const Step *step, const double *logits, const uint16_t *labels, int rows,
                      int classes, EngineSums *sums) {
   double *loss = reference_zeros((size_t)rows, sizeof *loss);
@@ -226,7 +227,7 @@ static void backward(const Network *n, const Step *step, const double *parameter
     reference_weight_gradient(dy, y[l], rows, in, out, gradient + n->weight[l]);
     reference_bias_gradient(dy, rows, out, gradient + n->bias[l]);
     double *dx = reference_zeros(area(rows, in), sizeof *dx);
-    if (l > 0) { /* the gradient of the pixels is not wanted */
+    if (l > 0) { /* the gradient of the pixels is not needed */
       reference_input_gradient(dy, parameters + n->weight[l], rows, in, out, dx);
       drop(step, l, rows, in, dx);
       reference_activation_slope(y[l], area(rows, in), dx);
@@ -259,7 +260,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
   gradient_of(network, &plain, parameters, x, labels, rows, gradient, sums);
 }
 
-/* Changes every layer's parameters by `gradient`, in the `update`th step of the run. */
+/* Changes every layer's parameters by `gradient`. This is update number `update` of the run. */
 static void update_network(const Network *n, const Training *training, double rate, uint64_t update,
                            double *parameters, double *state, const double *gradient) {
   double *v = training_moments(training) > 1 ? state + n->floats : state;
@@ -272,14 +273,16 @@ static void update_network(const Network *n, const Training *training, double ra
     }
 }
 
-/* One step on the rows at positions [first, first + rows), and the `update`th of the run. */
+/* Runs a step on the rows at positions [first, first + rows). It is update number `update` of the
+   run. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
                        const uint8_t *pixels, size_t stride, const uint16_t *labels,
                        const TrainRange *range, uint64_t first, int rows, uint64_t update,
                        EngineSums *sums) {
   const Network *n = &config->network;
   const Training *training = &config->training;
-  double *average = training->ema > 0 ? parameters : NULL; /* of the parameters that are trained */
+  double *average = training->ema > 0 ? parameters : NULL; /* the average of the trained
+                                                              parameters */
   if (average) parameters = state + training_moments(training) * n->floats;
   double *x = reference_zeros(area(rows, n->size[0]), sizeof *x);
   double *gradient = reference_zeros(n->floats, sizeof *gradient);
@@ -326,7 +329,7 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
   free(x);
 }
 
-/* 32 random bits, a function of (seed, index) alone. */
+/* Returns 32 random bits that depend only on (seed, index). */
 static uint32_t word_of(size_t i, uint64_t seed) {
   const RandomWords words = random_words(seed, 0x7465737473u /* "tests" */, i / 4);
   return words.word[i % 4];

@@ -1,4 +1,4 @@
-/* The scorecard, and the points for programs that collect them. */
+/* The scorecard, and the points for programs that collect grades. */
 #include "exercise/exercise.h"
 
 #include <errno.h>
@@ -8,14 +8,15 @@
 #include "base/sizes.h"
 #include "measure/record.h"
 
-/* By task, in tables and for autograders. */
+/* The functions by task, in tables and for autograders. */
 static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
 
-/* A function's speed as a share of ours: by time, or by sectors and turns. NAN: not known. */
+/* Returns a function's speed as a share of ours. On a GPU it compares times, on the emulator
+   sectors and turns. NAN if unknown. */
 static double share_of(const ExerciseScore *s) {
-  /* Sectors and turns of the banks of docs/teaching/answers/exercise.cu, which a test counts. */
+  /* Sectors and turns of docs/teaching/answers/exercise.cu. A test counts them, too. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 498910};
   const ExerciseCall *call = &s->call;
   if (!s->compares) return NAN;
@@ -23,7 +24,7 @@ static double share_of(const ExerciseScore *s) {
                             : ours[s->task] / (double)(call->counts.sectors + call->counts.turns);
 }
 
-/* All that is known of a function: a row of the table, and what a grade has beside points. */
+/* Returns a function's results, which are a row of the table and part of a grade. */
 static json_t *line_of(const ExerciseScore *s) {
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;
@@ -135,7 +136,7 @@ static json_t *test_of(const ExerciseScore *s) {
                    line_of(s));
 }
 
-/* https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
+/* The format: https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
 bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
                     const char *card, Error *error) {
   json_t *tests = json_array();

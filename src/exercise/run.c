@@ -9,9 +9,9 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
-enum { OFFSET = 3 /* of the batch after the state's position */ };
+enum { OFFSET = 3 /* of the batch, behind the position in *d_state */ };
 
-/* Bytes of poison around each array, which the emulator needs none of. A multiple of 4. */
+/* Bytes of poison around each array, a multiple of 4. The emulator needs none. */
 #ifdef ON_EMULATOR
 enum { GUARD = 0 };
 #else
@@ -101,7 +101,7 @@ static void complain(ExerciseCall *call, const char *what, const char *of) {
   if (!*call->complaint) snprintf(call->complaint, sizeof call->complaint, "it %s%s", what, of);
 }
 
-/* Copies what the function left, and complains of guard zones that it wrote to. */
+/* Copies the results, and complains if guard zones were written. */
 static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -120,7 +120,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   return cudaSuccess;
 }
 
-/* Calls the function, and copies its results. Returns false if nothing can run any more. */
+/* Calls the function and copies its results. Returns false if no further call can run. */
 static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error);
@@ -138,16 +138,17 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
   return good;
 }
 
-/* A function, and what its process leaves of each call. Those after the measured one are timed. */
+/* A function, and its process's record of each call. On a GPU, the call after the measured one
+   repeats its shape with other values. */
 typedef struct {
   Apart apart;
   bool started, may_ask; /* the GPU */
-  int count, measured;   /* calls; which is measured */
+  int count, measured;   /* calls; the index of the measured one */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
 } Process;
 
-/* Returns true if something was found: other shapes take time and are not told. */
+/* Returns true if there is a finding. Other shapes would take time, and are not reported. */
 static bool is_over(const ExerciseCall *call) {
   foreach (found, call->found)
     if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;
@@ -167,7 +168,7 @@ static void call_all(void *context) {
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
 
-/* Says what became of the calls of a process that has ended. */
+/* Judges the calls of a process that has ended. */
 static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   int called = 0, launches = 0;
   for (; called < p->count && p->calls[called].called && !*score->wrong; called++) {
@@ -186,7 +187,8 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* One kernel, which asks for little more than it needs where nothing else is compared. */
+  /* Fused means one kernel. In the warm-up, which has nothing to compare with, it must also ask for
+     less than twice the bytes that it needs. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);
@@ -202,7 +204,7 @@ static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask
                          .end = rows};
 }
 
-/* The index-th that is drawn from the seed, or one of the measured shape. */
+/* Returns problem `index`: of a shape drawn from the seed, or of the measured shape. */
 static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
   return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),
@@ -257,7 +259,8 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
   }
   for (int i = 0; i < choice->count && !backend->on_gpu; i++) end_task(&processes[i], &scores[i]);
   if (choice->first > 0 || choice->count < TASKS) return;
-  /* Function 3 calls 2, as it is handed out: what 2 saves is no work on 3. */
+  /* In the version that students get, function 3 calls function 2. What is saved in 2 is not work
+     on 3. */
   ExerciseScore *loss = &scores[TASK_LOSS];
   const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
   if (softmax->right) loss->handed_out = softmax->call.launches + 2;

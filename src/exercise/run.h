@@ -1,10 +1,10 @@
-/* A problem on the device, and what gpu.c or emulated.c does with it. */
+/* A problem on the device, and the functions of gpu.c or emulated.c that use it. */
 #pragma once
 
 #include "exercise/exercise.h"
 #include "kernels.h"
 
-/* Arrays that the problem has not are NULL. */
+/* A problem's arrays. Those that the problem lacks are NULL. */
 typedef struct {
   const ExerciseProblem *problem;
   uint8_t *d_block[ARRAYS];
@@ -18,9 +18,9 @@ typedef struct {
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
-/* The start of a process that calls functions. */
+/* Starts a process that calls functions. */
 bool exercise_start(Error *error);
-/* Calls it once, on the stream of the process, and counts what it does. */
+/* Calls the function once, on the stream of the process, and counts what it does. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
-/* Times it, and ours; NULL on the emulator. */
+/* Times the function and ours. NULL on the emulator. */
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) __attribute__((weak));
