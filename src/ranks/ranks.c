@@ -1,4 +1,4 @@
-/* The ranks of a run: finds the launcher, loads MPI, notices who is gone. */
+/* The ranks of a run: finds the launcher, loads MPI, and notices which rank is gone. */
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>
@@ -16,12 +16,13 @@
 #include "base/text.h"
 #include "ranks/ranks_mpi.h"
 
-static const double LOOK_SECONDS = 0.02;  /* between two looks who is gone */
-static const double PATIENCE_SECONDS = 5; /* for other ranks, after a signal */
-static const double SPEECH_SECONDS = 1;   /* for a rank that may know better */
-static const double GLANCE_SECONDS = 0.2; /* for signs that another rank has spoken and ended all */
+static const double LOOK_SECONDS = 0.02;  /* between two checks for missing ranks */
+static const double PATIENCE_SECONDS = 5; /* wait for other ranks after a signal */
+static const double SPEECH_SECONDS = 1;   /* wait for a rank that may report the failure better */
+static const double GLANCE_SECONDS = 0.2; /* wait for signs that another rank has reported its
+                                             failure */
 
-/* A rank, and where it lives: kill() and /proc tell of those of the same host and PID namespace. */
+/* A rank and its place. kill() and /proc only know ranks of the same host and PID namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;
@@ -32,20 +33,22 @@ struct Ranks {
   int number, count;
   Peer *peers; /* (count) */
   double next_look, waits_since;
-  Error missing;     /* who, once somebody is; */
-  bool gone, speaks; /* because it ended; this is the rank that says so */
+  Error missing;     /* names the missing rank, or is empty */
+  bool gone, speaks; /* a rank has ended; this rank reports it */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the first of these variables, up to NULL, that the launcher has set; 0: it set none. */
+/* Returns the number in the first of these variables that the launcher has set, or 0. The list ends
+   with NULL. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);
   return text ? max_int(atoi(text), 0) : 0;
 }
 
-/* Open MPI's mpirun, hydra of MPICH and Intel MPI, srun. */
+/* Returns the number of ranks. The variables are from Open MPI's mpirun, hydra of MPICH and Intel
+   MPI, and srun. */
 static int launched_ranks(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                       NULL};
@@ -64,8 +67,8 @@ int ranks_launched_as(void) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* The library stands beside the program, in build/ of a checkout or under lib/ of a prefix. Open
-   MPI looks for its own symbols globally. */
+/* Loads the library, which lies beside the program, in build/ of a checkout or under lib/ of a
+   prefix. It is opened globally, because Open MPI looks up its own symbols there. */
 static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
@@ -133,7 +136,7 @@ int ranks_count(const Ranks *ranks) {
   return ranks ? ranks->count : 1;
 }
 
-/* Returns how many of the ranks before `end` are on this one's host. */
+/* Returns how many ranks before `end` are on this rank's host. */
 static int count_on_host(const Ranks *ranks, int end) {
   int count = 0;
   for (int r = 0; r < end; r++)
@@ -165,17 +168,17 @@ int ranks_cores(const Ranks *ranks) {
 
 /* ---- who is gone -------------------------------------------------------------------------- */
 
-/* Returns true if this process can ask whether rank r lives. */
+/* Returns true if this process can see whether rank r lives. */
 static bool is_neighbour(const Ranks *ranks, int r) {
   const Peer *mine = &ranks->peers[ranks->number], *other = &ranks->peers[r];
   return other->process && strcmp(mine->host, other->host) == 0 &&
          strcmp(mine->pids, other->pids) == 0;
 }
 
-/* Returns the letter that /proc has for the state of rank r, if it is a neighbour, else 0: X where
-   the launcher knows that it has ended; Z for a zombie, which a process that has ended stays until
-   its launcher asks for its status. The state follows the name, which is in brackets and may have
-   any bytes. */
+/* Returns the state of rank r as a letter of /proc, or 0 if rank r is not a neighbour. X means that
+   the rank has ended and its launcher knows it. Z means a zombie, which a process is from its end
+   until the launcher asks for its status. In the file, the state follows the name, which is in
+   brackets and may have any bytes. */
 static char state_of(const Ranks *ranks, int r) {
   char text[256];
   const int process = (int)ranks->peers[r].process;
@@ -195,11 +198,12 @@ static bool has_ended(const Ranks *ranks, int r) {
   return state == 'X' || state == 'Z';
 }
 
-/* Sets ranks->missing to the first rank of this host that has ended. If two have, the second one
-   has named the first before. */
+/* Sets ranks->missing to the first rank of this host that has ended. If two have ended, the second
+   one has already named the first. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
-  bool is_first = true; /* of the ranks that are left on this host, who says so */
+  bool is_first = true; /* this is the first of the ranks that are left on this host, so it
+                           reports */
   for (int r = 0; r < ranks->count; r++)
     if (!has_ended(ranks, r))
       is_first &= r >= ranks->number || !is_neighbour(ranks, r);
@@ -224,8 +228,8 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* Returns true if another rank failed and has said so: then mpirun sends SIGTERM at once, where a
-   rank that was killed leaves a second. */
+/* Returns true if another rank failed and has reported it. Its exit makes mpirun send SIGTERM at
+   once; a rank that was killed makes mpirun send another one. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
@@ -235,7 +239,8 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* If a rank is gone, others wait for the one that speaks: a process that ended would silence it. */
+/* If a rank is gone, others wait for the rank that reports it, because a rank that exits would make
+   mpirun end that one. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();
@@ -254,7 +259,7 @@ bool ranks_may_speak(const Ranks *ranks) {
 
 /* ---- what ranks say ----------------------------------------------------------------------- */
 
-/* Calls the library, unless a rank that would take part is missing. */
+/* Calls the library, unless a rank that must take part is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
    (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__)) ||                             \
@@ -278,12 +283,12 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error) {
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
   void *all = ranks_gather(ranks, bytes, size, error);
   if (!all) return false;
-  memcpy(bytes, all, size); /* rank 0's come first */
+  memcpy(bytes, all, size); /* rank 0's bytes come first */
   free(all);
   return true;
 }
 
-/* Few values: every rank gets all of them and adds them itself. */
+/* The values are few, so every rank gets all of them and adds them itself. */
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
   if (!ranks || count == 0) return true;
   double *all = ranks_gather(ranks, values, count * sizeof *values, error);
