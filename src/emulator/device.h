@@ -1,5 +1,5 @@
-/* CUDA C++ for the emulator. clang's front end (__CUDA__) reads it, too, to check a student's file.
-   scripts/seal_exercise.sh refuses every other name that begins with two underscores. */
+/* CUDA C++ for the emulator. clang's front end (__CUDA__) also reads it, to check a student's file.
+   scripts/seal_exercise.sh refuses all other names that begin with two underscores. */
 #pragma once
 
 #ifdef __CUDA__
@@ -15,7 +15,8 @@
 #define __host__
 #define __device__
 #define __global__
-/* Blocks run one after another and share a copy. Thread-local storage has nothing else in it. */
+/* __shared__ variables are thread-local: blocks run one after another and share a copy. Nothing
+   else is in thread-local storage. */
 #define EMULATOR_JOIN_(a, b) a##b
 #define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
 #define EMULATOR_SHARED static thread_local __attribute__((used))
@@ -24,7 +25,7 @@
   EMULATOR_SHARED
 #define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
 #define __constant__
-#define __launch_bounds__(...) /* where launches.awk has not been */
+#define __launch_bounds__(...) /* in sources that launches.awk did not process */
 #endif
 #define __CUDACC__ 1
 #define __noinline__ __attribute__((noinline))
@@ -48,13 +49,15 @@
 struct uint3 {
   unsigned x, y, z;
 };
-/* To the compiler they never change, which is so for a thread: reading them is no access. */
+/* The compiler takes them as constants, which they are for a single thread. So reading one is not
+   an access. */
 extern const __device__ uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
 extern const __device__ dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
 constexpr int warpSize = 32;
 
 #ifdef __CUDA__
-/* Declarations that clang's front end needs for a launch, and device functions that g++ has. */
+/* Declarations that clang's front end needs for a launch, and device functions that g++ has
+   itself. */
 extern "C" cudaError_t cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = nullptr);
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
@@ -157,7 +160,7 @@ template <class T> __device__ void shuffle(void **lanes, unsigned mask) {
   }
 }
 
-EMULATOR_INLINE unsigned thread() { /* its number in the block */
+EMULATOR_INLINE unsigned thread() { /* the thread's number in its block */
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 EMULATOR_INLINE int lane() {
@@ -170,7 +173,7 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
   return mine.result;
 }
 
-/* All get what Join::of() makes of all that they bring. */
+/* Gives all lanes the same value: their values joined by Join::of(). */
 template <class T, class Join> __device__ void reduce(void **lanes, unsigned mask) {
   T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
   for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
@@ -196,7 +199,8 @@ __device__ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, 
 
 } // namespace emulated
 
-/* From a lane of those `width` or of lanes before them, else its own value. */
+/* Returns the value of lane `source` if it is not beyond the `width` lanes of this group; otherwise
+   the lane's own value. */
 #define EMULATOR_SHUFFLE(name, source)                                                             \
   template <class T> EMULATOR_INLINE T name(unsigned mask, T value, int by, int width = 32) {      \
     const int me = emulated::lane(), first = me / width * width, from = source;                    \

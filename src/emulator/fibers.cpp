@@ -1,4 +1,5 @@
-/* Fibers, the lanes of a warp that meet, launches block after block. x86-64 and AArch64. */
+/* Fibers, meetings of a warp's lanes, and launches, which run block after block. For x86-64 and
+   AArch64. */
 #include "emulator/core.h"
 
 #include <setjmp.h>
@@ -11,7 +12,7 @@
 #include <deque>
 #include <map>
 
-/* Variables that device.h calls threadIdx and so on, and const. */
+/* The variables that device.h declares as constant threadIdx and so on. */
 dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 extern "C" void emulator_switch(void **from, void *to);
@@ -41,7 +42,7 @@ Lane *lane;
 const Lane *meets;
 bool failed;
 
-static Lane lanes[MOST_THREADS]; /* of the block that runs */
+static Lane lanes[MOST_THREADS]; /* the lanes of the running block */
 static int threads_of_block;
 static void *scheduler_sp;
 static const Call *call; /* that runs */
@@ -83,7 +84,8 @@ void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, si
   l->stack = stack;
   l->index = call->block.at(thread);
   l->clock[thread % WARP] = 1;
-  /* Not all at the same distance: a cache has few places for lines a page apart. */
+  /* Stacks start at different offsets in their pages, because a cache has few places for lines at
+     the same offset. */
   void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
   top = (void **)((uintptr_t)top & ~(uintptr_t)15);
 #if defined(__x86_64__)
@@ -109,7 +111,7 @@ static bool meets_with(const Lane &a, const Lane &b) {
   return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
 }
 
-/* A meeting happens once all lanes of its mask that have not returned wait for it. */
+/* Lets lanes meet once all lanes of their mask wait for it, except those that have returned. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
     Lane *l = &first[i];
@@ -158,7 +160,7 @@ static const Lane *first_in(State state) {
                       [=](const Lane &l) { return l.state == state; });
 }
 
-/* Says why the lanes that l waits for do not come. */
+/* Reports why the lanes that l waits for do not come. */
 static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
@@ -175,7 +177,7 @@ static void report_meeting(const Lane *l) {
   }
 }
 
-/* Nobody can go on: the barrier is reached, or never will be. */
+/* No lane can continue, so either the barrier is reached or it never will be. */
 static void pass_barrier() {
   const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
              *waits = first_in(State::MEETS), *end = lanes + threads_of_block;
@@ -209,7 +211,7 @@ static void pass_barrier() {
   watch_barrier();
 }
 
-/* A copy under way. */
+/* An asynchronous copy that has not ended. */
 struct Copy {
   void *to;
   size_t size;
@@ -219,7 +221,8 @@ struct Copy {
 };
 static std::map<const Lane *, std::deque<Copy>> copies;
 constexpr size_t PAGE = 4096;
-static unsigned char *stacks; /* of a block's lanes, each above a page that is not there */
+static unsigned char *stacks; /* the stacks of a block's lanes; the first page of each is
+                                 unmapped */
 
 bool is_stack(uintptr_t address) {
   return stacks && address - (uintptr_t)stacks < MOST_THREADS * STACK;
@@ -260,7 +263,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* dynamic shared memory of kernels */
+static std::map<const void *, size_t> allowed; /* dynamic shared memory that kernels may have */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;
@@ -310,7 +313,8 @@ unsigned char *emulator_dynamic() {
   return lane->block->shared;
 }
 
-/* Read at once, written when somebody waits: what is read too early is not there yet. */
+/* Reads at once, but writes when a lane waits for the copy. So a value that is read too early is
+   not there yet. */
 void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
@@ -366,7 +370,7 @@ cudaError_t emulator_allow(const void *kernel, size_t bytes) {
   return cudaSuccess;
 }
 
-/* Why a GPU does not launch it; "": it does. */
+/* Returns why a GPU would refuse the launch, or "" if it would not. */
 static std::string refusal(const Call &of, const void *kernel) {
   const dim3 g = of.grid, b = of.block;
   if (g.count() == 0) return printed("a grid of %u x %u x %u has no blocks", g.x, g.y, g.z);
@@ -420,7 +424,7 @@ extern "C" cudaError_t cudaPeekAtLastError(void) {
   return last_error;
 }
 
-/* Of a lane or of the host, at an instruction of it. */
+/* Reports a signal at an instruction of a lane or of the host. */
 static void crashed(int number, siginfo_t *info, void *context) {
   const mcontext_t &m = ((ucontext_t *)context)->uc_mcontext;
 #if defined(__x86_64__)

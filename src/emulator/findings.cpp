@@ -1,4 +1,4 @@
-/* Reports of counts and findings, with the lines of the source. */
+/* Reports counts and findings, with their source lines. */
 #include "emulator/core.h"
 
 #include <unistd.h>
@@ -13,22 +13,22 @@
 
 namespace emulated {
 
-/* Requests of warps: accesses of lanes, joined. */
+/* Requests of warps, each joined from accesses of lanes. */
 
 std::vector<Site> sites, sites_of_launches;
 EmulatorCounts counts;
 
 /* An event of a lane, in order: an access, or a step into a basic block. */
 struct Event {
-  uint32_t pc, site; /* pc: within the program */
+  uint32_t pc, site; /* pc: relative to the program's start */
   uintptr_t address;
 };
 
-static constexpr uint32_t FULL = 256; /* events of a lane, until they are joined */
-static Event events[WARP][FULL + 4];  /* not all at the same place of a cache */
+static constexpr uint32_t FULL = 256; /* events of a lane before they are joined */
+static Event events[WARP][FULL + 4];  /* the offset spreads the arrays over a cache's sets */
 static uint32_t noted[WARP];
 
-/* A site by all that tells it from others. */
+/* An entry of the table of sites. The key has everything that tells sites apart. */
 struct Slot {
   uint64_t key; /* 0: none */
   uint32_t site;
@@ -53,7 +53,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* How many different numbers there are. Mostly they ascend. */
+/* Returns how many different numbers there are. The numbers mostly ascend. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
   return (size_t)(std::unique(first, end) - first);
@@ -71,7 +71,8 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if lanes n and n ^ 1 of half a warp want the same, or n and n ^ 2. */
+/* Returns true if in half a warp each lane n has the same address as lane n ^ 1, or each as lane n
+   ^ 2. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -81,7 +82,8 @@ static bool is_shared(const uintptr_t *addresses) {
   return near || far;
 }
 
-/* Passes of the 32 banks. Of 8 or 16 bytes, half or a quarter of a warp is served at a time. */
+/* Counts the passes of the 32 banks. With 8 or 16 bytes per lane, half or a quarter of a warp is
+   served at a time. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
   for (int first = 0, at_once; first < count; first += at_once, least++) {
@@ -113,8 +115,9 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* Where lanes are at several places, those at the lowest address go first, so that parted lanes
-   meet again (Collange, 2011). Where a lane is full, the others wait for what it does next. */
+/* If lanes are at several places, the lanes at the lowest address go first, so that lanes which
+   have parted meet again (Collange, 2011). If a lane's list is full, the others wait until it
+   continues. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
@@ -143,7 +146,7 @@ void count_requests(const Lane *first, int count) {
 }
 
 void keep_launch() {
-  std::fill_n(noted, WARP, 0u); /* of a launch that failed */
+  std::fill_n(noted, WARP, 0u); /* events of a launch that failed */
   counts.launches++;
   for (Site &s : sites) {
     if (s.counts.requests > 0) sites_of_launches.push_back(s);
@@ -167,7 +170,8 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static constexpr uint64_t ENOUGH = 1000; /* of one kind at one place: they tell no more */
+static constexpr uint64_t ENOUGH = 1000; /* findings of one kind at one place; more would tell
+                                            nothing new */
 
 static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
                 uintptr_t a, uintptr_t b) {
@@ -194,7 +198,8 @@ void stop_at(const char *kind, const std::string &text, uintptr_t pc) {
 
 static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", innermost first */
 
-/* All at once: a process of addr2line reads the program's debug information. */
+/* Looks up all addresses at once, because each process of addr2line reads the program's debug
+   information. */
 static void look_up(const std::vector<uintptr_t> &addresses) {
   std::string command = "addr2line -a -i -e /proc/" + std::to_string(getpid()) + "/exe";
   bool any = false;
@@ -226,7 +231,7 @@ static bool is_ours(const std::string &place) {
 
 static const char UNKNOWN[] = "an unknown line";
 
-/* "kernels/exercise.cu:44", and where it was called from if that is another file. */
+/* Returns "kernels/exercise.cu:44", followed by its caller if that is in another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
   look_up({return_address});
@@ -254,7 +259,8 @@ static std::string cost_of(const Site &s) {
                        32 * (double)c.sectors / requests);
 }
 
-/* Sectors or turns of the banks that are more than need be; 0: not worth a word. */
+/* Returns the sectors or turns of the banks beyond what is needed, or 0 if they are too few to
+   report. */
 static double waste_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   if (s.shared) return (double)c.turns - (double)c.least_turns;
@@ -283,10 +289,10 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
   std::copy_n(all.begin(), std::min(all.size(), (size_t)EMULATOR_MOST), found);
   for (int i = 0; i < EMULATOR_MOST; i++)
     for (uintptr_t *place : {&found[i].a, &found[i].b})
-      if (*place) *place -= program_base; /* which only this process knows */
+      if (*place) *place -= program_base; /* only this process knows its program_base */
 }
 
-/* Tells each line once, barriers first. A race is not told again as unwritten. */
+/* Reports each line once, barriers first. A race is not reported again as unwritten memory. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

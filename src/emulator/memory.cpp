@@ -1,4 +1,5 @@
-/* The device's memory: arrays, variables of the program, and which of them an address is in. */
+/* The device's memory: arrays, variables of the program, and which of them an address belongs
+   to. */
 #include "emulator/core.h"
 
 #include <cxxabi.h>
@@ -33,7 +34,7 @@ const char DYNAMIC[] = "dynamic shared memory";
 struct Variable {
   size_t bytes;
   std::string name;
-  bool is_none; /* but an index, or whether a variable is initialised */
+  bool is_none; /* an index, or a flag whether a variable is initialised */
   Region *region;
 };
 
@@ -44,10 +45,11 @@ struct Range {
   }
 };
 
-static Range shared, data, program;             /* thread-local storage; writable; all of it */
+static Range shared, data, program;             /* thread-local storage; the writable part; the
+                                                   whole program */
 static std::map<uintptr_t, Variable> variables; /* by address */
 
-/* "v" of the mangled "level<...>(...)::v" */
+/* Returns "v" for the mangled "level<...>(...)::v". */
 static std::string name_of(const std::string &mangled) {
   int status, depth = 0;
   char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
@@ -73,10 +75,10 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
     program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
     if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
   }
-  for (int i = 0; i < info->dlpi_phnum; i++) /* relocated, and constant from then on */
+  for (int i = 0; i < info->dlpi_phnum; i++) /* constant after it was relocated */
     if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
       data.first = program_base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
-  return 1; /* the program is the first */
+  return 1; /* the first object is the program */
 }
 
 static std::map<uintptr_t, std::string> functions; /* their mangled names */
@@ -119,7 +121,7 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   return r;
 }
 
-/* A function's variables begin with its mangled name: _ZZ<function>E<variable>. */
+/* Names of a function's variables begin with its mangled name: _ZZ<function>E<variable>. */
 size_t static_shared_of(const void *kernel) {
   const auto function = functions.find((uintptr_t)kernel);
   size_t bytes = 0;
@@ -130,7 +132,7 @@ size_t static_shared_of(const void *kernel) {
   return bytes;
 }
 
-/* The variable that the address is in or, if it is in none, that ends before it. */
+/* Returns the variable of the address, or else the one that ends before it. */
 static decltype(variables)::value_type *variable_at(uintptr_t address) {
   for (const Range &range : {shared, data})
     if (auto after = variables.upper_bound(address); range.has(address))
@@ -151,7 +153,7 @@ bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
 
-/* The variables that were found last: kernels go from one tile to the other and back. */
+/* The variables that were found last, because kernels alternate between two tiles. */
 static Region *recent[2];
 
 Region *find(uintptr_t address) {
@@ -230,7 +232,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
   const uint16_t index = (uint16_t)regions.size();
   new_region(base, bytes, printed("array %d", index), false);
   for (size_t p = 0; p < pages; p++)
-    region_of_page[arena_used / PAGE + p] = index; /* and the guard behind it */
+    region_of_page[arena_used / PAGE + p] = index; /* and the guard page behind it */
   arena_used += pages * PAGE;
   arena_arrays++;
   memset((void *)base, 0xff, bytes);
@@ -252,7 +254,7 @@ cudaError_t cudaFree(void *memory) {
   return cudaSuccess;
 }
 
-/* Calls that cannot fail, and what each does. */
+/* Calls that cannot fail; each is followed by its effect. */
 #define DOES(call, what, ...)                                                                      \
   cudaError_t call(__VA_ARGS__) {                                                                  \
     what;                                                                                          \
@@ -272,7 +274,7 @@ DOES(cudaEventCreateWithFlags, *event = nullptr, cudaEvent_t *event, unsigned)
 DOES(cudaEventDestroy, , cudaEvent_t)
 DOES(cudaGetDeviceCount, *count = 1, int *count)
 DOES(cudaGetDevice, *device = 0, int *device)
-/* An A100's: what device.h says of the instructions. */
+/* The attributes of an A100, since device.h has the A100's instructions. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
            : attribute == cudaDevAttrComputeCapabilityMajor           ? 8
@@ -288,7 +290,7 @@ const char *cudaGetErrorString(cudaError_t error) {
          : error == cudaErrorMemoryAllocation     ? "out of memory"
                                                   : "the launch failed";
 }
-/* As engine/cuda/cuda_error.h has it. */
+/* See engine/cuda/cuda_error.h. */
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
   return status == cudaSuccess ||
          error_set(error, "%s failed: %s", what, cudaGetErrorString(status));

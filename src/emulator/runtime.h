@@ -19,51 +19,54 @@ struct dim3 {
   __host__ __device__ constexpr uint64_t count() const {
     return (uint64_t)x * y * z;
   }
-  constexpr dim3 at(unsigned i) const { /* the index of the one with this number */
+  constexpr dim3 at(unsigned i) const { /* index of the element with number i */
     return {i % x, i / x % y, i / (x * y)};
   }
 };
 
-/* Waits for the lanes of `mask`, which must come with the same `combine`; it is called once
-   between, with what each brings. orders: what they did to memory before, all see after. */
+/* Waits for the lanes of `mask`, which must come with the same `combine`. When all have come,
+   `combine` is called once with the values of all. If `orders`, each lane then sees what the others
+   did to memory before. */
 __device__ void emulator_meet(unsigned mask, void *mine,
                               void (*combine)(void **lanes, unsigned mask), bool orders);
-/* Says that a lane of a shuffle is not there. */
+/* Reports that a lane whose value a shuffle needs is not there. */
 __device__ void emulator_absent(int lane, unsigned mask);
-/* Waits for the block; the sum of what its threads bring. It stays at one place of the source:
-   threads that come by two ways are at the same barrier (g++: -fno-thread-jumps). */
+/* Waits for the block's threads and returns the sum of their values. The compiler must not copy the
+   call, so that threads that come by two ways meet at the same barrier (g++: -fno-thread-jumps). */
 #ifdef __clang__
 __attribute__((convergent, noduplicate))
 #endif
 __device__ int
 emulator_barrier(int value);
-/* Arrives at a named barrier of `threads` threads, and waits for the others or goes on. */
+/* Arrives at a named barrier of `threads` threads. If `waits`, waits for the others. */
 __device__ void emulator_arrive(int barrier, int threads, bool waits);
 __device__ unsigned emulator_active();
 __device__ void emulator_fence();
 __device__ void emulator_atomic(const void *at, size_t bytes, void *by);
-/* An access that is not the compiler's. */
+/* Records an access that the compiler does not report. */
 __device__ void emulator_access(const void *at, size_t bytes, bool write, void *by);
 __device__ unsigned char *emulator_dynamic();
-extern unsigned char emulator_dynamic_shared[]; /* of the one block that runs */
-/* The block may have at most so many threads: of __launch_bounds__. */
+extern unsigned char emulator_dynamic_shared[]; /* dynamic shared memory of the one running block */
+/* Refuses blocks of more than `threads` threads, for __launch_bounds__. */
 void emulator_bounds(unsigned threads, unsigned = 0, unsigned = 0);
-/* An atomic operation on floats, which the exercise does not allow. */
+/* Reports an atomic operation on floats, which the exercise does not allow. */
 __device__ void emulator_unordered();
-__device__ uint64_t emulator_clock(); /* more than the last time */
-/* A kernel may have so many bytes of dynamic shared memory. */
+__device__ uint64_t emulator_clock(); /* increases with every call */
+/* Allows a kernel `bytes` bytes of dynamic shared memory. */
 cudaError_t emulator_allow(const void *kernel, size_t bytes);
-/* Shared memory has addresses of 32 bits of its own. */
+/* Returns the address in shared memory, which has its own 32-bit addresses. */
 __device__ uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
-/* Copies `size` bytes, at most 16, when somebody waits for their group; zeros from `bytes` on. */
+/* Copies `bytes` bytes and sets the rest of `size`, at most 16, to zeros. The copy ends when a lane
+   waits for its group. */
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
-/* Packets of 16 bytes of mail, and halves, which a test has: tests/support/schedules.cpp. */
+/* Store and load mail: packets of 16 bytes, or half of one. A test provides these
+   (tests/support/schedules.cpp). */
 void emulator_store_mail(void *to, const void *packet, size_t bytes);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] __device__ void emulator_trap();
-/* Runs function(copy of the arguments) in every thread, to the end. */
+/* Runs function(copy of the arguments) in every thread, and returns after the last has ended. */
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *arguments),
                          const void *arguments, size_t bytes, const void *kernel = nullptr);

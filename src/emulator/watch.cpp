@@ -1,4 +1,4 @@
-/* The watch: what is wrong with an access, out of bounds or a race. */
+/* The watch: finds accesses that are out of bounds or race with others. */
 #include "emulator/core.h"
 
 #include <algorithm>
@@ -11,12 +11,14 @@
 namespace emulated {
 
 bool watched;
-static size_t static_shared; /* bytes of __shared__ variables that the launch has touched */
+static size_t static_shared; /* bytes of the __shared__ variables that this launch has touched */
 
-/* Counts blocks and barriers. */
+/* Eras count blocks and barriers. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* of the launch, in the order they ran */
-/* A variable by which blocks announce that their writes are done: after which era, by block. */
+static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in the order in
+                                                           which they ran */
+/* Variables by which blocks announce that their writes are done. For each block, the writes before
+   this era are announced. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* by this block */
 
@@ -92,7 +94,8 @@ static std::string element(const Region *r, uintptr_t address) {
   stop_at("outside", text, pc);
 }
 
-/* Host code may touch no memory of the device; fenced, only its stack and constants. */
+/* Checks an access by host code, which may not touch memory of the device. If the host is fenced,
+   it may only touch its stack and constants. */
 static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (!is_arena(address)) {
     if (!host_is_fenced || is_host_stack(address)) return;
@@ -108,13 +111,14 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (host_is_fenced) stop();
 }
 
-static size_t block_of(uint32_t touched) { /* its place in the order of the launch */
+static size_t block_of(uint32_t touched) { /* the block's place in the order of the launch */
   return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
                   block_eras.begin()) -
          1;
 }
 
-/* Returns true if what was done there is before what the lane does now, since era `first`. */
+/* Returns true if the earlier access is ordered before what the lane does now. Accesses before era
+   `first` always are. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {
@@ -189,7 +193,7 @@ static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write,
           pc);
 }
 
-/* A kernel's static shared memory, as far as it is touched. */
+/* Adds up a kernel's static shared memory, as far as it is touched. */
 static void touch_shared(Region *r, uintptr_t pc) {
   r->launch = launch_era;
   if (r->name == DYNAMIC) return;
@@ -203,7 +207,7 @@ static void touch_shared(Region *r, uintptr_t pc) {
   stop();
 }
 
-/* One instruction moves 1, 2, 4, 8 or 16 bytes: of memcpy and of a struct there are several. */
+/* An instruction moves 1, 2, 4, 8 or 16 bytes. memcpy and structs need several. */
 void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
   const uintptr_t address = (uintptr_t)at;
   const unsigned size = (unsigned)bytes;
@@ -245,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* After a fence an atomic operation announces what the block did before its last barrier. */
+/* An atomic operation after a fence announces what the block did before its last barrier. */
 void emulator_fence() {
   lane->fenced = true;
 }
@@ -259,10 +263,10 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
   if (!fenced) return;
   std::vector<uint32_t> &eras = announced[(uintptr_t)at];
   eras.resize(block_eras.size());
-  eras.back() = era + 1; /* its own thread's writes included */
+  eras.back() = era + 1; /* including its own thread's writes */
 }
 
-/* What the compiler calls at every access and in every basic block of a kernel. */
+/* The compiler calls these at every access and in every basic block of a kernel. */
 
 #define ACCESS(name, size, write)                                                                  \
   extern "C" void __tsan_##name##size(void *at) {                                                  \
@@ -274,7 +278,8 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
 ACCESSES(read, false)
 ACCESSES(write, true)
 
-/* A struct that is passed by value may be aligned to less than its size. A GPU moves words. */
+/* Checks a struct that is passed by value. It may be aligned to less than its size, and a GPU moves
+   words. */
 static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
   size_t word = std::min(size, (size_t)4);
   while ((uintptr_t)at % word != 0) word /= 2;
@@ -321,7 +326,7 @@ void __tsan_read_range(void *at, size_t size) {
 void __tsan_write_range(void *at, size_t size) {
   access(at, size, true, false, PC);
 }
-/* A kernel's calls of these, by either name. */
+/* A kernel's calls of these functions, by either name. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
   access(from, size, false, false, PC);
   access(to, size, true, false, PC);
@@ -335,7 +340,7 @@ void *__tsan_memset(void *to, int value, size_t size) {
   return memset(to, value, size);
 }
 
-/* Prints where it is wanted, but writes to no memory (%n). */
+/* Prints if wanted, but never writes to memory (%n). */
 int __tsan_printf(const char *format, ...) {
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
@@ -360,7 +365,7 @@ void __sanitizer_cov_trace_pc(void) {
   stop_at("assert", printed(": assert(%.200s) fails", what), PC);
 }
 
-/* -fsanitize=bounds checks arrays whose size the compiler knows, also those in registers. */
+/* -fsanitize=bounds checks arrays whose size the compiler knows, including arrays in registers. */
 void __ubsan_handle_out_of_bounds(void *data, void *index) {
   struct Type {
     uint16_t kind, info;
@@ -382,7 +387,7 @@ void __ubsan_handle_divrem_overflow(void *, void *, void *) {
   stop_at("division", " divides an integer by 0", PC);
 }
 
-/* A call by a pointer to what is no function of the source. */
+/* Reports a call by a pointer that is not to a function of the source. */
 void __ubsan_handle_function_type_mismatch(void *, void *) {
   stop_at("pointer", " calls what is no function of this type", PC);
 }

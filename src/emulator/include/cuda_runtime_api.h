@@ -1,4 +1,4 @@
-/* As much of CUDA's runtime as launchers and tests use. Memory is the host's. */
+/* The part of CUDA's runtime that launchers and tests use. Memory is the host's. */
 #pragma once
 
 #include <stddef.h>

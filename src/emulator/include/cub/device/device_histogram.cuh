@@ -1,4 +1,4 @@
-/* CUB is not on the emulator. */
+/* The emulator has no CUB. */
 #pragma once
 #include <cuda_runtime_api.h>
 namespace cub {
