@@ -15,8 +15,8 @@ enum {
   ROUNDS = 45
 };
 
-static cudaStream_t the_stream; /* all calls of the process use it, so a function cannot tell a
-                                   timed call from a checked one */
+/* All calls use it, so a function cannot tell a timed call from a checked one. */
+static cudaStream_t the_stream;
 
 #ifndef STUDENT_KIT
 /* Calls level layer's kernel for the task. Its softmax computes loss and gradient, too. The first
