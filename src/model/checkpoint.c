@@ -1,4 +1,4 @@
-/* Saving and loading a checkpoint as safetensors: a file is checked whole before it is believed. */
+/* Saves and loads a checkpoint as safetensors. A file is checked completely before it is used. */
 #include "model/checkpoint.h"
 
 #include <ctype.h>
@@ -14,19 +14,26 @@
 #include "base/sizes.h"
 
 enum {
-  HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take some thousand */
+  HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take a few thousand */
   TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
 };
 
 #define FORMAT "mlp-train"
 #define VERSION "1"
 
-/* A field of __metadata__: a text, or a number kept as one. */
+/* A field of __metadata__. It is a text, or a number written as text. */
 typedef struct {
   const char *name;
-  size_t offset;                                                /* in Checkpoint */
-  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
-  bool may_be_left;                                             /* out: then it is 0 */
+  size_t offset; /* in Checkpoint */
+  enum {
+    FIELD_TEXT,
+    FIELD_INT,
+    FIELD_COUNT,
+    FIELD_REAL
+  } kind;           /* its type: char *, int, uint64_t,
+                       double */
+  bool may_be_left; /* the field may be missing; it is
+                       then 0 */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \
@@ -41,8 +48,8 @@ static const CheckpointField checkpoint_fields[] = {
     FIELD(data, FIELD_TEXT, true),
 };
 
-/* The text before the names of an array's tensors. Parameters may have another prefix, that of
-   another program. */
+/* The prefix of the names of each array's tensors. In another program's file, parameters may have
+   any prefix. */
 static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
                                                         "raw."};
 
@@ -54,23 +61,23 @@ void checkpoint_free(Checkpoint *checkpoint) {
   *checkpoint = (Checkpoint){0};
 }
 
-/* A tensor of a file. */
+/* A tensor in a file. */
 typedef struct {
-  const char *name;  /* in the header: a prefix, a number and ".weight" or ".bias" */
-  char saved_as[32]; /* where the name of one that is saved is */
+  const char *name;  /* the name in the header: a prefix, a number, and ".weight" or ".bias" */
+  char saved_as[32]; /* memory for the name of a tensor to be saved */
   size_t prefix;     /* its length */
   int number;        /* of the layer */
   bool bias;
   int array;         /* a CheckpointArray */
   int rows, columns; /* columns 1: a bias */
-  uint64_t begin;    /* in bytes of the data */
+  uint64_t begin;    /* in bytes from the start of the data */
 } Tensor;
 
 static size_t tensor_count(const Tensor *tensor) {
   return (size_t)tensor->rows * (size_t)tensor->columns;
 }
 
-/* Returns where the checkpoint has the values of a tensor whose layers count from 0. */
+/* Returns where the checkpoint holds a tensor's values. The tensor's layer counts from 0. */
 static float *values_of(const Checkpoint *checkpoint, const Tensor *t) {
   const Network *network = &checkpoint->network;
   return checkpoint_array(checkpoint, (CheckpointArray)t->array) +
@@ -90,14 +97,14 @@ static bool all_finite(const Checkpoint *checkpoint, const Tensor *tensor, Error
 static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *field) {
   const void *value = (const char *)checkpoint + field->offset;
   if (field->kind == FIELD_TEXT) return json_string(*(const char *const *)value);
-  if (field->kind == FIELD_REAL) /* 17 digits tell every double from its neighbours */
+  if (field->kind == FIELD_REAL) /* 17 digits tell any two doubles apart */
     return json_string(text_format("%.17g", *(const double *)value).text);
   const uint64_t whole =
       field->kind == FIELD_INT ? (uint64_t) * (const int *)value : *(const uint64_t *)value;
   return json_string(text_format("%" PRIu64, whole).text);
 }
 
-/* Sets *tensor to the t-th of a file that is saved. False behind the last. */
+/* Sets *tensor to the t-th tensor of a file to be saved. Returns false after the last. */
 static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   const Network *network = &checkpoint->network;
   const int a = t / (2 * network->layers), l = t / 2 % network->layers;
@@ -114,13 +121,13 @@ static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   return true;
 }
 
-/* Returns the header as JSON; NULL: no memory. */
+/* Returns the header as JSON, or NULL without memory. */
 static json_t *describe(const Checkpoint *checkpoint) {
   json_t *root = json_object(),
          *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = json_object_set(root, "__metadata__", metadata);
   foreach (f, checkpoint_fields)
-    if (f->offset != offsetof(Checkpoint, resident) && /* which is an option now */
+    if (f->offset != offsetof(Checkpoint, resident) && /* its value is an option now */
         (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   json_decref(metadata);
@@ -139,7 +146,7 @@ static json_t *describe(const Checkpoint *checkpoint) {
   return NULL;
 }
 
-/* Returns the header, to be freed, or NULL if the checkpoint cannot be saved. */
+/* Returns the header, which the caller frees, or NULL if the checkpoint cannot be saved. */
 static char *make_header(const Checkpoint *checkpoint, Error *error) {
   Tensor p;
   for (int t = 0; find_tensor(checkpoint, t, &p); t++)
@@ -148,7 +155,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* json_dumps would drop what there is no memory for without a word. */
+  /* Without memory, json_dumps would silently drop a part. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;
@@ -160,13 +167,13 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
   return NULL;
 }
 
-/* A device or a pipe could not be loaded again. */
+/* Refuses a device or a pipe, which could not be loaded again. */
 static bool check_target(const char *path, Error *error) {
   return !output_is_in_place(path) ||
          error_set(error, "cannot write %s: it is not a regular file", path);
 }
 
-/* The header is padded so that the data starts on 8 bytes. */
+/* Pads the header so that the data starts at a multiple of 8 bytes. */
 static bool write_all(const AtomicFile *output, const Checkpoint *checkpoint, const char *header,
                       Error *error) {
   const size_t length = strlen(header);
@@ -201,7 +208,7 @@ bool checkpoint_probe(const char *path, Error *error) {
 typedef struct {
   FILE *file;
   json_t *root;   /* an object */
-  uint64_t start; /* of the data, in bytes of the file */
+  uint64_t start; /* start of the data, in bytes of the file */
   uint64_t bytes; /* of the data */
   Tensor tensors[TENSORS_MAX];
   int count;
@@ -215,7 +222,7 @@ static bool read_at(const Header *header, uint64_t offset, void *bytes, size_t s
   return error_set(error, "%s", errno ? strerror(errno) : "it became shorter while it was read");
 }
 
-/* jansson may go on without memory, a letter of a string less, so it is seen here. */
+/* Notes that an allocation failed. jansson might continue with a string that lacks a letter. */
 static _Thread_local bool no_memory;
 
 static void *allocate_json(size_t size) {
@@ -224,7 +231,7 @@ static void *allocate_json(size_t size) {
   return block;
 }
 
-/* Sets header->root, also if it returns false. */
+/* Parses the header. Sets header->root even if it returns false. */
 static bool parse_header(const char *text, size_t length, Header *header, Error *error) {
   if (length == 0 || *text != '{')
     return error_set(error, "it is not a safetensors file: its header does not start with {");
@@ -269,7 +276,7 @@ static bool read_header(uint64_t size, Header *header, Error *error) {
 
 /* ---- loading: tensors ---------------------------------------------------------------------- */
 
-/* Takes tensor->name apart. */
+/* Splits tensor->name into its parts. */
 static bool parse_name(Tensor *tensor, Error *error) {
   const char *text = tensor->name, *dot = strrchr(text, '.'), *digits = dot;
   while (dot && digits > text && isdigit((unsigned char)digits[-1])) digits--;
@@ -282,7 +289,7 @@ static bool parse_name(Tensor *tensor, Error *error) {
   tensor->prefix = (size_t)(digits - text);
   tensor->number = atoi(digits);
   tensor->bias = dot[1] == 'b';
-  tensor->array = CHECKPOINT_ARRAYS - 1; /* parameters have any other name */
+  tensor->array = CHECKPOINT_ARRAYS - 1; /* any other name belongs to parameters */
   while (tensor->array > CHECKPOINT_PARAMETERS &&
          !(tensor->prefix == strlen(prefixes[tensor->array]) &&
            strncmp(text, prefixes[tensor->array], tensor->prefix) == 0))
@@ -346,7 +353,8 @@ static int by_begin(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Returns true if a tensor is the bias beside a weight, and both are named as the array's first. */
+/* Returns true if the two tensors are weight and bias of one layer, with the prefix of the array's
+   first tensor. */
 static bool are_layer(const Tensor *first, const Tensor *weight, const Tensor *bias) {
   const size_t prefix = first->prefix;
   return !weight->bias && bias->bias && bias->array == weight->array &&
@@ -355,7 +363,8 @@ static bool are_layer(const Tensor *first, const Tensor *weight, const Tensor *b
          strncmp(first->name, bias->name, prefix) == 0;
 }
 
-/* Sets *network to what the array of tensor `first` is, and numbers its layers from 0. */
+/* Sets *network to the shape of the array that starts with tensor `first`, and renumbers its layers
+   from 0. */
 static bool shape_network(Tensor *first, const Tensor *end, Network *network, Error *error) {
   int size[NETWORK_MAX_LAYERS + 1] = {first->columns}, layers = 0;
   for (Tensor *weight = first; weight < end && weight->array == first->array; weight += 2) {
@@ -376,7 +385,7 @@ static bool shape_network(Tensor *first, const Tensor *end, Network *network, Er
   return network_init(network, size[0], size + 1, layers - 1, size[layers], error);
 }
 
-/* Every array has the shape of the first, which is that of the parameters. */
+/* Checks that every array has the shape of the first one, the parameters. */
 static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
   Network *network = &checkpoint->network, other;
   Tensor *tensors = header->tensors, *end = tensors + header->count;
@@ -394,7 +403,7 @@ static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
   return true;
 }
 
-/* Every byte of the data belongs to one tensor. */
+/* Checks that every byte of the data belongs to exactly one tensor. */
 static bool check_cover(Header *header, Error *error) {
   uint64_t next = 0;
   bool good = true;
@@ -417,7 +426,7 @@ static bool parse_field(Checkpoint *checkpoint, const CheckpointField *field, co
     *(double *)value = strtod(text, &end);
     return end != text && !*end;
   }
-  if (!isdigit((unsigned char)*text)) return false; /* strtoull would take a sign */
+  if (!isdigit((unsigned char)*text)) return false; /* strtoull would accept a sign */
   errno = 0;
   const unsigned long long whole = strtoull(text, &end, 10);
   if (*end || errno || (field->kind == FIELD_INT && whole > INT_MAX)) return false;

@@ -60,7 +60,8 @@ static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
     fprintf(file, "%*.2f%%", width - 1, 100 * (double)part / (double)whole);
 }
 
-/* Columns of a table with a line a class, the matrix before it if there is one. */
+/* Prints the columns of a table with one line per class. The columns of the confusion matrix, if
+   any, come first. */
 static void print_measures(const Metrics *s, FILE *file, int truth) {
   const uint64_t right = count(s, truth, truth);
   uint64_t rows = 0, answers = 0;
@@ -72,7 +73,7 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
 }
 
-/* Characters of a matrix column: the largest count and a blank. */
+/* Returns the characters of a matrix column: those of the largest count, and a blank. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)
@@ -91,7 +92,7 @@ static void print_classes(const Metrics *s, FILE *file, bool matrix) {
     for (int answer = 0; matrix && answer < s->classes; answer++)
       if (count(s, truth, answer) > 0)
         fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
-      else /* a point, so that what there is stands out */
+      else /* a point for 0, so that other counts stand out */
         fprintf(file, "%*s", width, ".");
     print_measures(s, file, truth);
   }

@@ -1,8 +1,8 @@
-/* A multilayer perceptron's shape, and where each layer lies in ONE flat float array.
+/* A multilayer perceptron's shape, and the place of each layer in ONE flat float array.
 
-   Layer l (0-based) maps size[l] values to size[l+1]: y = x W^T + b, W (out, in) row-major as
-   PyTorch's nn.Linear keeps it, ReLU after every layer but the last. Each tensor starts on
-   NETWORK_ALIGN floats; the padding between is zero and stays zero. */
+   Layer l (0-based) maps size[l] values to size[l+1]: y = x W^T + b. W is (out, in) and row-major,
+   as in PyTorch's nn.Linear. ReLU follows every layer except the last. Each tensor starts at a
+   multiple of NETWORK_ALIGN floats. The padding between tensors is zero and stays zero. */
 #pragma once
 
 #include <stdint.h>
@@ -36,15 +36,16 @@ typedef struct {
   int size[NETWORK_MAX_LAYERS - 1];
 } HiddenSizes;
 
-/* Lays out inputs - hidden[0] - ... - hidden[count-1] - classes. Fails on a size out of the
-   limits above (inputs from 1, hidden from 1, classes from 2) or too many layers. */
+/* Lays out a network with the sizes inputs, hidden[0], ..., hidden[count-1], classes. Fails if a
+   size is outside of the limits above (inputs from 1, hidden from 1, classes from 2) or there are
+   too many layers. */
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 
 /* Returns the sizes, such as "784-300-100-10". */
 ShortText network_text(const Network *network);
 
-/* Fills parameters[network->floats]: weights uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
-   "Delving deep into rectifiers", 2015), biases and padding 0. A function of `seed` alone,
-   the same bits on every machine. */
+/* Fills parameters[network->floats]. Weights are uniform in ±sqrt(6 / fan-in) (He, Zhang, Ren, Sun,
+   "Delving deep into rectifiers", 2015); biases and padding are 0. The values depend only on
+   `seed`, and have the same bits on every machine. */
 void network_initialise(const Network *network, uint64_t seed, float *parameters);
