@@ -1,4 +1,4 @@
-/* The activation of the hidden layers, for host and device: all levels, the CPU engine and the
+/* The activation of the hidden layers, for host and device. All levels, the CPU engine and the
    float64 reference take it from here. relu: y = max(z, 0); the gradient passes where y is above 0
    (Nair and Hinton 2010). A NaN passes both ways and shows that training has failed; fmaxf would
    make it a 0. */
@@ -13,7 +13,7 @@ HOST_DEVICE float activate(float z) {
   return z < 0.0f ? 0.0f : z;
 }
 
-/* The slope of the activation: ReLU's is 1 or 0, so one bit keeps it. */
+/* The slope of the activation. ReLU's slope is 1 or 0, so one bit keeps it. */
 typedef bool Slope;
 
 /* Returns the slope where the output is y. Dropout may have made y 0, or scaled it up. */
@@ -26,7 +26,7 @@ HOST_DEVICE float times_slope(Slope slope, float gradient) {
   return slope ? gradient : 0.0f;
 }
 
-/* Both again in float64, for the reference. */
+/* The same two functions in float64, for the reference. */
 HOST_DEVICE double activate_float64(double z) {
   return z < 0 ? 0 : z;
 }

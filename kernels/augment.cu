@@ -12,10 +12,10 @@ struct Picture {
   alignas(VECTOR) uint8_t pixels[AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE];
   AugmentMap map;
   AugmentPoint control[CONTROLS];
-  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* the control points of every y */
+  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* the control points of each line y */
 };
 
-/* Reads the picture, and draws its control points and, by a warp of its own, its map. */
+/* Reads the picture, and draws its control points. A warp of its own draws its map. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
                               AugmentStrengths strengths, uint64_t key) {
   const int t = threadIdx.x;
@@ -50,8 +50,8 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
 }
 
 /* d_to = an augmented copy of each picture of d_from, both (rows, stride). Grid: one block per
-   picture. It reads its picture into shared memory, draws its map and 36 control points, and blends
-   them down to 6 per line; then each thread makes 4 neighbouring pixels at a time, a word.
+   picture. The block reads its picture into shared memory, draws its map and 36 control points, and
+   blends them down to 6 per line. Then each thread makes 4 neighbouring pixels at a time, a word.
 
    It moves 2 x stride bytes per picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
    instructions per pixel take 0.25 ms on an H100, 3% of an epoch, so nothing here is cleverer than
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS)
   __threadfence();
 }
 
-/* Returns true if every strength is within its limits; NAN is not. */
+/* Returns true if every strength is within its limits. NAN is not within them. */
 bool in_limits(AugmentStrengths strengths) {
   bool good = true;
   for (int k = 0; k < AUGMENT_KINDS; k++)

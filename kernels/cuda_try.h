@@ -7,7 +7,7 @@
     if (status_ != cudaSuccess) return status_;                                                    \
   } while (0)
 
-/* For launchers: refuses arguments that are not as they must be. */
+/* For launchers: returns an error if the arguments are not valid. */
 #define REQUIRE(valid)                                                                             \
   do {                                                                                             \
     if (!(valid)) return cudaErrorInvalidValue;                                                    \

@@ -8,10 +8,12 @@ typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
 
 /* The facts of a GPU that a plan depends on. */
 typedef struct {
-  int capability; /* compute capability that its kernels were compiled for: 75 for 7.5 */
+  int capability; /* compute capability that the GPU's kernels were compiled for: 75 for 7.5 */
   int multiprocessors;
-  size_t shared_bytes; /* of shared memory that one block may ask for */
-  enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide; /* the kernels of wide.cu */
+  size_t shared_bytes; /* shared memory that one block may ask for */
+  /* when to use the kernels of wide.cu */
+  enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide;
   WideBy wide_by;
-  int clusters; /* that the GPU runs at once, of 16 blocks with a multiprocessor each; or 0 */
+  int clusters; /* clusters of 16 blocks, with a multiprocessor each, that the GPU runs at once; or
+                   0 */
 } GpuLimits;

@@ -1,14 +1,15 @@
 /* The update of all parameters at once by any rule of base/optimizer.h, and their average. The
-   momentum rule is part of the kernel that forms the gradient (layer/update.cu). Others would need
-   registers there that the gemm needs: here the gradient goes through memory, 8 bytes per parameter
-   more. */
+   momentum rule is also part of the kernel that forms the gradient (layer/update.cu). Other rules
+   would need registers there that the gemm needs. Here the gradient goes through memory, which
+   takes 8 bytes per parameter more. */
 #include "layer/planes.cuh"
 
 namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 
-/* Renews the planes of a matrix for value `first` and three neighbours, if they are in it. */
+/* Renews the planes of a matrix for value `first` and three neighbours, if they are in the
+   matrix. */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;
@@ -24,7 +25,7 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* Updates all parameters, four neighbours a thread, and renews the planes of weights. */
+/* Updates all parameters and renews the planes of weights. Thread: four neighbours. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);

@@ -1,5 +1,5 @@
-/* Instructions that CUDA C++ has no function for, one function each. They stand apart because the
-   emulator has functions of its own in their place (src/emulator/ptx.h). */
+/* Instructions that CUDA C++ has no function for, one function each. The emulator replaces this
+   file by functions of its own (src/emulator/ptx.h). */
 #ifndef PTX_CUH
 #define PTX_CUH
 
@@ -16,7 +16,7 @@ __device__ inline void store_b128(void *to, float x, float y, float z, uint32_t 
                : "memory");
 }
 
-/* Reads 16 bytes in one access, from global memory, if all four are used. */
+/* Reads 16 bytes in one access, from global memory, if all four values are used. */
 __device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
@@ -32,8 +32,8 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at a named barrier of the block, 1 to 15, until `threads` threads have arrived. A warp
-   counts once, so it must arrive as a whole. */
+/* Waits at a named barrier of the block, 1 to 15, until `threads` threads have arrived. Whole warps
+   arrive. */
 template <auto BARRIER> __device__ inline void wait(int threads) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
@@ -60,19 +60,19 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-/* Rounds two floats to fp16, the first into the lower half; what is too large becomes infinity. */
+/* Rounds two floats to fp16, the first into the lower half. Too large a float becomes infinity. */
 __device__ inline uint32_t pack_fp16(float first, float second) {
   const __half2 pair = __floats2half2_rn(first, second);
   return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* Returns the two floats of such a pair. */
+/* Returns the two floats of a packed pair. */
 __device__ inline float2 unpack_fp16(uint32_t packed) {
   return __half22float2(*reinterpret_cast<const __half2 *>(&packed));
 }
 
-/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp, of bf16 or fp16. Of d, lane 4 g + t holds rows
-   g and g + 8, columns 2 t and 2 t + 1: d[0], d[1] are row g, d[2], d[3] row g + 8. */
+/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp, of bf16 or fp16. Lane 4 g + t holds rows g and
+   g + 8, columns 2 t and 2 t + 1 of d: d[0], d[1] are row g; d[2], d[3] are row g + 8. */
 #define MMA_M16N8K16(NAME, TYPE)                                                                   \
   __device__ inline void NAME(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1) {     \
     asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, "           \
@@ -84,7 +84,8 @@ MMA_M16N8K16(mma_m16n8k16, "bf16")
 MMA_M16N8K16(mma_m16n8k16_fp16, "f16")
 
 /* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp; d as in mma_m16n8k16. Lane 4 g + t
-   has bytes 4 t .. and 16 + 4 t .. of rows g (a[0], a[2]) and g + 8 of a, and of column g of b. */
+   has bytes 4 t .. and 16 + 4 t .. of three lines: row g of a (a[0], a[2]), row g + 8 of a, column
+   g of b. */
 __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -92,7 +93,7 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Loads four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
+/* Loads four 8 x 8 matrices. Lane l gives the address of row l % 8 of matrix l / 8. */
 #define LDMATRIX_X4(NAME, TRANS)                                                                   \
   __device__ inline void NAME(uint32_t(&out)[4], uint32_t row) {                                   \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" TRANS ".shared.b16 {%0, %1, %2, %3}, [%4];"       \
@@ -106,14 +107,14 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 
-/* Transposes an 8 x 8 matrix of halves; lane 4 g + t has two numbers of row g. */
+/* Transposes an 8 x 8 matrix of halves. Lane 4 g + t has two numbers of row g. */
 __device__ inline uint32_t transpose_8x8(uint32_t matrix) {
   uint32_t transposed;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(matrix));
   return transposed;
 }
 
-/* Returns a square root to some 22 bits. */
+/* Returns a square root, right to about 22 bits. */
 __device__ inline float sqrt_approximate(float x) {
   float root;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
@@ -127,19 +128,19 @@ __device__ inline uint32_t shared_address(const void *p) {
 
 /* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 
-/* Copies the first `bytes` of 16, on 16 bytes, to address `to`; the rest become zeros. */
+/* Copies the first `bytes` of 16 to address `to`, which is aligned to 16; the rest become zeros. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* The same of 4 bytes. */
+/* The same for 4 bytes. */
 __device__ inline void copy_4_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* Makes a group of this thread's copies since the last one. */
+/* Makes a group of the copies that this thread has begun since the last group. */
 __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

@@ -1,11 +1,11 @@
-/* Bookkeeping between steps, so that none of it goes through the host. These kernels fence what
+/* Bookkeeping between steps, so that nothing of it goes through the host. These kernels fence what
    they write, because kernels that start early (batch.cuh) read it before they wait. */
 #include "batch.cuh"
 #include "base/random.h"
 
 namespace {
 
-/* Writes the order of an epoch, a position per thread. */
+/* Writes the order of an epoch. Thread: one position. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
@@ -27,7 +27,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Returns true if position p, of steps that begin at `position`, belongs to the share. */
+/* Returns true if position p belongs to the share. Steps begin at `position`. */
 __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));
@@ -72,7 +72,8 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* asked now, not while a graph is captured */
+  has_pdl_wait((const void *)order_kernel); /* asked now, because it cannot be asked while a graph
+                                               is captured */
   return launched(status);
 }
 

@@ -1,7 +1,8 @@
-/* Fusion level `none`: one kernel per operation, every intermediate result through global memory.
-   The starting point of the course, not a straw man: accesses coalesce where the layout allows it.
-   But each value is written by one kernel and read by the next, and a step costs some thirty
-   launches. Exercise: follow one activation from launch_gemm to launch_update, count its trips. */
+/* Fusion level `none`: one kernel per operation. Every intermediate result goes through global
+   memory. This is the starting point of the course, not a straw man: accesses coalesce where the
+   layout allows it. But each value is written by one kernel and read by the next, and a step costs
+   some thirty launches. Exercise: follow one activation from launch_gemm to launch_update, count
+   its trips. */
 #include "batch.cuh"
 
 namespace {
@@ -53,7 +54,7 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z, by a thread. The maximum starts at -infinity, not at 0. */
+/* P = log-softmax of each row of Z. Thread: one row. The maximum starts at -infinity, not at 0. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
@@ -65,7 +66,7 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* Loss (minus the label's log-probability; smoothed, the target's mean of all) and correctness. */
+/* Loss and correctness. Loss: minus the label's log-probability (smoothed: the target's mean). */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
                               RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;

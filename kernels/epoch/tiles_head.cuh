@@ -269,9 +269,7 @@ template <class S> struct Head : Ground<S> {
       unrolled (k, 2)
         send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,
                       low[1]);
-    if (label < 0 || (!S::MAIL && tile >= RANKS))
-      return; /* only the first cluster stores
-                 results */
+    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster stores results */
     const uint32_t position = (uint32_t)step * job.batch + row;
     int best = CLASSES;
     unrolled (e, 4) {

@@ -25,8 +25,7 @@ extern const Variant variants_first[3], variants_second[3], variants_mail[3], va
 cudaError_t launch_clusters(const Variant &of, int blocks, size_t shared, const Job &job,
                             cudaStream_t stream);
 
-/* Queues the kernels that fill the job's arrays before the launch, for `rows` rows per step.
-   tiles_prepare.cu */
+/* Queues kernels that fill the job's arrays, for `rows` rows per step. tiles_prepare.cu */
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream);
 
 } // namespace tiles

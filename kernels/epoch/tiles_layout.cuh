@@ -40,8 +40,7 @@ enum Barrier {
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
-/* A launch, as its blocks see it. Fields `..._at` are offsets in bytes from the start of shared
-   memory. */
+/* A launch, as its blocks see it. Fields `..._at` are offsets in bytes in shared memory. */
 struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* layers of weights; size[0] is the inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
@@ -66,8 +65,7 @@ struct Job {
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, next step's row / 8, this step's row / 16, lane) */
   const uint8_t *labels; /* (position in the launch) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): one bit per unit; NULL keeps all
-                            units */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit for each unit; NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
   RowResults results;    /* by position in the launch */
 };
@@ -85,8 +83,8 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
-  /* The rows of a step are K_STEPS steps of 16 or N_TILES tiles of 8. Each warp of the chain has
-     OWN tiles. */
+  /* A step's rows are K_STEPS steps of 16 or N_TILES tiles of 8. A warp of the chain has OWN
+     tiles. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, of H and of the head */
@@ -111,8 +109,7 @@ __device__ inline int anew(int x) {
   return x;
 }
 
-/* A warp's place in the launch, and its access to shared memory. Lane 4 g + t has numbers g and
-   t. */
+/* A warp's place in the launch, and its access to shared memory. A lane's number is 4 g + t. */
 template <class S> struct Ground {
   const Job &job;
   S &s;

@@ -16,7 +16,7 @@ template <class S> struct Pixels : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
-  static constexpr int N = CHUNKS, PIECE = 3; /* PIECE: chunks that are updated at once */
+  static constexpr int N = CHUNKS, PIECE = 3; /* chunks that are updated at once */
   float w[N][4], m[N][4];
 
   __device__ explicit Pixels(const G &ground) : G(ground) {
@@ -35,8 +35,7 @@ template <class S> struct Pixels : Ground<S> {
                             : this->template at<float4>(job.extra_at);
     return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + anew(lane);
   }
-  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row, for
-                                                            ldmatrix */
+  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
   }
 
@@ -100,9 +99,7 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY)
-      wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have used those pixels for the
-                                         update */
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have used those pixels */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};

@@ -39,13 +39,12 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
 }
 
-/* Returns a step's phase, as the bit in a packet: the sign of H if IN, otherwise the last bit of a
-   low term. */
+/* Returns a step's phase, as the bit in a packet: H's sign if IN, otherwise a low term's last
+   bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
-/* Returns a word in which the phase's bit is set if the packet is not of this phase. Other bits
-   mean nothing. */
+/* Returns a word that has the phase's bit if the packet's phase is wrong. Ignore its other bits. */
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
@@ -98,8 +97,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Returns the lane's weights (array 0), moments (1, 2) or averages (the last array) of k-step
-     k. */
+  /* Returns the lane's weights (array 0), moments (1, 2) or averages (last array) of k-step k. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);
@@ -110,8 +108,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
-  /* Returns where a lane keeps what it received of k-step k and rows from 8 n on: (word of a
-     packet, lane). */
+  /* Returns where a lane keeps what it received of k-step k, rows from 8 n on: (packet's word,
+     lane). */
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }
@@ -160,8 +158,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Makes the gradient, which is own numbers times received numbers, and updates the warp's
-     k-steps. */
+  /* Makes the gradient, own numbers times received numbers, and updates the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }

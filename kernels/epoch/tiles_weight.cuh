@@ -17,7 +17,7 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change from step to step: OptimizerStep's step and second_root, and how far averages
+/* Factors that change with the step: OptimizerStep's step and second_root, and how far averages
    move. */
 struct StepNumbers {
   float step, second_root, moves;
@@ -62,8 +62,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`, or zeros if `at` is below 0, which means that the weight does
-   not exist. */
+/* Returns the weight at offset `at`. If `at` is below 0, there is none, and this returns zeros. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};

@@ -5,8 +5,7 @@
 
 namespace {
 
-/* The epilogue: multiplies by the activation's slope, which is 0 where dropout made a 0, and stores
-   dX. */
+/* The epilogue: multiplies by the activation's slope, 0 where dropout made a 0, and stores dX. */
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;

@@ -30,14 +30,13 @@ __host__ __device__ constexpr int larger(int a, int b) {
 /* ---- small tiles -------------------------------------------------------------------------- */
 
 /* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. Such a short kernel is bound
-   by how many instructions a warp runs one after the other. Hence there are 16 warps with few
-   k-steps each. */
+   by how many instructions a warp runs one after the other. So it has 16 warps with few k-steps. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. A warp takes every SLICES-th k-step of 16. Each value is read
+/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. It reads each value
    once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
@@ -106,8 +105,7 @@ template <int DOWN_, int WIDE_> struct MediumShape {
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up the slices in a fixed order. Afterwards an element is the sum over the first SUMS
-   tiles. */
+/* Adds up the slices in a fixed order. Then an element is the sum over the first SUMS tiles. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -126,7 +124,7 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of the block's medium tile, as in small_tile. Each thread finishes every THREADS-th
+/* The gemm of the block's medium tile, as small_tile. A thread finishes every THREADS-th
    element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
@@ -152,7 +150,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. When a fragment is split, its next step is
+  /* Split and multiply: this warp's part of k. After its split a fragment's next step is
      fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
@@ -210,14 +208,12 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
 /* DEPTH is the largest for which the terms of both slabs fit 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few columns. With it a forward pass to 100 neurons has enough tiles for every
-   multiprocessor. */
+/* For few columns: a forward pass to 100 neurons has enough of them for every multiprocessor. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* For gradients. 300 x 784 weights are 130 of these tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH. It is fetched into registers, split, and stored to shared
-   memory. */
+/* A slab of one operand, SIDE x DEPTH: fetched into registers, split, stored to shared memory. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -256,8 +252,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
 
 constexpr int SEGMENT = 8; /* values of a row of C that one thread finishes together */
 
-/* The finished tile goes through the same shared memory, so that a thread finishes whole
-   segments. */
+/* The finished tile goes through the same shared memory. So a thread finishes whole segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* in floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
@@ -268,8 +263,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT floats of a row, of which `count` exist. If `vector`, they are loaded and stored as
-   16-byte words. */
+/* SEGMENT floats of a row, of which `count` exist. If `vector`, they move as 16-byte words. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -301,7 +295,7 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
 }
 
 /* The gemm of one large tile: the sum over k from `from` to `to`. It uses LARGE_TILE_BYTES of
-   shared memory. Warp: DOWN x WIDE pieces of 16 x 16. It reads (to - from) * (ROWS + COLUMNS)
+   shared memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS)
    values. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
@@ -322,7 +316,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   SlabA slab_a;
   SlabB slab_b;
 
-  /* Fetch: the first slabs, into registers. What no kernel of a step writes is fetched before the
+  /* Fetch: the first slabs, into registers. What no kernel of a step writes comes before the
      wait. */
   a.begin();
   b.begin();
@@ -351,8 +345,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
-    /* Fetch: the next slabs, into registers. They are in flight while the current slabs are
-       multiplied. */
+    /* Fetch: the next slabs, into registers. They are in flight while these are multiplied. */
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
@@ -370,8 +363,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     __syncthreads();
   }
 
-  /* Epilogue: the tile goes through shared memory into segments of rows, which are combined and
-     stored. */
+  /* Epilogue: through shared memory into segments of rows, which are combined and stored. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(shared);
   unrolled (r, DOWN)
@@ -390,8 +382,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
 /* ---- which tile ---------------------------------------------------------------------------- */
 
-/* The gemm of this block's tile, of any shape. The tile is number blockIdx.y down and blockIdx.x
-   across. */
+/* The gemm of this block's tile, of any shape. blockIdx.y counts tiles down, blockIdx.x across. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void tile_of_block(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   if constexpr (Shape::TILE == LARGE) {
@@ -422,8 +413,8 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS says that medium tiles of two
-   pieces pay. */
+/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS allows medium tiles of two
+   pieces. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});

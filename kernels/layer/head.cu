@@ -45,8 +45,7 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up each class over the block's warps, in the order of the warps. sums: (WARPS,
-   MAX_CLASSES). */
+/* Adds up each class over the block's warps, in their order. sums: (WARPS, MAX_CLASSES). */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
@@ -68,8 +67,7 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Finds a row's softmax. In this lane z is the logit of class lane / 2, or -infinity if there is
-   none. */
+/* Finds a row's softmax. z is the logit of class lane / 2, or -infinity if there is none. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -95,9 +93,9 @@ struct Head {
 };
 
 /* Goes forward and backward. Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32
-   SHARERSth input, at most VALUES inputs. Each row reads 4 bytes per input, each block reads 4
-   bytes per weight. A row writes 4 bytes per class and input, or 2 TERMS bytes, and takes 4 * in *
-   classes operations. */
+   SHARERSth input, at most VALUES inputs. Each row reads 4 bytes per input, each block 4 bytes per
+   weight. A row writes 4 bytes per class and input, or 2 TERMS, and takes 4 * in * classes
+   operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {

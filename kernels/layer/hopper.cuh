@@ -60,8 +60,7 @@ __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
                "r"(arrivals));
 }
 
-/* Shows the barriers to the copy engine. Call it after barrier_init and before a
-   __syncthreads(). */
+/* Shows the barriers to the copy engine. Call it between barrier_init and a __syncthreads(). */
 __device__ inline void barriers_are_ready() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -100,16 +99,14 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
-/* A row-major matrix of bf16 or fp16, in one or more planes of terms. Rows are aligned to 16
-   bytes. */
+/* A row-major matrix of bf16 or fp16, in planes of terms. Rows are aligned to 16 bytes. */
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns: those that are copied */
   size_t pitch, plane;      /* distance, in numbers, of two rows and of two planes */
 };
 
-/* Describes the matrix `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns
-   of `terms`. */
+/* Describes matrix `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -146,8 +143,7 @@ __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/* Begins to copy the box at (row, column), from this plane on, to shared memory aligned to 1024
-   bytes. */
+/* Begins to copy the box at (row, column), from this plane on, to shared memory on 1024 bytes. */
 __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane, int row,
                                 int column, uint64_t *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
@@ -180,8 +176,7 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Begins to copy from global to shared memory, and tells the barrier. Addresses are aligned to 16
-   bytes. */
+/* Begins to copy from global to shared memory on 16 bytes, and tells the barrier. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),
@@ -204,11 +199,9 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Describes an operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, to the tensor
-   cores. */
+/* Describes an operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, to wgmma. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* bits above these are the block's number in the
-                                             cluster */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block's number */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }

@@ -81,8 +81,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), 0 to 255, which are scaled by 1/255 later. So the 1 is a pixel of
-   255. */
+/* The batch's pixels (rows, in), 0 to 255, which are scaled by 1/255 later. So a one is a 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;

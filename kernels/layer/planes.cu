@@ -66,8 +66,7 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as a float's bits. Grid: several blocks for each
-   array. */
+/* Finds the largest magnitude of each array, as a float's bits. Grid: several blocks per array. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -86,8 +85,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
   if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
 }
 
-/* Makes scales of the largest magnitudes. Thread: one array. The product of two scales has an
-   inverse. */
+/* Makes scales of the largest magnitudes. Thread: one array. A product of two has an inverse. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
   constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */

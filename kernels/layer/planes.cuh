@@ -38,8 +38,7 @@ static inline bool valid_planes(const Planes &p, int terms) {
          p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
-/* Splits two scaled floats into their first TERMS terms. The first float's terms are the lower
-   halves. */
+/* Splits two scaled floats into their first TERMS terms. The first float's are the lower halves. */
 template <int TERMS>
 __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[TERMS]) {
   terms[0] = pack_fp16(first, second);

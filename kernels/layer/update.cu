@@ -7,8 +7,7 @@
 
 namespace {
 
-/* The epilogue: updates W and b, or stores their gradient. The choice is the same for a whole
-   block. */
+/* The epilogue: updates W and b, or stores their gradient. A whole block does the same. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -57,9 +56,8 @@ struct MomentumUpdate : Updated {
   }
 };
 
-/* The epilogue of every block. A block that shares its tile stores its part of the gradient; a
-   block that has a tile alone updates. Two instances of the gemm would take twice as long to
-   compile. */
+/* The epilogue of every block. A block that shares its tile stores its part of the gradient. A
+   block that has a tile alone updates. Two instances of the gemm would compile twice as long. */
 struct PartialOrUpdate {
   MomentumUpdate update;
   float *d_partial; /* (ROWS, COLUMNS); if NULL, the block has the tile alone */
@@ -96,12 +94,11 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
-constexpr int WANTED_BLOCKS = 264;    /* wanted for a layer: two for each multiprocessor of a big
-                                         GPU */
+constexpr int WANTED_BLOCKS = 264;    /* of a layer: two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* Adds up the splits of a tile in their order. The block that finishes last does this, 4 weights
-   per thread. */
+/* Adds up the splits of a tile in their order. The block that finishes last does it. 4 weights a
+   thread. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -128,8 +125,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile, or of a split of it, and updates by it. Called by the whole
-   block. */
+/* Computes the gradient of a tile, or of a split of it, and updates by it. By the whole block. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {

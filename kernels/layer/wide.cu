@@ -10,8 +10,7 @@ bool valid_input(const Planes &p, int terms) {
   return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Returns true if the planes have `terms` terms, or if there are none, because no one multiplies
-   these weights. */
+/* Returns true if the planes have `terms` terms, or if they do not exist, as weights may. */
 bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }

@@ -19,15 +19,13 @@ namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
 constexpr int DEPTH = 32;                        /* of k in a stage */
-constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one stage is filled while another is
-                                                    multiplied */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
 
 /* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of it. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
   static constexpr int BLOCKS = BLOCKS_; /* blocks that a multiprocessor holds at once */
-  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of one term of an operand in a
-                                                         stage */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of an operand's term in a stage */
 };
 using LargeTile = Tile<128, 2>;
 using SmallTile = Tile<64, 4>;
@@ -65,8 +63,8 @@ template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Returns where word `word` of a line lies. The same word of eight neighbouring lines lies in
-     different banks. */
+  /* Returns where word `word` of a line lies. Eight neighbouring lines have it in different
+     banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);

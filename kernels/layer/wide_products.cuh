@@ -41,7 +41,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads neighbours from `column` on. If not FULL, a neighbour beyond the row gets some value of the
+/* Loads neighbours from `column` on. If not FULL, those beyond the row get some value of the
    row. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
@@ -199,13 +199,12 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns where a value lies in shared memory. Columns are swizzled, so that lanes use different
-   banks. */
+/* Returns where a value lies in shared memory. Lanes use different banks: columns are swizzled. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. If the quad has C's last column, returns the sum of
+/* Finishes and stores the sums v of a quad. Returns the sum of C's last column, if the quad has
    it. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
@@ -229,8 +228,7 @@ __device__ void finish_last(const Epilogue &epilogue, const Product &p, const in
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* One product. m, n and k count rows and columns of the planes; a count may include the column of
-   ones. */
+/* One product. m, n and k count rows and columns of the planes, some with the column of ones. */
 struct Factors {
   Planes a, b;
   int m, n, k;

@@ -1,6 +1,5 @@
 /* Products of wide layers on compute capability 9.0: this file launches the kernel of
-   wide_wgmma.cuh. The Makefile compiles it for sm_90a. If the compiler cannot, the launcher
-   refuses. */
+   wide_wgmma.cuh. The Makefile compiles it for sm_90a. If it cannot, the launcher refuses. */
 #include "layer/wide_products.cuh"
 
 #ifdef HAVE_SM_90A
@@ -12,8 +11,8 @@ using namespace wgmma;
 
 namespace {
 
-/* Makes the map of planes whose first `columns` columns count. A box is BLOCK k of so many sides
-   and terms. */
+/* Makes the map of planes, of which `columns` count. A box is BLOCK k of so many sides and
+   terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
@@ -59,8 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would stay without a
-   partner. */
+/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would stay single. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {
@@ -128,8 +126,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the first device, once, how many clusters fit. A cluster runs on one group of
-   multiprocessors (GPC). */
+/* Asks the first device, once, how many clusters fit. All of a cluster is on one GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;

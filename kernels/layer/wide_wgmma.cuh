@@ -106,8 +106,7 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies a block of k of WIDTH rows (or columns). If `both` blocks of a pair need it, each copies
-   half. */
+/* Copies a block of k of WIDTH rows (or columns). If `both` of a pair need it, each copies half. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -136,8 +135,7 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile. For each half of the tile's rows or columns it is as multiply_128()
-   says. */
+/* A thread's part of a tile. Each half of the tile's rows or columns is as multiply_128() says. */
 struct Accumulators {
   float sum[128];
 };
@@ -154,8 +152,7 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: eight quads per
-   lane. */
+/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: 8 quads per lane. */
 constexpr int QUADS = 8, PARTS = 4;
 
 /* A lane's quads of a piece are 2 piece and 2 piece + 1. */
@@ -229,7 +226,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage: for each 16 k term by term, the smallest products first. Pixels have one
+  /* Multiplies one stage: for each 16 k term by term, smallest products first. Pixels have one
      term. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
@@ -339,8 +336,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Finishes every splits-th row of the tile, from this block's rank on. All its consumers take
-     part. */
+  /* Finishes every splits-th row of the tile, from this block's rank on, by all its consumers. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -446,8 +442,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
-  cluster_barrier(); /* one barrier for both roles, because synccheck wants all threads at one
-                        place */
+  cluster_barrier(); /* one barrier for both roles: synccheck wants all threads at one place */
 }
 
 template <int TERMS, class Schedule>

@@ -5,12 +5,12 @@
 
 namespace many {
 
-/* A thread's weights of W1: of inputs 2 g and 2 g + 1 of three k-steps and of five units. */
+/* A thread's weights of W1: inputs 2 g and 2 g + 1 of three k-steps, for five units. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* Asks for the next rows, sends and receives dZ3 and H2. Meanwhile it makes W3 an operand. */
+/* Asks for the next rows, and sends and receives dZ3 and H2. Meanwhile it makes W3 an operand. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -30,7 +30,8 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0: 16 rows, twice 16 columns. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. A warp has 16 rows and twice 16
+   columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -57,7 +58,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
   }
 }
 
-/* The warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2, from 32 columns. */
+/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2, from 32 columns of dZ2. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
@@ -82,7 +83,8 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* The warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows: 16 columns at a time. */
+/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows, 16 columns at a
+   time. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -120,7 +122,8 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* The warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16 rows. */
+/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16
+   rows. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
@@ -139,7 +142,7 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Four weights of W2 of a thread and their momenta, which lie in the L2 cache. */
+/* Returns where a thread has four weights of W2 and their momenta, in the L2 cache. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
@@ -154,7 +157,7 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Makes all that follows from dZ3 without a sum over the block. Meanwhile it fetches W2. */
+/* Makes everything from dZ3 that needs no sum over the block. Meanwhile it fetches W2. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
@@ -166,7 +169,7 @@ __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3
   fetch_w2(job, l.thread, w2);
 }
 
-/* dZ1 as terms, four units of a row in a thread. */
+/* Makes dZ1 as terms, four units of a row in each thread. */
 __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   const int row = l.thread / 5, u = l.thread % 5;
   const Quad d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
@@ -184,7 +187,7 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
-/* The momentum rule by the gradient g times `by`; biases do not decay. */
+/* Applies the momentum rule with gradient g times `by`. Biases do not decay. */
 template <bool DECAYS>
 __device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
@@ -203,7 +206,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Puts the terms of b2 in the place of unit 20 of the first block, whose sums they join. */
+/* Puts the terms of b2 in the place of unit 20 of the first block, because b2 joins its sums. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -247,7 +250,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule of level epoch for W1 in its scale; rate and decay are scaled, too. */
+/* The momentum rule for W1 in its scale. Rate and decay are scaled, too. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {
@@ -256,13 +259,13 @@ struct ScaledRule {
   }
 };
 
-/* dW1 (20, 784) = dZ1^T pixels, and the update by it: 64 inputs of a warpgroup at a time. */
+/* Computes dW1 (20, 784) = dZ1^T pixels and updates by it, 64 inputs of a warpgroup at a time. */
 __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
                                  const Lanes &l) {
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* first the tile whose momenta are in shared memory */
+    const int tile = (n + 2) % 3; /* the tile whose momenta are in shared memory comes first */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -316,7 +319,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* high and low terms are two matrices, or of units 16 to 19 two columns of one */
+  /* high and low terms are two matrices; for units 16 to 19 they are two columns of one matrix */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;
@@ -349,7 +352,7 @@ __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &
   update_w1(s, turn, own, rule, l);
   if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
   shared_is_written();
-  sync_group(l.group); /* which multiplies the pixels whose weights it has updated */
+  sync_group(l.group); /* this warpgroup now multiplies pixels by the weights that it has updated */
 }
 
 } // namespace many

@@ -7,46 +7,51 @@
 
 namespace many {
 
-constexpr int BLOCKS = 16; /* of a cluster, which has the network */
+constexpr int BLOCKS = 16; /* blocks of the cluster that has the network */
 constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
-constexpr int UNITS = 20; /* of hidden layer 1, of a block; slot 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* rows of the batch, columns of W3 */
+constexpr int UNITS = 20; /* a block's units of hidden layer 1; slot 20 is always 1, for b2 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* the block's rows of the batch and
+                                                            columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
-constexpr int HELD = 18, TILE = 30; /* weights of W1 of a thread, and momenta in registers */
+constexpr int HELD = 18, TILE = 30; /* a thread has TILE weights of W1, and HELD momenta in
+                                       registers */
 
 /* Powers of two that keep terms in the range of fp16. */
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
-constexpr float LOW = 2048;       /* low terms of gradients are this much larger */
-constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, this much smaller */
-/* A sum for W1 is this much smaller, a power of two: bits do not depend on what was stored. */
+constexpr float LOW = 2048;       /* low terms of gradients are multiplied by this */
+constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, the byte divided by
+                                     this */
+/* What divides a sum for W1. It is a power of two, so bits do not depend on what was stored. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
-constexpr float FP16_END = 65520;    /* rounds to infinity */
+constexpr float FP16_END = 65520;    /* from here on fp16 rounds to infinity */
 
-/* Bytes of terms of W1: a k-step of 16 inputs is two halves of 5 matrices of 8 x 8, units 0 to 7
-   high and low, 8 to 15 high and low, 16 to 19 both; of W2: 8 columns are 3 matrices, units 0 to
-   23, high, and as many low; of a row of H1: 24 high, 24 low and what avoids bank conflicts. */
+/* Bytes of terms. W1: a k-step of 16 inputs is two halves of 5 matrices of 8 x 8: units 0 to 7 high
+   and low, units 8 to 15 high and low, units 16 to 19 both. W2: 8 columns are 3 matrices of high
+   terms, of units 0 to 23, and 3 of low terms. A row of H1: 24 high terms, 24 low terms, and a gap
+   against bank conflicts. */
 constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 16;
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
-constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* of rows: 16 are a step */
+constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* 16 rows are a step */
 
-/* A block sends all others its rows' dZ3, high and low terms, and a mask of H2 above 0. */
+/* What a block sends to all others of a row: dZ3, high and low terms, and a mask of H2 above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, to the W3 columns' owner */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, for the block that owns
+                                                         these columns of W3 */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* A launch. results begin with those of its first step, and steps count from that one. */
+/* A launch. Its results begin with its first step, and steps count from there. */
 struct Job : ManyJob {
-  int steps, short_step; /* short_step has fewer rows than a batch; -1 if there is none */
+  int steps, short_step; /* short_step: the step that has fewer rows than a batch; -1 if none has */
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
-  float *w2;             /* (BLOCKS, 8, THREADS): four weights of W2 of a thread, their momenta */
-  uint32_t *rows;        /* (steps, ROWS): see pack_kernel */
+  float *w2;      /* (BLOCKS, 8, THREADS): a thread's four weights of W2, then their momenta */
+  uint32_t *rows; /* (steps, ROWS): pack_kernel */
 };
 /* Returns the block's rows of a step. */
 __device__ inline const uint32_t *rows_of(const Job &job, int step) {
@@ -58,14 +63,14 @@ alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
 struct alignas(128) Shared {
-  uint8_t pixels[2][ROWS * INPUTS]; /* of a step; the other buffer has sums of Z1 */
+  uint8_t pixels[2][ROWS * INPUTS]; /* pixels of a step; the other buffer has sums of Z1 */
   union {
-    uint8_t w1[K_STEPS * W1_STEP]; /* terms; from Z1 on, until they are made anew, it is scratch */
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch from Z1 until the terms are made anew */
     struct {
       Z2 z2_in[BLOCKS], z2_out[BLOCKS];
       float logits[OWN_ROWS][GROUPS][CLASSES];
     };
-    struct { /* parts of gradients, to be added up */
+    struct { /* parts of gradients, which are added up later */
       float dz1[GROUPS][ROWS][UNITS], dw2[4][HIDDEN2][UNITS], db2[4][HIDDEN2], dw3[4][GROUP];
     };
   };
@@ -78,24 +83,25 @@ struct alignas(128) Shared {
   OwnH2 h2_in[BLOCKS];
   Head head;
   OwnH2 h2_out[BLOCKS];
-  TermsOfW3 w3[2]; /* of this step and the next */
+  TermsOfW3 w3[2]; /* W3 of this step and of the next */
   uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
-  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; b3 is a column */
+  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; the last column is b3 */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
   uint32_t rows[4][OWN_ROWS]; /* rows of four steps */
-  uint64_t came[4];           /* of each Exchange */
+  uint64_t came[4];           /* barriers, one for each Exchange */
   int overflowed;
 };
 static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* Where a thread stands: warp `w` of warpgroup `group`; of tensor cores' operands lane 4 g + q. */
+/* A thread's place: warp `w` of warpgroup `group`. In operands of tensor cores it is lane 4 g +
+   q. */
 struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
 
-/* Each phase asks anew, or the compiler would keep the addresses of all phases in registers. */
+/* Each phase asks anew. Otherwise the compiler keeps the addresses of all phases in registers. */
 __device__ inline Lanes lanes() {
   int t = threadIdx.x;
   asm volatile("" : "+r"(t));
@@ -107,19 +113,20 @@ __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
 }
 
-/* Notes a number that its terms cannot tell from infinity. NaN passes no comparison. */
+/* Notes a number whose terms would be infinite. NaN fails every comparison, so it is noted, too. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Bytes of a block's columns of W3. The last block has none and sends zeros to where zeros are. */
+/* Returns the bytes of a block's columns of W3. The last block has none; it sends zeros over
+   zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
 
-/* Expects the bytes of an exchange: pixels from all blocks, else from all other blocks. */
+/* Expects the bytes of an exchange. Pixels come from all blocks, the rest from all other blocks. */
 __device__ inline void expect(Shared &s, Exchange what) {
   const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
   const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
@@ -136,7 +143,7 @@ __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers; *low becomes their low terms, SCALE times larger. */
+/* Returns the high terms of two numbers. `low` becomes their low terms, SCALE times larger. */
 template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint32_t *low) {
   const uint32_t high = pack_fp16(a, b);
   const float2 h = unpack_fp16(high);
@@ -161,11 +168,11 @@ __device__ inline uint32_t halves(uint32_t bytes, int which) {
 }
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 
-/* The place of the thread's terms of inputs 2 g and 2 g + 1 of a k-step. */
+/* Returns where the thread has the terms of inputs 2 g and 2 g + 1 of a k-step. */
 __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
   return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
 }
-/* Stores terms of the thread's units: 2 q, 2 q + 1, 8 more and 16 + q. */
+/* Stores terms of the thread's units: 2 q and 2 q + 1, the two units 8 further on, and 16 + q. */
 __device__ inline void store_w1(uint8_t *at, const float *w) {
   unrolled (k, 2)
     *(uint32_t *)(at + 2 * k * MATRIX) =
@@ -176,7 +183,7 @@ __device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
   return s.w2 + column / 8 * W2_STEP + unit / 8 * MATRIX + column % 8 * 16 + unit % 8 * 2;
 }
 
-/* Adds up four parts of four numbers, `stride` floats apart. */
+/* Adds up four parts of four numbers. Parts are `stride` floats apart. */
 __device__ inline Quad add_parts(const float *at, int stride) {
   Quad sum, part[4];
   unrolled (i, 4) part[i] = load_quad(at + i * stride);

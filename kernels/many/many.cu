@@ -1,12 +1,13 @@
-/* Level epoch by one cluster of 16 blocks: every step of a range of one network of two hidden
-   layers, for batches up to 64, by SGD with momentum. A single network is faster by tiles, on many
-   clusters. Of several networks, each has a launch in a stream of its own, 7 or 8 at a time. Blocks
-   of a cluster reach each other's shared memory: a step takes no mail and no barrier of a grid.
+/* Level epoch by one cluster of 16 blocks, for training many networks at once. It takes networks of
+   two hidden layers, batches up to 64 and SGD with momentum. A single network is faster by tiles,
+   on many clusters. Each network has a launch in a stream of its own; 7 or 8 run at a time. Blocks
+   of a cluster reach each other's shared memory, so a step takes no mail and no barrier of a grid.
 
-   - A block has 18 to 20 units of hidden layer 1 (rows of W1, columns of W2, b1) for every row;
-   four rows of the batch from Z2 to dZ3; seven columns of W3. All blocks have b3; the first block
-   has b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; 32 columns of W2; a row.
+   - A block has 18 to 20 units of hidden layer 1 for every row: rows of W1, columns of W2, and b1.
+     It has four rows of the batch from Z2 to dZ3, and seven columns of W3. All blocks have b3; only
+     the first block has b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 columns of W2 and one
+     row.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; 12 are in shared memory.
      Four weights of W2 and their momenta wait in the L2 cache.
 
@@ -18,22 +19,24 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   The third exchange, new columns of W3, has until the next exchange 1 and tells that a block has
-   room for it: nothing is overwritten unread. dZ3 and the signs of H2 travel instead of dZ2, which
-   is eleven times as long. The tensor cores multiply two fp16 terms of each number; three products
-   have float32's accuracy. A pixel under a zero byte is an exact subnormal number. Numbers beyond
-   fp16's range are noted before ReLU, in logits, and in the parameters at the end.
+   Exchange 3 sends new columns of W3. It has time until the next exchange 1. It also tells that a
+   block has room for that exchange, so nothing is overwritten unread. dZ3 and the signs of H2
+   travel instead of dZ2, which is eleven times as long. The tensor cores multiply two fp16 terms of
+   each number; three products have float32's accuracy. A pixel under a zero byte is an exact
+   subnormal number. Numbers beyond fp16's range are noted before ReLU, in logits, and in the
+   parameters at the end.
 
    A step of a block takes 19,000 cycles: 3,300 of tensor cores, 5,000 of shared memory, 9,600 of
    instructions and 3,100 of exchanges, one after the other. docs/fusion.md has the lesson. All sums
-   have a fixed order: bits do not depend on where ranges are cut. */
+   have a fixed order, so the bits do not depend on where ranges are cut. */
 #include "many/backward.cuh"
 
 namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes each step's rows: number and label, or NO_LABEL (and a row that exists) beyond the end. */
+/* Writes each step's rows: number and label. A row beyond the end gets NO_LABEL and an existing
+   number. */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
@@ -43,8 +46,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* Moves the block's parameters and momenta from global memory to their places in a step, or
-   back. */
+/* Moves the block's parameters and momenta from global memory to their places, or back. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -143,7 +145,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
 
 /* Trains the network. Grid: the cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
-#ifdef HAVE_SM_90A /* elsewhere many_clusters() is 0 */
+#ifdef HAVE_SM_90A /* other GPUs are refused: many_clusters() is 0 */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   OwnW1 own;
   pdl_wait();
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   move<false>(job, s, own);
   __syncthreads();
   if (threadIdx.x == 0 && s.overflowed) atomicOr(job.d_overflowed, 1u);
-  cluster_fence(); /* no block reads another's shared memory after this */
+  cluster_fence(); /* after this no block reads another block's shared memory */
 #endif
 }
 
