@@ -380,13 +380,9 @@ const LabRung rungs[] = {
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
      "cp.async brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    hopper<WGMMA>("wgmma",
-                  "The copy engine brings slabs for four requests of one thread, and tensor cores "
-                  "read both operands from shared memory by themselves",
-                  lab_value<48, 4096>),
     hopper<SPECIALISED>("specialised",
-                        "One thread only copies, two warpgroups only multiply, tile after tile, "
-                        "and nobody waits for all",
+                        "One thread only asks the copy engine for slabs, two warpgroups only "
+                        "multiply, by wgmma, and nobody waits for all",
                         lab_value<80, 8192>),
     hopper<CLUSTERS>(
         "clusters",

@@ -15,8 +15,14 @@ constexpr int PATCH = 64; /* m or n of a patch, and its k */
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
-constexpr int BM = 2 * PATCH;                          /* rows of C per block, in all rungs here */
 constexpr int ALIGNMENT = 1024;                        /* of patches in shared memory */
+
+/* The tuned sizes: a tile of 128 x 256 of C per block, and SUMS of them per thread. */
+constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
+constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
+constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
+constexpr int STAGES = ROOM / STAGE_BYTES;
+constexpr int THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
 /* A product of A (m, k) and B (k, n). */
 struct Job {
@@ -32,18 +38,17 @@ __device__ unsigned char *aligned_shared() {
 }
 
 /* No use of the sums moves up to before the wait for them. */
-template <int COUNT> __device__ void finish_multiplying(float (&sum)[COUNT]) {
+__device__ void finish_multiplying(float (&sum)[SUMS]) {
   wait_for_groups<0>();
-  unrolled (i, COUNT) asm volatile("" : "+f"(sum[i])::"memory");
+  unrolled (i, SUMS) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
-/* Writes the sums of a warpgroup: 64 rows from `row` on, 2 COUNT columns. Neighbouring lanes
-   exchange pairs, so that each stores four columns at once. */
-template <int COUNT>
-__device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int column) {
+/* Writes the sums of a warpgroup: 64 rows from `row` on, all of the tile's columns. Neighbouring
+   lanes exchange pairs, so that each stores four columns at once. */
+__device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
   unrolled (r, 2)
-    unrolled_by (j, COUNT / 4, 2) {
+    unrolled_by (j, SUMS / 4, 2) {
       const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
@@ -54,95 +59,37 @@ __device__ void store_sums(const Job &p, const float (&sum)[COUNT], int row, int
     }
 }
 
-/* The tuned sizes. Two blocks of a cluster, one below the other, copy half of B's patches each. */
-template <int BLOCKS_> struct Shape {
-  static constexpr int BLOCKS = BLOCKS_, BN = 256; /* columns of a tile */
-  static constexpr int A_PATCHES = 2, B_PATCHES = BN / PATCH;
-  static constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES;
-  static constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
-  static constexpr int STAGES = ROOM / STAGE_BYTES;
-  static constexpr int UNIT_ROWS = BLOCKS * BM; /* of a cluster */
-};
-
-/* One slab of 64 k: 64 rows of A by all of B's columns, 128 or 256. */
-template <int COUNT, class Ring>
-__device__ void multiply_slab(float (&sum)[COUNT], const Ring &ring, int s, int group) {
+/* One slab of 64 k: 64 rows of A by 256 columns of B. Tensor cores read 64 x 16 of A and 16 x 256
+   of B from the patches: 80 wavefronts for 8192 multiply-adds of a warp. */
+template <class Ring>
+__device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
   uint64_t b = operand_at<B_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.b[s]));
   start_multiplying();
   unrolled_by (k, PATCH, 16) {
-    if constexpr (COUNT == 128)
-      multiply_256<BF16, A_MAJOR, B_MAJOR>(sum, a, b);
-    else
-      multiply_128<BF16, A_MAJOR, B_MAJOR>(sum, a, b);
+    multiply_256<BF16, A_MAJOR, B_MAJOR>(sum, a, b);
     a += NEXT_16_K<A_MAJOR>, b += NEXT_16_K<B_MAJOR>;
   }
   close_group();
 }
 
-/* Slabs of 64: of A two patches, one below the other, and two of B side by side. */
-constexpr int TMA_STAGES = 3, BN = 2 * PATCH, THREADS = 2 * GROUP;
-struct Stages {
-  unsigned char a[TMA_STAGES][2][SQUARE_BYTES], b[TMA_STAGES][2][SQUARE_BYTES];
-  uint64_t filled[TMA_STAGES];
-
-  __device__ void copy(const Job &p, const Corner &corner, int slab) {
-    const int s = slab % TMA_STAGES, k = slab * PATCH;
-    barrier_expect(&filled[s], 4 * SQUARE_BYTES);
-    for (int half = 0; half < 2; half++) {
-      copy_box(a[s][half], &p.a, 0, corner.row + half * PATCH, k, &filled[s]);
-      copy_box(b[s][half], &p.b, 0, k, corner.column + half * PATCH, &filled[s]);
-    }
-  }
-};
-
-/* C = A B. Block: 128 x 128 of C, two blocks per multiprocessor: one multiplies while the other
-   waits or stores. One thread writes four requests for a slab, and the copy engine does the rest.
-   Tensor cores read 64 x 16 of A and 16 x 128 of B from the patches: 48 wavefronts for 4096
-   multiply-adds of a warp, where ldmatrix takes 96. docs/lab/matmul.md draws how slabs move. */
-__global__ void __launch_bounds__(THREADS, 2) wgmma_kernel(const __grid_constant__ Job p) {
-  Stages &stages = *reinterpret_cast<Stages *>(aligned_shared());
-  const Corner corner = lab_corner<BM, BN>(p.n);
-  const int slabs = ceil_div(p.k, PATCH);
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < TMA_STAGES; s++) barrier_init(&stages.filled[s], 1);
-    barriers_are_ready();
-    for (int slab = 0; slab < TMA_STAGES && slab < slabs; slab++) stages.copy(p, corner, slab);
-  }
-  __syncthreads();
-  const int group = threadIdx.x / GROUP;
-  float sum[64] = {};
-#pragma unroll 1
-  for (int slab = 0; slab < slabs; slab++) {
-    const int s = slab % TMA_STAGES;
-    barrier_wait(&stages.filled[s], slab / TMA_STAGES % 2);
-    multiply_slab(sum, stages, s, group);
-    finish_multiplying(sum);
-    __syncthreads(); /* all have read the slab */
-    if (threadIdx.x == 0 && slab + TMA_STAGES < slabs) stages.copy(p, corner, slab + TMA_STAGES);
-  }
-  store_sums(p, sum, corner.row + group * PATCH, corner.column);
-}
-
-constexpr int SPECIALISED_THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
-
 /* The ring: slab number `position` of all that a block works on is in stage position % STAGES. */
-template <class S> struct Ring {
-  unsigned char a[S::STAGES][S::A_PATCHES][SQUARE_BYTES], b[S::STAGES][S::B_PATCHES][SQUARE_BYTES];
-  uint64_t filled[S::STAGES], free[S::STAGES];
+template <int BLOCKS> struct Ring {
+  unsigned char a[STAGES][A_PATCHES][SQUARE_BYTES], b[STAGES][B_PATCHES][SQUARE_BYTES];
+  uint64_t filled[STAGES], free[STAGES];
 
   __device__ void init() {
-    for (int s = 0; s < S::STAGES; s++) {
+    for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
-      barrier_init(&free[s], S::BLOCKS * CONSUMER_WARPS);
+      barrier_init(&free[s], BLOCKS * CONSUMER_WARPS);
     }
     barriers_are_ready();
   }
   /* One lane of each warp that has read the slab. */
   __device__ void release(unsigned position) {
-    uint64_t *barrier = &free[position % S::STAGES];
+    uint64_t *barrier = &free[position % STAGES];
     if (threadIdx.x % 32 != 0) return;
-    if (S::BLOCKS == 2) {
+    if (BLOCKS == 2) {
       barrier_arrive_in(barrier, 0);
       barrier_arrive_in(barrier, 1);
     } else {
@@ -158,10 +105,9 @@ __device__ int rank_in_pair() {
 /* Units are numbered in bands of 8 rows: units that run together form a square. */
 constexpr int BAND = 8;
 
-template <class S> struct Block {
-  static constexpr int SUMS = S::BN / 2; /* of a thread */
+template <int BLOCKS> struct Block {
   const Job &p;
-  Ring<S> &ring;
+  Ring<BLOCKS> &ring;
 
   __device__ int slabs() const {
     return ceil_div(p.k, PATCH);
@@ -169,11 +115,10 @@ template <class S> struct Block {
 
   /* Calls work(tile) for each of this block's tiles. */
   template <class Work> __device__ void each_tile(const Work &work) const {
-    for (int unit = blockIdx.x / S::BLOCKS; unit < p.down * p.across;
-         unit += gridDim.x / S::BLOCKS) {
+    for (int unit = blockIdx.x / BLOCKS; unit < p.down * p.across; unit += gridDim.x / BLOCKS) {
       const int band = unit / (BAND * p.across) * BAND, in_band = unit % (BAND * p.across);
-      const int high = min(BAND, p.down - band), row = (band + in_band % high) * S::UNIT_ROWS;
-      work(Corner{row + (S::BLOCKS == 2 ? rank_in_pair() * BM : 0), in_band / high * S::BN});
+      const int high = min(BAND, p.down - band), row = (band + in_band % high) * BLOCKS * BM;
+      work(Corner{row + (BLOCKS == 2 ? rank_in_pair() * BM : 0), in_band / high * BN});
     }
   }
 
@@ -182,14 +127,14 @@ template <class S> struct Block {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
       for (int slab = 0; slab < slabs(); slab++, position++) {
-        const int s = position % S::STAGES, k = slab * PATCH;
-        barrier_wait(&ring.free[s], position / S::STAGES % 2 ^ 1);
-        barrier_expect(&ring.filled[s], S::STAGE_BYTES);
-        for (int i = 0; i < S::A_PATCHES; i++)
+        const int s = position % STAGES, k = slab * PATCH;
+        barrier_wait(&ring.free[s], position / STAGES % 2 ^ 1);
+        barrier_expect(&ring.filled[s], STAGE_BYTES);
+        for (int i = 0; i < A_PATCHES; i++)
           copy_box(ring.a[s][i], &p.a, 0, tile.row + i * PATCH, k, &ring.filled[s]);
-        for (int i = 0; i < S::B_PATCHES; i++) {
+        for (int i = 0; i < B_PATCHES; i++) {
           const int column = tile.column + i * PATCH;
-          if (S::BLOCKS == 1)
+          if (BLOCKS == 1)
             copy_box(ring.b[s][i], &p.b, 0, k, column, &ring.filled[s]);
           else if (i % 2 == rank_in_pair())
             copy_box_to_both(ring.b[s][i], &p.b, 0, k, column, &ring.filled[s]);
@@ -203,8 +148,8 @@ template <class S> struct Block {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
     for (int slab = 0; slab < slabs(); slab++, position++) {
-      const int s = position % S::STAGES;
-      barrier_wait(&ring.filled[s], position / S::STAGES % 2);
+      const int s = position % STAGES;
+      barrier_wait(&ring.filled[s], position / STAGES % 2);
       multiply_slab(sum, ring, s, group);
       wait_for_groups<1>();
       if (slab > 0) ring.release(position - 1);
@@ -229,11 +174,11 @@ template <class S> struct Block {
    (BLOCKS 1): one thread copies, two warpgroups multiply and store, and take over the producer's
    registers. One mbarrier says that a slab is there, another that it may be overwritten. Clusters
    (BLOCKS 2): blocks with the same columns copy half of B each, to both. */
-template <class S>
-__global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_THREADS, 1)
+template <int BLOCKS>
+__global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
-  Ring<S> &ring = *reinterpret_cast<Ring<S> *>(aligned_shared());
-  const Block<S> block = {p, ring};
+  Ring<BLOCKS> &ring = *reinterpret_cast<Ring<BLOCKS> *>(aligned_shared());
+  const Block<BLOCKS> block = {p, ring};
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the same for a warp */
   if (threadIdx.x == 0) {
@@ -249,11 +194,11 @@ __global__ void __cluster_dims__(S::BLOCKS, 1, 1) __launch_bounds__(SPECIALISED_
       block.produce();
     }
     __syncwarp();
-    if (S::BLOCKS == 2) cluster.sync();
+    if (BLOCKS == 2) cluster.sync();
   } else {
     take_registers<232>();
     block.consume(group - 1);
-    if (S::BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
+    if (BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
   }
 }
 
@@ -267,20 +212,13 @@ cudaError_t make_job(const LabCall *call, Job *job) {
                          &job->b);
 }
 
-cudaError_t launch_wgmma(const LabCall *call) {
+template <int BLOCKS> cudaError_t launch_shape(const LabCall *call) {
   Job job;
   TRY(make_job(call, &job));
-  return lab_launch(call, wgmma_kernel, lab_tiles<BM, BN>(job.m, job.n), THREADS,
-                    sizeof(Stages) + ALIGNMENT, job);
-}
-
-template <class S> cudaError_t launch_shape(const LabCall *call) {
-  Job job;
-  TRY(make_job(call, &job));
-  job.down = ceil_div(job.m, S::UNIT_ROWS), job.across = ceil_div(job.n, S::BN);
-  const int clusters = call->gpu->multiprocessors / S::BLOCKS, units = job.down * job.across;
-  return lab_launch(call, specialised_kernel<S>, std::min(units, clusters) * S::BLOCKS,
-                    SPECIALISED_THREADS, sizeof(Ring<S>) + ALIGNMENT, job);
+  job.down = ceil_div(job.m, BLOCKS * BM), job.across = ceil_div(job.n, BN);
+  const int clusters = call->gpu->multiprocessors / BLOCKS, units = job.down * job.across;
+  return lab_launch(call, specialised_kernel<BLOCKS>, std::min(units, clusters) * BLOCKS, THREADS,
+                    sizeof(Ring<BLOCKS>) + ALIGNMENT, job);
 }
 
 } // namespace
@@ -290,8 +228,7 @@ const char *matmul_hopper_refuses(const LabCall *call) {
                                      : "its instructions are those of compute capability 9.0";
 }
 
-HopperLaunch *const matmul_hopper[] = {launch_wgmma, launch_shape<Shape<1>>,
-                                       launch_shape<Shape<2>>};
+HopperLaunch *const matmul_hopper[] = {launch_shape<1>, launch_shape<2>};
 
 #else
 

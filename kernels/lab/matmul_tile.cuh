@@ -86,7 +86,7 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
 /* The rungs on tensor cores: of any GPU since Ampere (matmul_mma.cu), of compute capability 9.0
    (matmul_hopper.cu). Returns why a GPU cannot run the latter (one clause), or NULL. */
 cudaError_t launch_matmul_stages(const LabCall *call);
-enum HopperRung { WGMMA, SPECIALISED, CLUSTERS };
+enum HopperRung { SPECIALISED, CLUSTERS };
 using HopperLaunch = cudaError_t(const LabCall *call);
 extern HopperLaunch *const matmul_hopper[];
 const char *matmul_hopper_refuses(const LabCall *call);

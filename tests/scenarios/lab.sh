@@ -56,7 +56,7 @@ reduce --size 25601|^6  one-pass +0.10 +1.00 .* right$
 vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
 softmax --size 8x1024|^6  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
 matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
-matmul --problem bf16 --size 64x64x32|^refused, wgmma: it needs compute capability 9.0
+matmul --problem bf16 --size 64x64x32|^refused, specialised: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^3  product .* right$
