@@ -9,7 +9,6 @@ CUBLAS   = 0                 # 1: make setup also brings cuBLAS, 444 MB, if it b
 ARCH     = auto              # all: for every GPU since Turing; or options of nvcc
 PART     = all               # of make gpu-check: tests sanitizers mnist older
 EPOCHS   = 10                # of make run
-BATCH    = 64                # of make run
 SEED     = 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
 GRADE    =                   # of make exercise: points go to this file; docs/teaching
 TOPIC    = softmax           # of make profile
@@ -208,7 +207,7 @@ BUILD_ON_EVERY_CORE = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 run: setup                  ## set up, build, get MNIST (or draw digits), train
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train mnist
-	@train='$(PLACE)/mlp-train --epochs $(EPOCHS) --batch $(BATCH)'; \
+	@train='$(PLACE)/mlp-train --epochs $(EPOCHS)'; \
 	if ! [ -f data/mnist_train.csv -a -f data/mnist_test.csv ]; then \
 	  echo 'MNIST cannot be had (the reason is above): training on drawn digits instead.'; \
 	  [ -f data/digits_train.csv ] && [ -f data/digits_test.csv ] || \
@@ -226,12 +225,6 @@ test: setup                 ## set up, build, run every test that this machine c
 
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
-
-SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
-
-short: setup                ## tests of threads and ranks, in which SANITIZE=1 or thread sees most
-	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
-	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
 
 CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'fuzz SECONDS=10'
 

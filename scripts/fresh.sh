@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # fresh.sh RELEASE...: both commands of the README as on a new machine: a bare root of each release of
 # Debian or Ubuntu, made by debootstrap, with nothing but make added. root runs `make run`, which installs,
-# and a user who may not install runs `make test`. Then `make setup CUDA=1` fetches NVIDIA's wheels, and
-# their nvcc compiles a kernel for Hopper. Prints a line each:
+# and a user who may not install runs `make test`. Prints a line each:
 #
-#   release   run     test                                 nvcc     seconds
-#   trixie    works   356 passed, 0 failed, 26 skipped     works         97
+#   release   run     test                                 seconds
+#   trixie    works   356 passed, 0 failed, 26 skipped          97
 #
 # Nothing is as it is at home: the folder's name has spaces and worse in it, files are for their owner
 # alone, nothing in /tmp may be run, the locale is one that is not installed.
@@ -80,20 +79,9 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try_wheels: pip trusts whom it trusts outside. Sets $wheels where it reaches nobody.
-try_wheels() {
-  local certificate
-  certificate=$(python3 -m pip config list 2>/dev/null | sed -n "s/^global.cert='\(.*\)'$/\1/p")
-  [ -z "$certificate" ] || { cp -L "$certificate" "$work/etc/outside.crt" &&
-    printf '[global]\ncert = /etc/outside.crt\n' >"$work/etc/pip.conf"; }
-  inside root make setup CUDA=1 && chroot "$work" chown -R newcomer: "$folder" || return
-  ! tail -n 1 "$log" | grep -q 'pip cannot fetch it: No matching' || { wheels=offline && return; }
-  inside newcomer make build/kernels/state.o SETUP=0 CUDA=1 ARCH='-gencode arch=compute_90a,code=sm_90a'
-}
-
 # try RELEASE: a line of the table. Its exit status: 0 if all of it passed.
 try() {
-  local log=$cache/$1.log run=works test start=$SECONDS failed=0 wheels=works
+  local log=$cache/$1.log run=works test start=$SECONDS failed=0
   rm -rf --one-file-system "$work"
   cp -a "$cache/$1" "$work" && cp -L /etc/resolv.conf /etc/hosts "$work/etc" && mkdir -p "$work$folder" &&
     tar -c --exclude=./build --exclude=./.git --exclude='./data/*.csv' --exclude='./mlp-*' . |
@@ -101,9 +89,8 @@ try() {
   inside root make run >"$log" 2>&1 || run=FAILS failed=1
   chroot "$work" chown -R newcomer: "$folder"
   inside newcomer "${test_command[@]}" >>"$log" 2>&1 || failed=1
-  try_wheels >>"$log" 2>&1 || wheels=FAILS failed=1
   test=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
-  printf '%-10s %-7s %-36s %-7s %6d\n' "$1" $run "${test:-FAILS}" $wheels $((SECONDS - start))
+  printf '%-10s %-7s %-36s %6d\n' "$1" $run "${test:-FAILS}" $((SECONDS - start))
   [ $failed = 0 ] || tail -n 30 "$log" | sed 's/^/  | /'
   return $failed
 }
@@ -114,7 +101,7 @@ if [ -n "${TEST_QUICK-}" ]; then
     tests/scenarios/{program,resume,signals,install}.sh)
 fi
 failed=0
-printf '%-10s %-7s %-36s %-7s %s\n' release run test nvcc seconds
+printf '%-10s %-7s %-36s %s\n' release run test seconds
 for release in "$@"; do
   if make_root "$release"; then try "$release" || failed=1; else skip "$release: $(tail -n 1 "$cache/$release.log")"; fi
 done
