@@ -9,8 +9,8 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* Rounds are many, so that tests for the path do not count, and l / 31 of them are whole. */
-constexpr int ROUND = 16, ROUNDS = 8 * 31, STEPS = ROUND * ROUNDS;
+/* Rounds are many, so that tests for the path do not count. */
+constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
 /* The orbit is chaotic here and stays within +-2; rounding does not make it leave, either. */
@@ -34,17 +34,15 @@ float exact(float x) {
   return y;
 }
 
-__device__ float orbit(float y, float c, int rounds) {
+__device__ float orbit(float y, float c) {
 #pragma unroll 1
-  for (int round = 0; round < rounds; round++)
+  for (int round = 0; round < ROUNDS; round++)
     unrolled (step, ROUND) y = fmaf(y, y, c);
   return y;
 }
 
-/* ---- 1 to 5. branches ------------------------------------------------------------------------
-   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, in every rung. */
-
-/* EACH neighbours take the same of COUNT paths. Of one, only the GPU knows which it is. */
+/* Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's. EACH neighbours
+   take the same of COUNT paths. Of one, only the GPU knows which it is. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
@@ -54,52 +52,31 @@ __global__ void __launch_bounds__(BLOCK)
   const int path = COUNT > 1 ? (unsigned)i / EACH % COUNT : zero;
   float y = start_of(d_x[i]);
   unrolled (p, PATHS)
-    if (path == p) y = orbit(y, parameters.c[p], ROUNDS);
+    if (path == p) y = orbit(y, parameters.c[p]);
   d_out[i] = y;
 }
 
-/* ---- 6, 7. two loops of equal work -----------------------------------------------------------
-   An element's rounds are split between two loops, the same work for every lane and every split. A
-   loop without a branch diverges, too, if its lanes leave it at different times. */
-
-/* DIVERGENT: from none of the rounds in lane 0 to all in lane 31; otherwise half in every lane. */
-template <bool DIVERGENT>
-__global__ void __launch_bounds__(BLOCK)
-    two_loops(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
-              const __grid_constant__ Parameters parameters) {
-  const int64_t i = lab_thread(BLOCK);
-  if (i >= n) return;
-  const int first = DIVERGENT ? (unsigned)i % 32 * (ROUNDS / 31) : ROUNDS / 2;
-  const float y = orbit(start_of(d_x[i]), parameters.c[0], first);
-  d_out[i] = orbit(y, parameters.c[1], ROUNDS - first);
-}
-
-template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
+template <int EACH, int COUNT> cudaError_t launch(const LabCall *call) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_map(call, KERNEL, lab_grid(call, BLOCK), BLOCK, parameters, MORE...);
+  return lab_map(call, branches<EACH, COUNT>, lab_grid(call, BLOCK), BLOCK, parameters, 0);
 }
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
-/* Predicted: paths in a warp, which stays in each of two loops as long as its slowest lane. */
+/* Predicted: paths in a warp. */
 const LabRung rungs[] = {
-    {"same", "All lanes take the same branch: what the others are measured against",
-     launch<branches<1, 1>, 0>, lab_value<1>},
+    {"same", "All lanes take the same branch: what the others are measured against", launch<1, 1>,
+     lab_value<1>},
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
-     launch<branches<1, 2>, 0>, lab_value<2>},
+     launch<1, 2>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     launch<branches<1, 32>, 0>, lab_value<32>},
+     launch<1, 32>, lab_value<32>},
     {"lane-8",
      "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
-     launch<branches<8, 4>, 0>, lab_value<4>},
+     launch<8, 4>, lab_value<4>},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
-     launch<branches<32, PATHS>, 0>, lab_value<1>},
-    {"loops", "The work in two loops, half each in every lane", launch<two_loops<false>>,
-     lab_value<1>},
-    {"loops-divergent",
-     "The same two loops, split differently in each lane: the longest lane decides in both",
-     launch<two_loops<true>>, lab_value<2>}};
+     launch<32, PATHS>, lab_value<1>}};
 
 } // namespace
 

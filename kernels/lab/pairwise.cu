@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
 
 namespace {
@@ -267,11 +266,6 @@ __global__ void __launch_bounds__(BLOCK)
   if (lane == 0) d_norms[i] = sum;
 }
 
-cudaError_t launch_norms(const LabCall *helper, float *d_norms) {
-  return lab_launch(helper, norms, lab_grid(helper, BLOCK / 32), BLOCK, 0, helper->d_in[0], d_norms,
-                    helper->size.dim[0], helper->size.dim[1]);
-}
-
 /* d_work of rungs 2 and 3: the transposed vectors, then their norms, if Way has them. */
 template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   const Transposed t = transposed(call->size);
@@ -283,51 +277,13 @@ template <class Way> cudaError_t launch_asynchronous(const LabCall *call) {
   const int64_t n = call->size.dim[0], d = call->size.dim[1];
   float *d_t = (float *)call->d_work, *d_norms = d_t + t.pitch * t.depth;
   const LabCall helper = lab_helper(call);
-  if (Way::NORMS) TRY(launch_norms(&helper, d_norms));
+  if (Way::NORMS)
+    TRY(lab_launch(&helper, norms, lab_grid(call, BLOCK / 32), BLOCK, 0, call->d_in[0], d_norms, n,
+                   d));
   TRY(lab_launch(&helper, transpose, dim3(lab_blocks(t.pitch, 32), lab_blocks(t.depth, 32)), BLOCK,
                  0, call->d_in[0], d_t, n, d, t.pitch, t.depth));
   return lab_launch(call, asynchronous_tiles<Way>, pairs_of(t.pitch / TILE + 1), BLOCK, 0, d_t,
                     d_norms, call->d_out, n, d, t.pitch, t.pitch / TILE);
-}
-
-/* ---- the library: cuBLAS, norms, packing --------------------------------------------------------
-   SGEMM knows no triangle: panels of PANEL rows, each against all vectors from its first on, waste
-   half a panel of arithmetic each. A kernel of ours then adds the norms and packs the rows. */
-constexpr int PANEL = 2048;
-
-__global__ void __launch_bounds__(BLOCK)
-    pack(const float *__restrict__ d_panel, const float *__restrict__ d_norms,
-         float *__restrict__ d_out, int n, int first) {
-  const int i = first + blockIdx.y, j = first + blockIdx.x * BLOCK + threadIdx.x;
-  if (j <= i || j >= n) return;
-  const float product = d_panel[(size_t)blockIdx.y * (n - first) + (j - first)]; /* -2 a.b */
-  const float distance = (d_norms[i] + d_norms[j]) + product;
-  d_out[row_start(i, n) + j] = distance < 0.0f ? 0.0f : distance;
-}
-
-size_t library_bytes(const LabCall *call) {
-  const int64_t n = call->size.dim[0];
-  return sizeof(float) * (n + std::min<int64_t>(n, PANEL) * n);
-}
-
-cudaError_t launch_library(const LabCall *call) {
-  const int n = (int)call->size.dim[0], d = (int)call->size.dim[1];
-  const float *d_x = (const float *)call->d_in[0];
-  float *d_norms = (float *)call->d_work, *d_panel = d_norms + n;
-  const LabCall helper = lab_helper(call);
-  TRY(launch_norms(&helper, d_norms));
-  for (int first = 0; first < n; first += PANEL) {
-    const int rows = std::min(n - first, PANEL), columns = n - first;
-    const float factor = -2.0f, none = 0.0f, *x = d_x + (size_t)first * d;
-    /* cuBLAS counts column-major: its (columns, rows) is our (rows, columns). */
-    TRY(lab_cublas(call, [=](cublasHandle_t handle) {
-      return cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, columns, rows, d, &factor, x, d, x, d,
-                         &none, d_panel, columns);
-    }));
-    TRY(lab_launch(&helper, pack, dim3(lab_blocks(columns, BLOCK), rows), BLOCK, 0, d_panel,
-                   d_norms, call->d_out, n, first));
-  }
-  return cudaSuccess;
 }
 
 const char *refuse(int, LabSize size) {
@@ -354,9 +310,7 @@ const LabRung rungs[] = {
      .work = asynchronous_bytes<Differences>},
     {"product", "Norms and a product: half the instructions, paid for with cancellation",
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
-     .allowed = allowed_product},
-    {"cublas", "SGEMM by panels of the triangle, then norms and packing in a second pass",
-     launch_library, .kind = LAB_LIBRARY, .work = library_bytes, .allowed = allowed_product}};
+     .allowed = allowed_product}};
 
 } // namespace
 

@@ -140,18 +140,6 @@ template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   return queue.finish();
 }
 
-/* Four streams over ordinary memory that is found and page-locked for this call alone. */
-cudaError_t launch_registered(const LabCall *call) {
-  void *const arrays[] = {(void *)call->h_in[0], call->h_out};
-  const size_t bytes = sizeof(float) * (size_t)call->size.dim[0];
-  cudaError_t status = cudaHostRegister(arrays[0], bytes, cudaHostRegisterDefault);
-  if (status == cudaSuccess) status = cudaHostRegister(arrays[1], bytes, cudaHostRegisterDefault);
-  if (status == cudaSuccess) status = launch_streams<4>(call);
-  if (status == cudaSuccess) status = cudaStreamSynchronize(call->stream);
-  for (void *array : arrays) cudaHostUnregister(array);
-  return status;
-}
-
 /* Percent of perfect if every stage of every chunk takes one unit, and starts when its stream and
    engine are free. COUNT chunks; 0 means as many as the point says. */
 template <int COUNT, int STREAMS> double predict(const LabCall *call) {
@@ -220,12 +208,6 @@ const LabRung rungs[] = {
     streams_rung<2>("streams-2", "Two streams keep two engines busy, and there are three"),
     streams_rung<4>("streams-4",
                     "With more streams than stages all engines work, but for the two ends"),
-    {"pageable-4", "Four streams over pageable memory: asynchronous by name only",
-     launch_streams<4>, .work = work, .pageable = true},
-    {"registered",
-     "cudaHostRegister locks ordinary memory where it lies: the copies are fast, the locking is "
-     "not",
-     launch_registered, .work = work, .pageable = true},
     {"forgotten-event",
      "No stream was told to wait for the copy: right on a good day, this is a bad one",
      launch_forgotten, .kind = LAB_MISTAKE, .work = work},

@@ -62,7 +62,6 @@ histogram --problem uniform --size 3000x256|^refused, cub: a library has no sour
 pairwise --size 40x20|^3  product .* right$
 copy_patterns --size 1024|^3  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
 divergence --size 64|^3  lane .* 32.0 +3[12].[0-9]  right$
-divergence --size 64|^7  loops-divergent .* 2.00 +(1.9|2.0)[0-9]  right$
 constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
