@@ -50,9 +50,9 @@ typedef struct {
 
 /* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
    min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or, shuffled,
-   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows.
-   Augmented, a step reads copies, which take as much memory again: row r of the window becomes what
-   augment.h makes of (augment, augment_key, r). Inputs that are not a square are refused. */
+   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. If it
+   augments, a step reads copies, which take as much memory again. augment.h makes the copy of the
+   window's row r from (augment, augment_key, r). Inputs that are not a square are refused. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
@@ -79,7 +79,7 @@ typedef struct {
   /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. Its content stays. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
   /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows),
-     after work on those. The buffer is the engine's until the next `staging` for it returns. */
+     after work on those. The engine owns the buffer until the next `staging` for it returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
@@ -103,7 +103,7 @@ struct Engine {
   const EngineOperations *call;
   bool synchronous; /* train and predict do the work before they return */
   uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
-                       not if every call but a window's first starts at a multiple of this */
+                       not if every call except a window's first starts at a multiple of this */
   EngineConfig config; /* once open, holds the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
   char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
@@ -137,14 +137,15 @@ Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 /* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
-/* Makes this rank's GPU of its host the current device, if there are GPUs; no two share one. */
+/* Makes one of the host's GPUs the current device, if there are any. Each rank gets its own GPU. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* Makes a rank's engine one of a run of ranks, and says so in engine->device. All ranks call this.
-   If an engine is NULL, as it could not be opened, all ranks fail and close theirs. */
+/* Adds a rank's engine to a run of ranks, and notes it in engine->device. All ranks call this. If
+   one rank passes NULL, because its engine could not be opened, all ranks fail and close their
+   engines. */
 Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
 
-/* Makes *sums the sums over all ranks, which all call this. */
+/* Replaces *sums by the sums over all ranks. All ranks call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
 /* These return false with one sentence if the engine has no such rows or steps. */
@@ -171,7 +172,7 @@ typedef struct {
 /* A TrainerOpenEngine, whose context is the Device. Either all ranks take a GPU, or all the CPU. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
-/* Decides whether a run that failed goes on without the GPU. `able`: it can begin again. Returns
-   true if the GPU failed and --device is auto: engines opened from now on are the CPU's. Else
-   returns false; if the GPU failed, *error says how to do without one. */
+/* Decides whether a failed run continues without the GPU. `able`: the run can start again. Returns
+   true if the GPU failed and --device is auto; engines opened from now on are then CPU engines.
+   Otherwise returns false, and if the GPU failed, *error says how to run without it. */
 bool device_fall_back(Device *device, bool able, Error *error);

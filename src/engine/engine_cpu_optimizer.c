@@ -16,7 +16,8 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* anything that is not NULL */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* any pointer that is not
+                                                                      NULL */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

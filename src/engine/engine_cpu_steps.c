@@ -2,7 +2,8 @@
    has two halves, each ended by a barrier. In the first, each thread takes its rows forward and
    back. In the second, each thread computes its weights' gradient over all rows, and updates them.
    Threads never split a sum, and a weight always has the same owner, so the bits do not depend on
-   the number of threads. With ranks, gradients are stored and added before the update. */
+   the number of threads. With ranks, gradients are stored, and the ranks add them before the
+   update. */
 #include "engine/engine_cpu.h"
 
 #include <omp.h>
@@ -18,7 +19,8 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-/* Turns flushing of numbers below 1e-38 to 0 on or off here: they slow some processors. */
+/* Switches the flushing of numbers below 1e-38 to 0 in this thread. Such numbers slow some
+   processors. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */
@@ -28,8 +30,8 @@ static void flush_denormals(bool flush) {
 #endif
 }
 
-/* Makes the calling thread one of a parallel region's team, until flush_denormals(false). All
-   threads of a team call what takes a Team in the same order, each with its own. */
+/* Makes the calling thread a member of a parallel region's team, until flush_denormals(false). All
+   threads of a team make the same calls with their Team, in the same order. */
 static Team join_team(void) {
   flush_denormals(true);
   return (Team){(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};

@@ -35,8 +35,9 @@ typedef struct {
   /* dx(m, n) = c(m, n) * the activation's slope at output y; rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
-  /* c is the gradient of weights w: v = momentum v + c + weight_decay w, w = w - rate v, rows `row`
-     floats apart. Unless NULL, copy(n, m) = w(m, n), rows copy_row floats apart. */
+  /* c is the gradient of weights w: v = momentum v + c + weight_decay w, then w = w - rate v; rows
+     are `row` floats apart. Unless it is NULL, copy(n, m) = w(m, n), with rows copy_row floats
+     apart. */
   void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;

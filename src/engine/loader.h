@@ -4,7 +4,8 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer, 6 MB of MNIST: few, to start early, but enough for a launch. */
+/* Rows of a staging buffer, 6 MB of MNIST: few, so that training starts early, but enough for a
+   launch. */
 enum { LOADER_ROWS = 8192 };
 
 /* Returns LOADER_ROWS rounded down to whole steps, or one step if that is longer. */
@@ -17,7 +18,7 @@ typedef struct {
   Engine *engine;
   DatasetReader *reader;
   uint64_t start; /* where the rows go in the dataset */
-  bool ring; /* streaming: staging buffer s always goes to start + s * staging_rows, in turns */
+  bool ring;      /* streaming: staging buffer s always goes to start + s * staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */
   int index;                /* the next staging buffer, 0 or 1 */

@@ -21,8 +21,8 @@ typedef struct {
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
-  bool unfused;    /* needs d_x, d_z and d_gradient between its kernels */
-  bool each;       /* update follows each layer's backward; if false, the last one's */
+  bool unfused;    /* keeps d_x, d_z and d_gradient between its kernels */
+  bool each;       /* update follows each layer's backward; if false, it follows the last layer's */
   bool joins_late; /* a layer waits only for its own update by the ranks, not for all updates */
 } Level;
 
@@ -124,7 +124,8 @@ struct CudaEngine {
   float *d_z;               /* levels none, exercise and library: (forward_rows, widest) */
   float *d_largest, *d_sum; /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* d_activation's gradient: (engine_rows, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation: (engine_rows,
+                                                  size[l]) */
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;
 
@@ -146,8 +147,8 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
    engine->reason. *tiles becomes the plan of level epoch, zeros at other levels. Returns false if
    level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
-/* Returns true if the network's members may train in clusters, as far as its options go. With a
-   small first layer and many classes they train by tiles, or their bits would change. */
+/* Returns true if the network's options let its members train in clusters. With a small first layer
+   and many classes they train by tiles, because clusters would change their bits. */
 bool engine_cuda_suits_many(const EngineConfig *config);
 /* Sets engine->wide if the kernels for wide layers would be faster, and says so. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
@@ -175,7 +176,7 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if training is by tiles. */
+/* Returns true if level epoch trains by tiles. */
 static inline bool has_tiles(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }
@@ -239,7 +240,8 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
 /* Sets all scales from the last `rows` rows that level_layer took forward and, if it `trains`,
-   backward; then sets the planes of weights. bound: the largest gradient of a logit in a step. */
+   backward; then sets the planes of weights. bound: the largest possible gradient of a logit in a
+   step. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
 /* Records a range that is about to be queued; with 0 steps, its rows are to be evaluated. */
@@ -247,7 +249,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
 /* Waits for the recorded work, repeats it if necessary, returns the sums. All ranks call this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
-/* Like cuda_queue_rows, but for logits; they are correct when it returns. */
+/* Does the same as cuda_queue_rows for logits. They are correct when this returns. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 /* These queue the training of a range, and the forward pass over rows: engine_cuda.c. */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);

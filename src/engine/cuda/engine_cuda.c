@@ -85,7 +85,8 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
 }
 
 /* Returns where the part of a range ends that begins with `step`. A wide network's part has one set
-   of scales, so it has few steps, all with equal rows: fewer rows have larger gradients. */
+   of scales. So it has few steps, all with equally many rows, because fewer rows have larger
+   gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
                  end = range->first_step + range->steps;
@@ -138,7 +139,8 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass. Adds to the sums or, unless `logits` is NULL, waits for logits. */
+/* Queues the forward pass. If `logits` is NULL, adds to the sums; otherwise waits for the
+   logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
@@ -298,7 +300,8 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* A block that starts early takes room from others, and ranks' sums run beside large kernels. */
+  /* A block that starts early takes room from running blocks, and ranks' sums run beside large
+     kernels. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -387,7 +390,8 @@ static bool by_clusters(const CudaEngine *e) {
          many_takes(many_shape(e)) && c->dataset_rows < 1 << 28 && many_clusters() > 0;
 }
 
-/* A kernel by tiles waits for its own blocks, so all must have room. A cluster never waits. */
+/* A kernel by tiles waits for its own blocks, so all of them must have room. Clusters never wait
+   for each other. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;
@@ -416,7 +420,8 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* only the launcher checks it: a member has too few rows to use it */
+  e->d_work = first->d_work; /* only the launcher checks it, since a member has too few rows to use
+                                it */
   e->taken = first->taken;   /* members share --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* The kernels for wide layers are faster from so many rows of a batch, and parameters times rows.
-   On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at 1024 rows;
-   784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
+/* The kernels for wide layers are faster from these numbers on: rows of a batch, and parameters
+   times rows. On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at
+   1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
 /* On two H200s, two ranks took longer than one below this many parameters times a rank's rows. */

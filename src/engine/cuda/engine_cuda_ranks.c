@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* NULL, and not in its header, in releases before 2.27. */
+  /* NULL in releases before 2.27, whose header lacks it. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -117,7 +117,8 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* The blocks of a sum. NCCL would use 7 on an H200, too few beside kernels of products. */
+/* Blocks of the kernel that sums. NCCL would use 7 on an H200, which is too few while products
+   run. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {

@@ -3,7 +3,8 @@
 
 enum {
   GRAPH_STEPS = 64, /* steps of the long graph; its launch costs as much as one step's */
-  /* Values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed; 32 MB 100 us. */
+  /* Fewest and most values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
+     cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
 };
@@ -83,8 +84,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1, and updates. Layer l's update must not overtake
-   the gradient of its input, so it is *late: it follows the next bucket's update. */
+/* Adds the ranks' gradients of layers l to end - 1, and updates. Layer l's update must not run
+   before the gradient of its input. So *late postpones it until after the next bucket's update. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -96,7 +97,8 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Runs forward, then backward from the last layer, and the update. Ranks add bucket by bucket. */
+/* Runs forward, then backward from the last layer, and the update. Ranks add their gradients bucket
+   by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -172,7 +174,8 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
 }
 
 /* Queues a range's steps. A short last step has its own graph. Ranks' updates overlap with the next
-   step except at a graph's end, so if the previous range was as long, the rest is one graph. */
+   step, except at a graph's end. So if the previous range was as long, one graph holds all
+   remaining full steps. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
@@ -264,7 +267,8 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Runs a step past the end, outside any graph: a library may load its kernels in it. */
+    /* Runs a step beyond the range's end, outside of a graph, because a library may load its
+       kernels during its first step. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -307,7 +311,7 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   float *d_trained = e->d_parameters;
   view.first_row = first_row;
   if (e->level == &level_wide) TRY(rescale(e, view, false, 0));
-  if (e->d_average) e->d_parameters = e->d_average; /* while the kernels are queued */
+  if (e->d_average) e->d_parameters = e->d_average; /* the average, while the kernels are queued */
   const cudaError_t status = forward(e, view, false);
   e->d_parameters = d_trained;
   return status;

@@ -1,6 +1,6 @@
 /* Fusion on one screen: what a step launches at level none and at level layer. Read the two tables
-   side by side; the functions above them stand in the same order, and step() of engine_cuda_steps.c
-   walks the layers. Level none writes every intermediate to global memory and reads it again: 28
+   side by side. The functions above them have the same order. step() of engine_cuda_steps.c loops
+   over the layers. Level none writes every intermediate to global memory and reads it again: 28
    kernels a step for 784-300-100-10. Level layer keeps it on the chip: 5 kernels. */
 #include "engine/cuda/cuda_state.h"
 
@@ -107,7 +107,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
   return cudaSuccess;
 }
 
-/* The gradient never leaves the registers, unless there is a d_gradient to store it in. */
+/* The gradient stays in registers, unless there is a d_gradient to store it in. */
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
@@ -122,15 +122,15 @@ const Level level_none = {
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
     .backward = backward_none, /* weight_gradient, bias_gradient; backward_gemm, dropout, mask */
     .update = update_none,     /* update of the weights, update of the biases */
-    .unfused = true,           /* d_x, d_z and d_gradient hold what is between two kernels */
-    .each = true,              /* a layer is updated as soon as backward has passed it */
+    .unfused = true,           /* d_x, d_z and d_gradient hold values between two kernels */
+    .each = true,              /* a layer is updated right after its backward */
 };
 
 const Level level_layer = {
     .input = input_layer,       /* nothing: forward reads bytes */
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax where the last layer is large */
-    .backward = backward_layer, /* backward, but not for the layer that the head has done */
+    .backward = backward_layer, /* backward; the head has already done it for the last layer */
     .update = update_layer,     /* updates: gradients and updates of all layers at once */
 };
 

@@ -50,7 +50,7 @@ static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, fl
 /* Queues a copy of the sums, and waits for it. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
-  /* the copy would wait for ranks that have gone */
+  /* without this, the copy would wait for ranks that have gone */
   if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
