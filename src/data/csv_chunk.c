@@ -85,7 +85,7 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error) {
   struct csv_parser csv;
-  enum { COUNTED = 9 }; /* columns that count; a row could have fewer by chance */
+  enum { COUNTED = 9 }; /* fewer columns could count by chance */
   FirstLine first = {.columns = columns,
                      .wanted = wanted,
                      .rank = SIZE_MAX,

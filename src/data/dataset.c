@@ -101,7 +101,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* go on with the chunks there are; dataset_max_rows must know */
+    if (!chunk) { /* continue with the existing chunks, because dataset_max_rows needs an answer */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -168,7 +168,7 @@ static void *work(void *context) {
     worker->chunk->parsed = true;
     reader->unparsed--;
     reader->parsed_rows += worker->chunk->rows;
-    if (chunk_failed(worker->chunk)) reader->ended = true; /* nobody wants what follows a fault */
+    if (chunk_failed(worker->chunk)) reader->ended = true; /* nothing after a fault is needed */
     pthread_cond_signal(&reader->ready);
   }
   pthread_mutex_unlock(&reader->mutex);
@@ -334,7 +334,7 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* One more row may begin and fail. */
+  /* One more row may begin, and then fail. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* Without a row limit, half of the memory is the limit; the other half is for the dataset. A
      small archive may hold endless rows. */

@@ -21,12 +21,12 @@ typedef struct {
   const char *path;  /* outlives the reader */
   int classes;       /* labels must be below this number, which is 2 to 1024 */
   int threads;       /* parser threads, at least 1 */
-  const char *label; /* the label column: a number from 1, a header name or "last". If NULL or "":
-                        the column that the header calls label, class, target, digit or y, else the
-                        first */
+  const char *label; /* the label column: a number from 1, a header name or "last". NULL or "" means
+                        the column that the header calls label, class, target, digit or y, or else
+                        the first */
   const char *names; /* class names, see CsvColumns */
   int inputs;   /* pixels that a row must have, with or without a label; labels are then ignored and
-                   become 0. If this is 0, rows have any number of pixels and a label */
+                   become 0. 0 means that rows have any number of pixels, and a label */
   size_t ahead; /* rows that may be parsed before they are asked for. 0 means as many as half of
                    memory_available() holds. At least one chunk per thread */
   double hold_out; /* the share of rows that split.h holds out for `seed`; 0 holds out none */
@@ -42,9 +42,9 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error);
 int dataset_inputs(const DatasetReader *reader); /* pixels per row */
 
 /* Returns an upper bound of the number of rows. The bound of a file follows from its size. A pipe
-   does not tell its length and an archive cannot be trusted, so their rows are counted: this waits
-   until all are parsed, and gives up with most + 1 (`most` below 2^64 - 1) if there are more than
-   that or if no more may be parsed ahead. */
+   does not tell its length and an archive cannot be trusted, so their rows are counted. This waits
+   until all are parsed. It gives up and returns most + 1 (`most` below 2^64 - 1) if there are more
+   than `most` rows or if no more may be parsed ahead. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
 /* Returns the source that is being read. Its stamp is the same in another reading of the same path

@@ -10,9 +10,9 @@
 
 enum { MAX_POINTS = 14, MAX_WAYS = 4 };
 
-/* Ways to write each digit, as in the paths of SVG: x to the right, y down, both about 0 to 100.
-   M: the pen comes down, a stroke starts. S: the stroke curves through here. C: the curve ends
-   here and another starts, a corner. */
+/* Ways to write each digit, as in the paths of SVG: x to the right, y down, both about 0 to 100. M:
+   the pen comes down and a stroke starts. S: the stroke curves through this point. C: this point is
+   a corner, where a curve ends and another starts. */
 /* clang-format off */
 static const char *const skeletons[10][MAX_WAYS] = {
   { /* an oval from the top, left first; one that overshoots; one that starts at the right */
@@ -139,8 +139,8 @@ typedef struct {
   float x, y;
 } Place;
 
-/* How one writer bends the page: u and v, about -1 to 1, are moved by quadratic polynomials,
-   then stretched, slanted and turned. */
+/* How one writer bends the page. Quadratic polynomials move u and v, about -1 to 1, which are then
+   stretched, slanted and turned. */
 typedef struct {
   float bend_x[3], bend_y[3];
   float width, slant, cosine, sine;
@@ -179,7 +179,7 @@ static float curve(float a, float b, float c, float d, float t) {
 }
 
 /* Appends the curve from place[from] to the next place. The whole curve goes from `first` to
-   `last`; at its ends, the end itself is the neighbour that gives the slope. */
+   `last`. Its end points have no further neighbour for the slope, so they stand in for it. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];

@@ -1,9 +1,9 @@
 /* Draws digits that look handwritten, for training where MNIST is not available.
 
-   A digit is a skeleton of pen strokes, curves through a few points each, in several ways of
-   writing it. Every drawing moves the points, bends, stretches, slants and turns the whole and
-   takes another pen; then it is sized and centred as MNIST is (LeCun, Cortes, Burges, 1998):
-   the ink fits a box of 20 x 20, and its centre of mass is the middle of 28 x 28.
+   A digit is a skeleton of pen strokes. Each stroke is a curve through a few points, and each digit
+   has several ways of writing it. Every drawing moves the points, bends, stretches, slants and
+   turns the whole, and takes another pen. Then it is sized and centred as MNIST is (LeCun, Cortes,
+   Burges, 1998): the ink fits a box of 20 x 20, and its centre of mass is the middle of 28 x 28.
 
    Only operations that IEEE 754 rounds one way (+ - * / sqrt) are used, without fused multiply-add,
    so every machine draws the same digits. */

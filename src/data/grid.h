@@ -44,7 +44,7 @@ typedef struct {
   int part_of; /* set by the caller; at first the region's own index */
 } Region;
 
-/* Finds the connected regions of the pixels that are not 0, in the order of their first pixels;
-   neighbours touch at sides or corners. labels: (height, width): 1 + the index of the region, 0
-   elsewhere. Returns the regions, (*count), to be freed; NULL without memory. */
+/* Finds the connected regions of the pixels that are not 0, in the order of their first pixels.
+   Neighbours touch at sides or corners. labels: (height, width), 1 + the index of the region, 0
+   elsewhere. Returns the regions, (*count), which the caller frees; NULL without memory. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -7,8 +7,8 @@
 #include "base/sizes.h"
 #include "base/stream.h"
 
-/* Memory that stb may still allocate for the picture: a file of a few bytes can ask for gigabytes.
-   Each array has its size in front of it. */
+/* Memory that stb may still allocate for the picture, since a file of a few bytes can ask for
+   gigabytes. Each array has its size in front of it. */
 typedef union {
   size_t size;
   max_align_t aligned;
@@ -44,7 +44,7 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_ONLY_PNM
 #define STBI_NO_GIF /* version 2.27 declares its reader nevertheless */
 #define STBI_NO_STDIO
-#ifndef __clang_analyzer__ /* else it would check stb's code, too */
+#ifndef __clang_analyzer__ /* otherwise it would check stb's code, too */
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
@@ -95,7 +95,7 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   for (int at = 0; at + 4 < length; at++) {
     if (bytes[at] != 0xff || bytes[at + 1] != 0xc4) continue;
     int left = bytes[at + 2] * 256 + bytes[at + 3] - 2, table = at + 4;
-    while (left > 0 && table < length && (bytes[table] & 0xef) < 4) { /* else stb refuses it */
+    while (left > 0 && table < length && (bytes[table] & 0xef) < 4) { /* stb refuses other tables */
       int codes = 0;
       for (int i = 1; i <= 16 && table + i < length; i++) codes += bytes[table + i];
       if (codes > 256) return true;

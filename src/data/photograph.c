@@ -83,7 +83,10 @@ static int value_of_rank(const int histogram[256], int rank) {
 /* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
    of a picture is ground. Returns the strongest contrast, outliers (one pixel in 10,000) aside. */
 static int find_noise(Ink *ink) {
-  enum { DEVIATIONS = 4 }; /* median deviations, equal to 2.7 standard deviations if normal */
+  enum {
+    DEVIATIONS = 4
+  }; /* noise, in median deviations: 2.7 standard deviations of a normal
+        distribution */
   int values[256] = {0}, deviations[256] = {0};
   const int count = ink->width * ink->height;
   for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
@@ -264,8 +267,9 @@ static double find_lines(Written *w, int count, double slope) {
   return across > 0 ? down / across : 0;
 }
 
-/* Sorts digits by lines, and from left to right in each line. Returns the lines' slope, the tilt of
-   the page; 0 if it is too steep or there are too few digits. rows: the line of each digit. */
+/* Sorts digits by lines, and from left to right in each line. Returns the lines' slope, which is
+   the tilt of the page, or 0 if it is too steep or there are too few digits. rows: the line of each
+   digit. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
   static const double STEEPEST = 0.21, LEVEL = 0.03; /* 12 and 2 degrees */

@@ -31,8 +31,9 @@ typedef struct {
   Error error; /* why it ended too early; empty if it did not */
 
   int file;
-  atomic_bool abandoned; /* reads that wait for a pipe's writer, now or later, end */
-  z_stream stream;       /* its input is all that was read but not handed out, packed or not */
+  atomic_bool abandoned; /* ends reads that wait for a pipe's writer, now and later */
+  z_stream stream;       /* its input holds all bytes that were read but not handed out, packed or
+                            not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 

@@ -79,7 +79,7 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* the run said so earlier */
+  return trained || !s->sorted || s->streamed /* an earlier line of the run said so */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }

@@ -16,7 +16,7 @@ typedef struct {
   int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below */
   int least, greatest;                  /* pixel values in the file */
   double mean;                          /* mean of the file's pixels */
-  bool header, sorted;                  /* sorted: neighbours have one label far too often */
+  bool header, sorted;                  /* sorted: too often, neighbours have the same label */
   dev_t device;
   ino_t inode; /* the file's device and inode; not saved, as they differ between machines */
 
