@@ -140,7 +140,7 @@ bool report_data(Report *report, const Trainer *t) {
   return report->has_data = true;
 }
 
-/* Every row starts with the word epoch, but the heading does not, so `grep ^epoch` finds only rows.
+/* Every row starts with the word epoch and the heading does not, so `grep ^epoch` finds only rows.
    Up to 999999 epochs a line has at most 80 characters. */
 void report_epoch(Report *report, const EpochResult *r, bool is_last) {
   const ShortText epoch = epoch_text(r->epoch, r->epochs);

@@ -1,6 +1,6 @@
-/* The output of mlp-train: plain lines on standard output, each flushed as soon as it is whole,
-   errors on standard error, and on a terminal the progress of an epoch. If standard output cannot
-   be written, printing stops, and report_good says why. */
+/* The output of mlp-train. Standard output gets plain lines, each flushed once it is complete;
+   standard error gets errors; a terminal also shows the progress of an epoch. If standard output
+   cannot be written, printing stops, and report_good says why. */
 #pragma once
 
 #include "train/trainer.h"

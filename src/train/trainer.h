@@ -1,4 +1,4 @@
-/* The epoch loop: reads the files, trains and evaluates, and knows no device.
+/* The epoch loop: reads the files, trains and evaluates. It does not depend on the device.
 
    It judges the network after every epoch: by the test file, by a validation file, or by a share of
    the training file that is held out of training. In the last case a pass reads the training file
@@ -24,7 +24,7 @@ typedef struct {
   const char *rereads_test; /* the option that reads the test file again after training, or the
                                judging file if there is no test file; may be NULL */
   Training training;
-  const Checkpoint *from; /* the run to continue, or NULL to start one; the caller keeps it until
+  const Checkpoint *from; /* the run to continue, or NULL for a new run; the caller keeps it until
                              the trainer is open */
   const char *from_name;  /* the file of `from`, for messages */
   Ranks *ranks; /* processes that train together, each with its own trainer; NULL if there is one
@@ -51,9 +51,9 @@ typedef struct {
   TrainerFile train, judge; /* the files of rows to train on and to judge by */
   bool joined;              /* the trainer uses the rows of another one */
   Engine *engine;           /* never NULL once the trainer is open */
-  Checkpoint position; /* where the run stands, without arrays and options. Its accuracies are of
-                          the rows to judge by; NAN without such rows or before the first epoch
-                          ends */
+  Checkpoint position; /* the state of the run, without arrays and options. Its accuracies are of
+                          the rows to judge by; they are NAN without such rows or before the first
+                          epoch ends */
   RunTotals totals;    /* totals of the run so far */
   bool stopped;        /* events->stop ended the run; the position says where */
   bool diverged;       /* the run failed because a loss is not a finite number */
@@ -63,8 +63,8 @@ typedef struct {
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
 /* Starts reading the files, then opens the engine while they are being parsed. Returns NULL on
-   failure; it fails before it opens an engine if the run to continue has another network, or
-   another batch in the middle of an epoch. */
+   failure. If the run to continue has another network, or another batch in the middle of an epoch,
+   it fails before it opens an engine. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
@@ -102,7 +102,7 @@ struct TrainerEvents {
   /* Called throughout the run. If it returns true, the run ends there. If NULL, a signal ends it.
    */
   bool (*stop)(void *context);
-  int until; /* the run pauses after this epoch; 0: it does not */
+  int until; /* the run pauses after this epoch; 0 means that it does not pause */
   double patience;
   void *context;
 };
@@ -116,7 +116,7 @@ bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 /* trainer may be NULL. */
 void trainer_close(Trainer *trainer);
 
-/* ---- what trainer_run.c takes from trainer_open.c ------------------------------------------- */
+/* ---- what trainer_run.c uses of trainer_open.c ---------------------------------------------- */
 
 /* Starts to read the file. Fails if the file has changed since it was first opened. */
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);

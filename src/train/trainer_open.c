@@ -1,5 +1,5 @@
-/* Opens and closes the trainer: its files, its engine, the run that it continues. trainer_run.c has
-   what happens in between. */
+/* Opens and closes the trainer: its files, its engine, and the run that it continues. trainer_run.c
+   has the time in between. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -157,7 +157,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   return good;
 }
 
-/* Returns true if every rank succeeded, so that all of them go on or none. */
+/* Returns true if every rank succeeded. So either all of them go on, or none. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;

@@ -25,7 +25,7 @@ typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
   int epoch;           /* from 0 */
-  bool in_parts;       /* so long that it shows progress and checks for signals */
+  bool in_parts;       /* the epoch is so long that it shows progress and checks for signals */
   uint64_t steps;      /* steps of its windows so far */
   uint64_t collected;  /* steps whose sums are in the trainer's position */
   double collected_at; /* in seconds_now */
@@ -86,8 +86,9 @@ static void show_progress(const Epoch *e, double done) {
    taken from there, others from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most; /* the largest window of rows that have stayed */
-  Loader loader; /* of the file, with the pass's window; reader is NULL if the rows have stayed */
+  uint64_t most;    /* the largest window of rows that have stayed */
+  Loader loader;    /* of the file, with the pass's window; its reader is NULL if the rows have
+                       stayed */
   uint64_t windows; /* so far */
 } Pass;
 
@@ -137,8 +138,8 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 /* ---- training ----------------------------------------------------------------------------- */
 
 /* Returns true if the epoch is one window of all rows in random order, once all rows are there.
-   Later epochs of resident rows are; so is the first, if the file's first window shows rows sorted
-   by label. So the choice depends on the file alone. */
+   Later epochs of resident rows are. The first epoch is, too, if the file's first window shows rows
+   sorted by label. So the choice depends only on the file. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
@@ -160,8 +161,8 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Checks the loss up to step `end` and shows the progress: in a whole epoch after each part, else
-   about every `patience` seconds by the clock of the first rank. */
+/* Checks the loss up to step `end` and shows the progress. In a whole epoch it does so after each
+   part, otherwise about every `patience` seconds by the clock of the first rank. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {
@@ -218,7 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* In file order, one window and many differ only by augmentation. */
+  /* If rows come in file order, one window and many differ only by augmentation. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
@@ -251,7 +252,7 @@ static bool train_epoch(Epoch *e, Error *error) {
 
 /* ---- evaluation --------------------------------------------------------------------------- */
 
-/* Evaluates the judging rows, in calls as short as those of training. */
+/* Evaluates the judging rows, in calls that are as short as in training. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Pass pass = {.file = &t->judge, .most = UINT64_MAX};
