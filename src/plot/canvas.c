@@ -17,7 +17,7 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
-#ifndef __clang_analyzer__ /* which would judge stb's code, too */
+#ifndef __clang_analyzer__ /* it would judge stb's code, too */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #endif

@@ -164,7 +164,7 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; of a filter, at most */
+enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; FILTER_SIDE is a maximum */
 static const double FILTERS_AREA = 1.4e6;                 /* pixels of all the filters, about */
 static const double ASPECT = 1.5; /* width of the grid over its height, about */
 
@@ -276,7 +276,8 @@ static Colour ink_on(Colour c) {
 }
 
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
-  const int classes = metrics->classes, side = grid->width - numbers; /* a line between them */
+  const int classes = metrics->classes, side = grid->width - numbers; /* with numbers, a line stands
+                                                                         between cells */
   uint64_t rows = 0;
   for (int i = 0; i < classes * classes; i++) {
     const int truth = i / classes, first = truth * classes, x = cell_x(grid, i),

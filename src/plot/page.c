@@ -172,7 +172,8 @@ void dot_chart_add(DotChart *chart, const char *label, double ms, Colour colour)
     chart->rows[chart->count++] = (DotChartRow){text_format("%s", label), ms, colour};
 }
 
-/* Returns an axis that starts below the smallest value and leaves room for the largest's number. */
+/* Returns an axis that starts below the smallest value and leaves room for the number of the
+   largest. */
 static Axis axis_of(const DotChart *chart) {
   double widest = 0;
   Axis axis = {.logarithmic = true,
