@@ -23,12 +23,12 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bo
 bool predict_check_logits(const float *logits, int classes, const char *name, uint64_t number,
                           Error *error);
 
-/* Opens an engine of several trained networks that predict together: their probabilities are
-   averaged (a committee, or ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). The `count`
-   members, at least 1, have equal inputs, classes, batch and staging rows. The logits are
-   logarithms of the mean probabilities, not finite where a member's are not. config is the first
-   member's. Only the calls staging, upload, predict and close are not NULL. Owns the members even
-   if it fails and returns NULL. */
+/* Opens an engine that averages the probabilities of several trained networks (a committee, or
+   ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). The `count` members, at least 1, have
+   equal inputs, classes, batch and staging rows. The logits are logarithms of the mean
+   probabilities. They are not finite if a member's are not. config is the first member's. Only the
+   calls staging, upload, predict and close are not NULL. Owns the members even if it fails and
+   returns NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
@@ -57,8 +57,8 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metric
 /* A browser can hold this many float32 as base64 text: V8's limit is 2^29 - 24 characters. */
 enum { DIGIT_PAGE_MOST = 100000000 };
 
-/* Writes a web page that needs no server: it answers what is drawn on it. The Makefile makes its
-   source, digit_page.html, a part of the program. The network's inputs must be a square.
+/* Writes a web page that needs no server and names the digit that a user draws on it. The Makefile
+   makes its source, digit_page.html, a part of the program. The network's inputs must be a square.
    parameters: (network.floats), as float32, because float16 is off by up to 8e-4 in MNIST's
    probabilities. names: class names. */
 bool digit_page_write(const EngineConfig *config, const float *parameters, const char *names,
