@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program that was built without CUDA has these. */
+/* A program that was built without CUDA has this empty list. */
 LAB_CUDA const LabTopic *const lab_topics[] = {NULL};
 
 const LabTopic *lab_find(const char *name) {
@@ -74,7 +74,7 @@ static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
   for (int d = 0; d < dims; d++) {
     char *end;
     if (!isdigit((unsigned char)*text)) return false;
-    size->dim[d] = strtoll(text, &end, 10); /* too large: the largest, which no memory has */
+    size->dim[d] = strtoll(text, &end, 10); /* the largest if it is too large: no memory has it */
     if (size->dim[d] < 1 || *end != (d < dims - 1 ? 'x' : '\0')) return false;
     text = end + 1;
   }
@@ -124,16 +124,17 @@ static const json_t *find_rung(const json_t *topic, const char *name, size_t *nu
   return NULL;
 }
 
-/* Returns the ms of the first row of that kind, or of the fastest; NAN if none was timed. */
+/* Returns the ms of the first row of that kind or, if `best`, of the fastest; NAN if none was
+   timed. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)
     if (text_is(row, "kind", kind) && (best || isnan(found)))
-      found = fmin(found, number_of(row, "ms")); /* of a number and NAN, the number */
+      found = fmin(found, number_of(row, "ms")); /* if one is NAN, fmin returns the other */
   return found;
 }
 
-/* Sets what a row gets from its rung and other rows. Returns false if it has no rung. */
+/* Completes a row from its rung and from other rows. Returns false if it has no rung. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");
@@ -217,7 +218,7 @@ void lab_add_all(Record *record) {
   }
 }
 
-/* A topic is described before its tables. */
+/* Checks that a topic's line comes before its tables. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
   if (!line_is(line, "table")) return true;
   return lab_topic_line(record, text_of(line, "topic"))

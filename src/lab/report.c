@@ -11,16 +11,16 @@
 /* The tables of one topic and problem. The first one's size is that of the ladder. */
 typedef struct {
   const Record *record;
-  const json_t *topic, *table; /* table: the first one, NULL if there is none */
+  const json_t *topic, *table; /* table is the first one, or NULL if there is none */
   const char *problem;
-  Lines rows, others; /* of the ladder, of the other sizes */
+  Lines rows, others; /* rows of the ladder; rows of other sizes */
 } Ladder;
 
-/* The tables, as bits: the ladder, one with errors in ulp, other sizes. */
+/* Kinds of tables, as bits: the ladder, errors in ulp, other sizes. */
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {
-    /* title NULL: the topic's sizes, or its unit */
+    /* A title of NULL stands for the topic's sizes, or its unit. */
     {"#", .key = "number", .format = "%.0f", .in = LADDER},
     {NULL, .left = true, .key = "size", .in = OTHERS},
     {"rung", .left = true, .key = "rung"},
@@ -77,7 +77,7 @@ static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   }
 }
 
-/* Returns true if an earlier ladder of the topic, of another problem, has the rung. */
+/* Returns true if an earlier ladder of the topic, for another problem, has the rung. */
 static bool shown_before(const Ladder *l, const char *rung) {
   foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
     if (table == l->table) return false;
@@ -87,7 +87,8 @@ static bool shown_before(const Ladder *l, const char *rung) {
   return false;
 }
 
-/* Prints a sentence for each rung of the table, under the rung's number, but once in a topic. */
+/* Prints a sentence for each rung of the table, under the rung's number. In a topic each is printed
+   once. */
 static void print_lessons(const Ladder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;

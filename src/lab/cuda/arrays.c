@@ -10,15 +10,14 @@ const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_so
                                       &lab_matmul,   &lab_transpose,     &lab_histogram,
                                       &lab_pairwise, &lab_copy_patterns, &lab_divergence,
                                       &lab_constant,
-#ifndef ON_EMULATOR /* which has neither special function units, nor a link to the host, nor times \
-                     */
+#ifndef ON_EMULATOR /* no special function units, no link to the host, no times */
                                       &lab_math,     &lab_transfers,
 #endif
                                       NULL};
 
 enum { FIELD = 21, LARGE_EVERY = 61 };
 
-/* Three uniform numbers of 21 bits have variance 1 when they reach from -1 to 1 each. */
+/* Three uniform numbers of 21 bits, each from -1 to 1, have a sum of variance 1. */
 static float sum_of_three(uint64_t bits) {
   int32_t sum = -3 * (1 << (FIELD - 1));
   for (int i = 0; i < 3; i++) sum += (int32_t)(bits >> i * FIELD & ((1u << FIELD) - 1));
@@ -64,7 +63,7 @@ static size_t stride_of(const LabArrays *a, int block) {
   return round_up(a->blocks[block].bytes, ALIGNMENT) + a->guard;
 }
 
-/* Returns the bytes of so many copies of the block, or of the work, with all guards. */
+/* Returns the bytes of so many copies of the block, or of the work array, with all guards. */
 static size_t size_of(const LabArrays *a, int block, int copies) {
   const size_t bytes = a->blocks[block].bytes;
   const size_t more = block == LAB_WORK ? 0 : (size_t)copies - 1;
@@ -90,7 +89,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   void *memory = NULL;
   if (bytes == 0) return true;
   if (is_pageable(block))
-    memory = aligned_alloc(PAGE, round_up(bytes, PAGE)); /* its pages are its own */
+    memory = aligned_alloc(PAGE, round_up(bytes, PAGE)); /* its pages hold nothing else */
   else if (!cuda_done(is_on_host(a, block) ? cudaMallocHost(&memory, bytes)
                                            : cudaMalloc(&memory, bytes),
                       "allocating arrays", error))
@@ -128,7 +127,7 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses so many copies that the arrays, one copy after the other, fill the L2 cache twice. */
+/* Chooses as many copies as make the arrays, one copy after the other, fill the L2 cache twice. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;
@@ -228,7 +227,8 @@ bool lab_arrays_poison(const LabArrays *arrays, Error *error) {
          cuda_done(cudaDeviceSynchronize(), "poisoning", error);
 }
 
-/* Looks at the guards around the first copy, and at an input that is short enough to be fetched. */
+/* Checks the guards around the first copy, and also an input that is short enough to be copied to
+   the host. */
 static cudaError_t inspect(const LabArrays *a, int block, const char **outside) {
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);

@@ -1,4 +1,4 @@
-/* What the lab asks of a GPU alone: times, and how many blocks fit. */
+/* The parts of the lab that need a GPU: times, and how many blocks fit. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -31,8 +31,9 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
   return cudaSuccess;
 }
 
-static const double SAMPLE_SECONDS = 5e-3; /* long beside the events' resolution of 0.5 us */
-/* Slower calls are repeated less: nine of them would take long, and little disturbs a long call. */
+static const double SAMPLE_SECONDS = 5e-3; /* long compared with the events' resolution of 0.5 us */
+/* Slower calls are repeated less: nine of them would take long, and a long call is disturbed
+   little. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
@@ -56,7 +57,7 @@ bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) 
   Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
   if (once <= SLOW && !rung.on_host) {
-    /* the first run loaded the kernel: the second tells how long it takes */
+    /* the first run loaded the kernel, so the second shows how long it takes */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
   }

@@ -1,4 +1,4 @@
-/* Runs rungs, on a GPU or on the emulator, and judges what they wrote. */
+/* Runs rungs, on a GPU or on the emulator, and judges their output. */
 #include "lab/harness.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { FEW = 65536 };                   /* outputs of a range, at most */
-enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range, ranges */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range; number of ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {
@@ -59,7 +59,7 @@ static double element(const LabArrays *a, int64_t i) {
                                        : (double)((const float *)a->h_out)[i];
 }
 
-/* An output that is expected beyond float32's range must be infinite. */
+/* If the expected output is beyond float32's range, it must be infinite. */
 static bool is_right(double got, double expected, double allowed) {
   if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
   if (got == expected || fabs(got - expected) <= allowed) return true;
@@ -86,7 +86,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < a->ranges; i++) {
     LabRange r = range_of(a, i);
-    double own[FEW]; /* the bounds that the rung has instead of the problem's */
+    double own[FEW]; /* the rung's own bounds, used instead of the problem's */
     Verdict found = {.wrong = INT64_MAX};
     if (rung->allowed) {
       r.allowed = own;
@@ -132,13 +132,13 @@ static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *re
   TRY(launched);
   TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
-  return cudaDeviceSynchronize(); /* what it queued elsewhere and did not wait for */
+  return cudaDeviceSynchronize(); /* waits for work that the rung queued on other streams */
 }
 
 /* Makes a failure the outcome of the row, unless the GPU will run nothing more in this process. */
 static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t status,
                          const ShortText *note, Error *error) {
-  cudaGetLastError(); /* told now: the next launch must not report it again */
+  cudaGetLastError(); /* reported here, so the next launch must not report it */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
     return error_set(
@@ -150,7 +150,7 @@ static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t stat
   return true;
 }
 
-/* Judges the row's last run, in which the watch has noted something, or "". */
+/* Judges the row's last run. `note` is what the watch noted, or "". */
 static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, Error *error) {
   const char *outside;
   if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
@@ -183,7 +183,7 @@ static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, E
          judge(a, row, &note, error);
 }
 
-enum { TRIES = 5 }; /* what a race makes may be right by chance */
+enum { TRIES = 5 }; /* a race may give the right result by chance */
 
 static bool check_mistake(const LabArrays *a, const LabRow *row, Error *error) {
   double seconds;
@@ -223,7 +223,7 @@ static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   return rung->kind == LAB_RUNG;
 }
 
-/* The rows are those of lab_table: each rung of the problem, at each of its points. */
+/* Runs the rows of lab_table: each rung of the problem, at each of its points. */
 static bool run_rows(const LabArrays *a, json_t *rows, Error *error) {
   size_t i = 0;
   foreach_rung (rung, a->topic)
