@@ -197,7 +197,7 @@ static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row
 
 enum { MAX_COLUMNS = 32 };
 
-/* Prints a row, or the titles if it is NULL. No blanks stand at the end of a plain line. */
+/* Prints a row, or the titles if it is NULL. A plain line has no blanks at its end. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
@@ -215,7 +215,7 @@ static bool is_break(const Table *t, const json_t *a, const json_t *b) {
   return false;
 }
 
-/* Returns true if the table has the column, and a row something to show in it. */
+/* Returns true if the column belongs to the table and is not empty in all rows. */
 static bool is_shown(const Table *t, const TableColumn *c, const Lines *rows) {
   bool any = c->cell || rows->count == 0;
   foreach_line (row, rows) any = any || *text_of(*row, c->key) || isfinite(number_of(*row, c->key));

@@ -6,19 +6,20 @@
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
-enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* a multiprocessor full of threads, for some ms */
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* fill every multiprocessor with threads for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
 /* Arrays that the rungs work on. */
 typedef struct {
   Ceiling which; /* that is measured */
   uint8_t *d_from, *d_to, *h_from;
-  size_t bytes; /* of d_from and d_to: a GB, or less on a small GPU; h_from: PINNED_BYTES */
-  int blocks;   /* one on every multiprocessor */
+  size_t bytes; /* bytes of d_from and of d_to: 1 GB, or less on a small GPU; h_from has
+                   PINNED_BYTES */
+  int blocks;   /* one block per multiprocessor */
   uint32_t stamp;
 } Stand;
 
-/* A Rung's run. */
+/* Runs a ceiling (a Rung's run). */
 static cudaError_t run(void *stand, cudaStream_t stream) {
   Stand *s = stand;
   switch (s->which) {
@@ -40,7 +41,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
 
-/* The amount of FMA is that of one multiprocessor, the amount of COPY that of one byte. */
+/* The amount of FMA is per multiprocessor, the amount of COPY per byte. */
 static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, false, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, false, 2, "GB/s"},

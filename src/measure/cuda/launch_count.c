@@ -1,4 +1,5 @@
-/* Counts what the host launches: the linker sends calls through here (--wrap in the Makefile). */
+/* Counts the host's launches. The linker routes the calls through these functions (--wrap in the
+   Makefile). */
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;
@@ -21,7 +22,7 @@ uint64_t launch_count(void) {
            cudaStream_t stream),                                                                   \
           (kernel, grid, block, arguments, shared, stream))
 
-/* nvcc makes one of these of <<< >>>: the first or, in newer toolkits only, the second. */
+/* nvcc turns <<< >>> into one of these: the first or, only in newer toolkits, the second. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);

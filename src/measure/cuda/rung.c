@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-/* Resources of one measurement on the GPU. */
+/* Resources for one measurement on the GPU. */
 typedef struct {
   cudaStream_t stream;
   cudaEvent_t start, end;
@@ -41,8 +41,8 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
   return good;
 }
 
-/* Returns "580.95.05, CUDA 13.0": the driver, the first number of its banner, and the CUDA version
-   that it serves. */
+/* Returns "580.95.05, CUDA 13.0": the driver, from the first number of its banner, and the CUDA
+   version that it supports. */
 static ShortText find_driver(void) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char word[31];

@@ -1,4 +1,4 @@
-/* A rung: work of a GPU that is timed by its own clock and compared with other work. */
+/* A rung: work of a GPU that is timed by the GPU's clock and compared with other work. */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "measure/record.h"
 
 typedef struct {
-  const char *name;                                       /* an error says that this failed */
+  const char *name;                                       /* names the rung in errors */
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
   int calls;        /* between two events */
@@ -25,13 +25,13 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void);
 
-/* Creates a context. Fails in one sentence where there is no GPU. */
+/* Creates a context. Fails with one sentence if there is no GPU. */
 bool gpu_start(Error *error);
 /* Starts the GPU and adds its line to the record, with name, command and sources. */
 bool gpu_add_machine(Record *record, const char *name, const char *command, const char *sources,
                      Error *error);
 
-/* The ceilings of a GPU: the rates that others are compared with. */
+/* The ceilings of a GPU: rates with which others are compared. */
 typedef enum {
   CEILING_COPY,   /* inside the GPU's memory, far more than a cache holds */
   CEILING_PINNED, /* from pinned memory of the host to the GPU */
@@ -42,5 +42,5 @@ typedef enum {
   CEILINGS
 } Ceiling;
 
-/* Measures ceilings first to end - 1, up to one that fails, and adds a line of each. */
+/* Measures ceilings first to end - 1 and adds a line for each. Stops at one that fails. */
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);

@@ -1,5 +1,5 @@
-/* Stands for cuBLAS where it is not installed: every function fails. */
-/* WITHOUT_CUBLAS, of the Makefile, says how to install it. */
+/* Stands in for cuBLAS if it is not installed. Every function fails. */
+/* WITHOUT_CUBLAS, which the Makefile sets, says how to install it. */
 #pragma once
 #include <library_types.h>
 
