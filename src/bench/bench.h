@@ -1,4 +1,4 @@
-/* The parts of mlp-bench. Whatever is measured becomes a line of a record. */
+/* The parts of mlp-bench. Every measurement becomes a line of a record. */
 #pragma once
 
 #include "engine/engine.h"
@@ -7,7 +7,7 @@
 /* Functions of src/bench/cuda and src/measure/cuda: NULL without CUDA. */
 #define BENCH_CUDA __attribute__((weak))
 
-/* Adds the lines of a file, which must be mlp-bench's or scripts/compare_peers.py's. */
+/* Adds the lines of a file, which mlp-bench or scripts/compare_peers.py must have written. */
 bool bench_read(Record *record, const char *path, Error *error);
 
 /* Prints all tables, as plain text or as Markdown. */
@@ -31,10 +31,10 @@ typedef struct {
   const char *train, *test; /* CSV files */
   BenchShapes shapes;       /* every shape is timed at every batch and number of networks */
   BenchNumbers batches, networks;
-  int epochs; /* that are timed of each, fewer where they are slow */
+  int epochs; /* epochs to time of each; slow ones get fewer */
 } BenchPlan;
 
-/* Measures all that mlp-bench does and adds its lines. levels.c */
+/* Makes all measurements of mlp-bench and adds their lines. levels.c */
 bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
                    Error *error);
 
@@ -43,5 +43,5 @@ Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
 /* Adds the lines of the machine and its ceilings. */
 bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
                Error *error) BENCH_CUDA;
-/* Launches of kernels and graphs by the host since the program started. */
+/* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

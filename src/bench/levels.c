@@ -22,9 +22,9 @@
 #include "engine/loader.h"
 
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_WORDS = 32 };
-static const double ENOUGH = 2; /* seconds: then LEAST_EPOCHS are enough */
+static const double ENOUGH = 2; /* seconds after which LEAST_EPOCHS are enough */
 
-/* Levels after engine.h's: CPU is the CPU engine. */
+/* Levels in addition to engine.h's. CPU is the CPU engine. */
 enum { CUBLAS = FUSION_EXERCISE + 1, CPU };
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
   int level; /* a Fusion, CUBLAS or CPU */
 } Level;
 
-/* The CPU is timed where there is no GPU, the others where there is one. */
+/* The CPU is timed if there is no GPU, the other levels if there is one. */
 static const Level levels[] = {
     {"none", "fp32", FUSION_NONE},   {"layer", "fp32", FUSION_LAYER}, {"step", "fp32", FUSION_STEP},
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
@@ -109,12 +109,12 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   return NULL;
 }
 
-/* Trains an epoch, shuffled by its own key, and waits for it. Fails if the loss is not finite. */
+/* Trains an epoch, shuffled with its own key, and waits for it. Fails if the loss is not finite. */
 static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *seconds, Error *error) {
   const int batch = engine->config.training.batch;
   const uint64_t steps = ceil_div(b->train_rows, (uint64_t)batch);
   const double scale =
-      fmin(1, 0.5 * sqrt(batch / 64.0)); /* scripts/compare_peers.py has the same */
+      fmin(1, 0.5 * sqrt(batch / 64.0)); /* scripts/compare_peers.py has the same rate */
   const TrainRange range = {.rows = b->train_rows,
                             .shuffled = true,
                             .key = random_order_key(1, epoch),
@@ -135,7 +135,7 @@ static json_t *line_of(const HiddenSizes *hidden, int batch, int networks, const
                    "batch", batch, "networks", networks, "fusion", level, "precision", precision);
 }
 
-/* Sets the times of epochs; the first one is not counted. */
+/* Sets the times of epochs. The first epoch does not count. */
 static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, Error *error) {
   double seconds[1 + BENCH_EPOCHS], sum = 0;
   EngineSums sums;
@@ -163,7 +163,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   return true;
 }
 
-/* Adds a line for every level, with the reason if it does not run. Lowers *best to the least ms. */
+/* Adds a line for every level, or its reason if it does not run. Lowers *best to the least ms. */
 static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, double *best,
                        Error *error) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
@@ -182,15 +182,17 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
     if (!engine || !time_level(engine, b, level->level, line, &reason))
       record_text(line, "reason", reason.text);
     if (engine) engine->call->close(engine);
-    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
+    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* if one is NAN, fmin returns the
+                                                             other */
     record_add(b->record, line);
     if (!record_good(b->record, error)) return false;
   }
   return true;
 }
 
-/* Runs mlp-train, which lies beside this program, with these words, NULL behind the last; sets the
-   seconds from its start to its end. log not NULL: adds the lines of the run's --log. */
+/* Runs mlp-train, which lies beside this program. words: its arguments, with NULL at the end. Sets
+   the seconds from its start to its end. Unless `log` is NULL, adds the lines of the run's
+   --log. */
 static bool run_train(const char *const *words, Record *log, double *seconds, Error *error) {
   char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl",
                           *given[MOST_WORDS + 4] = {program};
@@ -208,7 +210,7 @@ static bool run_train(const char *const *words, Record *log, double *seconds, Er
     given[count++] = path;
   }
   const double start = seconds_now();
-  posix_spawn_file_actions_t actions; /* its tables are not ours */
+  posix_spawn_file_actions_t actions; /* mlp-train's tables are not shown */
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   const int failed = posix_spawn(&process, program, &actions, NULL, given, environ);
@@ -222,19 +224,20 @@ static bool run_train(const char *const *words, Record *log, double *seconds, Er
   return good;
 }
 
-/* The words of an mlp-train that all runs share, then those that differ. */
+/* The arguments that all runs of mlp-train share, then the others. */
 #define WORDS(b, hidden, batch, ...)                                                               \
   (const char *const[]) {                                                                          \
     "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--hidden", hidden_text(hidden).text,     \
         "--batch", text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL   \
   }
 
-#define FEW "0.01" /* the share of the rows that judge: that takes no time */
+#define FEW "0.01" /* the share of rows that judge, small because judging takes time */
 
-/* Times a process of 2 epochs and one of more: the difference is what the other epochs take. */
+/* Times a run of 2 epochs and a run of more. The difference is the time of the other epochs. */
 static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
                           const char *precision, double one, json_t *line, Error *error) {
-  const double ms = networks * (isfinite(one) ? one : 5); /* of an epoch of all, at most */
+  const double ms = networks * (isfinite(one) ? one : 5); /* the most that an epoch of all networks
+                                                             takes */
   const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / ms), LEAST_EPOCHS), 200);
   double seconds[2];
   for (int i = 0; i < 2; i++)
@@ -260,7 +263,7 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
   }
 }
 
-/* Adds the parts of a whole run (Amdahl, 1967), or why there are none. */
+/* Adds the parts of a whole run (Amdahl, 1967), or the reason why there are none. */
 static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   enum { BEGIN, FIRST, OTHERS, EVALUATION, PARTS };
   static const char *const names[PARTS] = {"start, first rows, closing files, end",
@@ -303,7 +306,8 @@ static bool add_machine(const Bench *b, const char *command, const char *sources
   return true;
 }
 
-/* The run comes when the files are in the page cache, or its reading would time the disk. */
+/* The whole run comes when the files are already in the page cache. Otherwise its reading would
+   time the disk. */
 static bool measure(const Bench *b, const char *command, const char *sources, Error *error) {
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;

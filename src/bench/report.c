@@ -32,11 +32,12 @@ static double best_for(const Record *record, const json_t *epoch) {
   foreach_of (line, record, "epoch", NULL)
     if (is_level(line) && is_same_case(line, epoch) &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
-      best = fmin(best, number_of(line, "ms_per_epoch")); /* of a number and NAN, the number */
+      best = fmin(best, number_of(line, "ms_per_epoch")); /* if one is NAN, fmin returns the
+                                                             other */
   return best;
 }
 
-/* Orders by the case, slowest first. */
+/* Orders epochs by their case; within a case, the slowest comes first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   double order = 0;
@@ -71,12 +72,13 @@ static ShortText times_best(const TableCell *at) {
   return text_of_number(number_of(at->row, "ms_per_epoch") / best_for(at->record, at->row));
 }
 
-/* Shows Amdahl's bound (1967): how many times faster the whole gets if the part takes no time. */
+/* Shows Amdahl's bound (1967): how many times faster the whole would be if the part took no
+   time. */
 static ShortText bound(const TableCell *at) {
   return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }
 
-/* The tables, as bits; in the order of their sections. */
+/* The tables, as bits, in the order of their sections. */
 enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {

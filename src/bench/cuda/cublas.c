@@ -1,4 +1,4 @@
-/* The baseline: a level whose products are cuBLAS's. And what the GPU can do at most. */
+/* The baseline: a level of fusion whose products are cuBLAS's. */
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
@@ -17,15 +17,16 @@ bool bench_gpu(Record *record, const char *name, const char *command, const char
   return record_good(record, error);
 }
 
-enum { WORKSPACE = 32 << 20 }; /* bytes, as cuBLAS takes on Hopper */
+enum { WORKSPACE = 32 << 20 }; /* bytes, as many as cuBLAS takes on Hopper */
 
 typedef struct {
   cublasHandle_t handle;
-  cudaStream_t stream; /* that the handle works on */
-  void *d_workspace;   /* with one of its own, cuBLAS would allocate inside the graphs */
+  cudaStream_t stream; /* the stream that the handle uses */
+  void *d_workspace;   /* without it, cuBLAS would allocate memory inside the graphs */
 } Cublas;
 
-/* The first time: cublasSetStream takes the workspace away, so it is given afterwards. */
+/* The first call sets the workspace after the stream, because cublasSetStream takes the workspace
+   away. */
 static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
   if (c->stream == stream) return CUBLAS_STATUS_SUCCESS;
   c->stream = stream;
@@ -34,8 +35,8 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
                                          : status;
 }
 
-/* Queues C (m, n) = op(A) op(B), the sum over `depth`, row-major, given with the columns of their
-   memory. cuBLAS is column-major: it computes C^T = op(B)^T op(A)^T. */
+/* Queues C (m, n) = op(A) op(B), the sum over `depth`. All are row-major; a_columns and b_columns
+   are the columns in memory. cuBLAS is column-major, so it computes C^T = op(B)^T op(A)^T. */
 static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
                         int depth) {
@@ -50,7 +51,7 @@ static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a
 }
 
 static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
-  (void)trains; /* mlp-bench drops nothing */
+  (void)trains; /* mlp-bench has no dropout */
   const LayerUpdate at = layer_at(e, l);
   const int rows = batch.rows;
   float *d_y = e->d_activation[l + 1];
@@ -77,7 +78,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
-/* One update serves all tensors, which lie in one array. The padding's gradient is 0. */
+/* One kernel updates all tensors, which lie in one array. The padding's gradient is 0. */
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   (void)first, (void)end;
   const size_t count = e->engine.config.network.floats;
