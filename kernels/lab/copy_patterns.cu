@@ -1,7 +1,7 @@
-/* Copy patterns: what an address costs. Every rung copies the same array; only which thread copies
-   which element changes, and how wide its word is. GB/s counts 8 bytes per element. Memory moves in
-   sectors of 32 bytes, and the column counts those that a warp's request touches
-   (docs/lab/copy_patterns.md). The last sweeps ask for fewer addresses at a time. */
+/* Copy patterns: what an address costs. Every rung copies the same array. The rungs differ only in
+   which thread copies which element, and how wide its word is. GB/s counts 8 bytes per element.
+   Memory moves in sectors of 32 bytes, and the column counts the sectors that a warp's request
+   touches (docs/lab/copy_patterns.md). The last sweeps ask for fewer addresses at a time. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -12,15 +12,15 @@ template <int WIDTH> __device__ void copy_word(const float *in, float *out, int6
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = reinterpret_cast<const LabWord<WIDTH> *>(in)[i];
 }
 
-/* The last elements, fewer than a word, by threads of the first block. */
+/* Threads of the first block copy the last elements, which are fewer than a word. */
 template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
     copy_word<1>(in, out, count - 1 - threadIdx.x);
 }
 
 /* ---- words side by side, from an offset on ---------------------------------------------------
-   Grid: all words, one thread each. Every warp starts `offset` words later than it otherwise would;
-   the last threads copy the words before that. */
+   Grid: all words, one thread each. Every warp starts `offset` words later than it otherwise would.
+   The last threads copy the `offset` words before that. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(BLOCK)
   copy_tail<WIDTH>(in, out, count);
 }
 
-/* The point is the offset in bytes, a multiple of the word. */
+/* The sweep's point is the offset in bytes, a multiple of the word. */
 template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
   const int64_t words = call->size.dim[0] / WIDTH;
   const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
@@ -44,8 +44,8 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table `stride` wide. Grid: blockIdx.y is the column, blockIdx.x goes
-   down the rows. Lane: the row below its neighbour's. */
+   The words are the cells of a table that is `stride` wide. Grid: blockIdx.y is the column,
+   blockIdx.x goes down the rows. A lane's row is the one below its neighbour's. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -55,19 +55,20 @@ __global__ void __launch_bounds__(BLOCK)
   copy_tail<WIDTH>(in, out, count);
 }
 
-/* The point is the stride in words. */
+/* The sweep's point is the stride in words. */
 template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
   const int64_t stride = call->point;
   return lab_map(call, strided<WIDTH>, dim3(lab_grid(call, BLOCK * WIDTH * stride), stride), BLOCK);
 }
 
-/* As words are aligned to their size, a lane never needs two sectors. */
+/* Words are aligned to their size, so a lane never needs two sectors. */
 template <int WIDTH> double strided_sectors(const LabCall *call) {
   return (double)std::min<int64_t>(4 * WIDTH * call->point, 32);
 }
 
 /* ---- so many bytes in flight -----------------------------------------------------------------
-   Thread: LOADS words in flight at once. Where the next ones lie depends on all (zero is 0). */
+   Thread: LOADS words in flight at once. Where the next ones lie depends on all of them (zero is
+   0). */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/* The point is the threads of a multiprocessor, in blocks of up to 1024. */
+/* The sweep's point is how many threads a multiprocessor has, in blocks of up to 1024. */
 template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
   const int64_t block = std::min<int64_t>(call->point, 1024);
   return lab_map(call, in_flight<LOADS>,
@@ -107,7 +108,7 @@ float same(float x) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 
-/* Bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
+/* In bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};

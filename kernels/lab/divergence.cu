@@ -1,7 +1,7 @@
 /* Divergence: what it costs when lanes of one warp take different branches. The number of distinct
    paths IN A WARP is the slowdown, however many lanes take each. An element's work is an orbit of y
-   = y y + c, STEPS times: chaotic, so that no compiler shortens it. It stands in the kernel PATHS
-   times, each with a parameter of its own. Only the launcher knows that all are the same. */
+   = y y + c, STEPS times. It is chaotic, so that no compiler shortens it. The code has it PATHS
+   times, each with a parameter of its own. Only the launcher knows that all are equal. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -13,10 +13,10 @@ constexpr int PATHS = 32;
 constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
-/* The orbit is chaotic here and stays within +-2; rounding does not make it leave, either. */
+/* Here the orbit is chaotic and stays within +-2. Rounding does not make it leave, either. */
 constexpr float PARAMETER = -1.9375f;
 
-/* One parameter per path, all the same: see above. */
+/* One parameter per path. All are equal: see above. */
 struct Parameters {
   float c[PATHS];
 };

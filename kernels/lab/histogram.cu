@@ -1,6 +1,6 @@
-/* The ladder of the histogram: value x in [0, 1) is counted in bin floor(x bins), the product
-   rounded to float32; any other value in none. Three kinds of input: uniform; skewed, 15 of 16
-   values the same; sorted. docs/lab/histogram.md explains the wavefronts. */
+/* The ladder of the histogram. Value x in [0, 1) is counted in bin floor(x bins), where the product
+   is rounded to float32. Other values are not counted. There are three kinds of input: uniform;
+   skewed, where 15 of 16 values are the same; sorted. docs/lab/histogram.md explains wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>
@@ -11,9 +11,9 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* of a warp: more copies than these help nobody */
+constexpr int LANES = 32; /* lanes of a warp: more copies of the bins than these help nobody */
 
-/* The bin of x, or `bins`, one bin too many, for a value that is counted in none. */
+/* Returns the bin of x. A value that is counted in no bin gets `bins`, one bin too many. */
 __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
@@ -23,7 +23,7 @@ const char *refuse_all(int, LabSize size) {
   return size.dim[1] > MOST_BINS ? "there are at most 65536 bins" : nullptr;
 }
 
-/* Called once, for all bins. Counts are integers: exact. */
+/* Called once, for all bins. Counts are integers, so they are exact. */
 void reference(const LabRange *range) {
   const int bins = (int)range->count;
   lab_exactly(range, [](int64_t) { return 0.0; });
@@ -56,12 +56,12 @@ int resident(const GpuLimits *gpu) {
   return lab_resident(gpu->capability, THREADS, 2);
 }
 
-/* Returns the shared memory of each of the blocks that fill a multiprocessor with threads. */
+/* Returns the shared memory of each block if blocks fill a multiprocessor with threads. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Bytes of `copies` copies of the bins and of the one too many, which is cheaper than a branch. */
+/* Returns the bytes of `copies` copies of all bins. The bin too many is cheaper than a branch. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -72,7 +72,7 @@ const char *refuse_shared(const LabCall *call) {
              : nullptr;
 }
 
-/* Launches a kernel that adds to counts, which start at 0. */
+/* Launches a kernel that adds to counts. The counts start at 0. */
 template <class Kernel, class... More>
 cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks, int shared,
                             More... more) {
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Counts in shared memory, then adds to the result. Grid: as many blocks as fit at once. Lane: copy
-   (lane mod copies); it starts to add at another copy than its neighbours: another bank. */
+   (lane mod copies). When adding to the result, neighbouring lanes start at different copies, that
+   is, in different banks. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
-/* As many copies, up to MOST (a power of two), as leave room for a second block. */
+/* Takes as many copies, up to MOST (a power of two), as leave room for a second block. */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
   int copies = MOST;
@@ -121,19 +122,19 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
                          copies);
 }
 
-/* Rung 2 has one copy of the bins, rung 3 up to 32 side by side: each lane has a bank. */
+/* Rung 2 has one copy of the bins. Rung 3 has up to 32 side by side, so each lane has a bank. */
 struct OneByOne {
-  static constexpr int VALUES = 1; /* of a thread at a time */
+  static constexpr int VALUES = 1; /* values that a thread loads at a time */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
     for (int64_t i = lab_thread(THREADS); i < count; i += (int64_t)gridDim.x * THREADS)
       use(d_values[i]);
   }
 };
 
-/* 16-byte loads of a thread in flight. With 2048 threads, two make 64 KB. */
+/* 16-byte loads that a thread has in flight. With 2048 threads, two make 64 KB. */
 constexpr int LOADS = 2;
 
-/* 4 LOADS values of this thread; -1, which is counted in no bin, where there are none left. */
+/* Has 4 LOADS values of this thread. Where none are left, it has -1, which is counted in no bin. */
 struct Values {
   float x[4 * LOADS];
 

@@ -35,7 +35,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->threads = block.x * block.y * block.z;
     r->shared = shared;
   }
-  if (shared > 48 * 1024) { /* more than that must be asked for */
+  if (shared > 48 * 1024) { /* more than this must be asked for */
     TRY(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared));
   }
@@ -43,7 +43,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   return cudaGetLastError();
 }
 
-/* Launches a kernel of the first input, the output, the outermost dimension and `more`. */
+/* Launches a kernel with the first input, the output, the outermost dimension and `more`. */
 template <class Kernel, class... More>
 cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, More... more) {
   return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, call->size.dim[0],
@@ -57,7 +57,7 @@ cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int bloc
                     call->size.dim[0], more...);
 }
 
-/* The call for a launch that prepares or ends what the rung is about: it is not recorded. */
+/* Returns a call for a launch that prepares or ends what the rung is about. It is not recorded. */
 static inline LabCall lab_helper(const LabCall *call) {
   LabCall helper = *call;
   helper.record = nullptr;
@@ -84,7 +84,7 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each LANES neighbours, a power of two. */
+/* Combines the values of each group of LANES neighbours. LANES is a power of two. */
 template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
   for (int step = LANES / 2; step > 0; step /= 2)
@@ -104,7 +104,7 @@ struct LabLargest {
   }
 };
 
-/* Calls launch with the call's problem, one of the first COUNT, as a constant. */
+/* Calls launch with the call's problem as a constant. The problem is one of the first COUNT. */
 template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
   if constexpr (COUNT > 1)
     if (call->problem < COUNT - 1) return lab_by_problem<COUNT - 1>(call, launch);
@@ -114,7 +114,8 @@ template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *cal
 /* The first row and column of a tile, which is a block's part of a matrix. */
 template <class Int> struct LabCorner { Int row, column; };
 
-/* Tiles of HIGH x WIDE, numbered row by row. Return the corner of this block's, and how many. */
+/* Tiles of HIGH x WIDE are numbered row by row. These return the corner of this block's tile, and
+   how many tiles there are. */
 template <int HIGH, int WIDE, class Int> __device__ LabCorner<Int> lab_corner(const Int &columns) {
   const unsigned across = (unsigned)ceil_div(columns, WIDE);
   return {(Int)(blockIdx.x / across) * HIGH, (Int)(blockIdx.x % across) * WIDE};
@@ -126,15 +127,15 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
 /* WIDTH neighbours of 4 bytes that are loaded and stored by one instruction. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
-/* Returns how many of `wanted` blocks a multiprocessor holds at once: it has room for 1024 threads
-   (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA C++ Programming Guide says. */
+/* Returns how many blocks, of `wanted`, a multiprocessor holds at once. It has room for 1024
+   threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA C++ Programming Guide says. */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
   return wanted < most ? wanted : most;
 }
 
-/* The compute capability that is compiled for, as in GpuLimits. The host's half ignores it. */
+/* The compute capability that this is compiled for, as in GpuLimits. The host's half ignores it. */
 #ifdef __CUDA_ARCH__
 constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 #else
@@ -146,7 +147,7 @@ template <int64_t EACH> double lab_each(LabSize size) {
   return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
 }
 
-/* LabProblem.reference: output i is exactly of(range, i). */
+/* LabProblem.reference of a topic whose output i is exactly of(range, i). */
 template <class Of> void lab_exactly(const LabRange *range, Of of) {
   for (int64_t i = 0; i < range->count; i++) {
     range->expected[i] = of(range->first + i);
@@ -154,7 +155,7 @@ template <class Of> void lab_exactly(const LabRange *range, Of of) {
   }
 }
 
-/* The same, of topics whose output i is OF(input i). */
+/* The same for a topic whose output i is OF(input i). */
 template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
@@ -170,11 +171,11 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
   }
 }
 
-/* LabRung.launch and .work of an algorithm of CUB. d_work NULL: it only sets *bytes. */
+/* LabRung.launch and .work of an algorithm of CUB. If d_work is NULL, it only sets *bytes. */
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; to ask again would be timed, too */
+  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; asking again would be timed, too */
   return RUN(call, call->d_work, &bytes);
 }
 
@@ -183,12 +184,12 @@ template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
-/* LabRung.predicted: VALUE / PER, whatever the size. */
+/* LabRung.predicted for every size: VALUE / PER. */
 template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }
 
-/* LabTopic.refuse of topics whose grids have a thread per element, THREADS per block. */
+/* LabTopic.refuse of a topic whose grids have a thread per element and THREADS per block. */
 template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
   return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"
                                                     : nullptr;

@@ -1,6 +1,6 @@
 /* Mathematical functions: what an exponential costs, and how wrong it is, with FP64 units, ordinary
-   float instructions or special function units (MUFU). A suffix decides which: `x / (y + 1e-300)`
-   divides doubles, because 1e-300 has no f. Read the cycles with the error beside them. */
+   float instructions or special function units (MUFU). A suffix decides between them: `x / (y +
+   1e-300)` divides doubles, because 1e-300 has no f. Read the cycles with the error beside them. */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -10,14 +10,15 @@ namespace {
 
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
-/* The spacing of floats at `value` or, where an error leads across a power of 2, above it. */
+/* Returns the spacing of floats at `value`. If an error leads across a power of 2, it is the
+   spacing above it. */
 double ulp_at(double value) {
   int exponent = FLT_MIN_EXP;
   if (fabs(value) >= (double)FLT_MIN) frexp(fabs(value) * (1 + 0x1p-16), &exponent);
   return ldexp(1.0, exponent - FLT_MANT_DIG);
 }
 
-/* Errors that the programming guide states, against the correctly rounded result, hence half an ulp
+/* Errors that the programming guide states, against the correctly rounded result; hence half an ulp
    more. The reference is right to 2^-28 ulp of a float. No result is subnormal. */
 double error_of(Arithmetic arithmetic, int function, double x, double expected) {
   constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 0.0};
@@ -84,7 +85,7 @@ struct Intrinsic {
   }
 };
 
-/* Cycles of a scheduler for one application by a warp, from the machine code of sm_90. */
+/* Returns a scheduler's cycles for one application by a warp, from the machine code of sm_90. */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];

@@ -1,5 +1,5 @@
-/* The kernel of the topic math, in a header because it is compiled twice: by math.cu as it stands,
-   and by math_fast.cu with -use_fast_math. All of it is local to the file that includes it. */
+/* The kernel of the topic math. This header is compiled twice: by math.cu as it stands, and by
+   math_fast.cu with -use_fast_math. All of it is local to the file that includes it. */
 #pragma once
 
 #include "lab/lab.cuh"
@@ -13,7 +13,7 @@ namespace {
 
 enum { EXP, LOG, DIVISION, FUNCTIONS }; /* the topic's problems */
 
-/* Applications per element: arithmetic must take longer than an element's 8 to 12 bytes. */
+/* Applications per element. Arithmetic must take longer than moving an element's 8 to 12 bytes. */
 constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
@@ -30,8 +30,8 @@ struct Float {
   }
 };
 
-/* out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, which only the
-   caller knows: each application depends on the one before, so that none can be left out. */
+/* out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, but only the
+   caller knows it. So each application depends on the previous one, and none can be left out. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

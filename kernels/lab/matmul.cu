@@ -1,7 +1,7 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
-   multiply-add takes three operands, and each rung takes more of them from nearer by. The column
-   shows wavefronts of shared memory (docs/lab/matmul.md). The problem `bf16` has the rungs on
-   tensor cores, in matmul_mma.cu and matmul_hopper.cu. */
+   multiply-add takes three operands. Each rung takes more of them from nearer by. The column shows
+   wavefronts of shared memory (docs/lab/matmul.md). The problem `bf16` has the rungs on tensor
+   cores, in matmul_mma.cu and matmul_hopper.cu. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
 
@@ -33,14 +33,13 @@ const char *refuse(int problem, LabSize size) {
 
 /* Bounds, in units u = 2^-24 of the sum of |a b|. float32: a sum of K products in any order is off
    by at most K u (Jeannerod and Rump, 2013). Tensor cores: a step aligns 16 exact products and a
-   sum, and cuts off one bit behind float32's last (Fasi, Higham, Mikaitis and Pranesh, 2021); K
-   products take at most 2 K + 2 u. A library may flush each of the K numbers below 2^-126 to zero.
-   */
-/* Elements of C as float64 sums; allowed: PER_K K + MORE units of the sums of |a b|. */
+   sum, and cuts off one bit behind float32's last (Fasi, Higham, Mikaitis and Pranesh, 2021). So K
+   products take at most 2 K + 2 u. A library may flush each number below 2^-126 to zero. */
+/* Computes elements of C as float64 sums. allowed: PER_K K + MORE units of the sum of |a b|. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
   const int64_t n = r->size.dim[1], depth = r->size.dim[2];
-  for (int64_t done = 0; done < r->count;) { /* a piece of a row of C at a time */
+  for (int64_t done = 0; done < r->count;) { /* part of a row of C at a time */
     const int64_t row = (r->first + done) / n, column = (r->first + done) % n;
     const int64_t width = std::min(n - column, r->count - done);
     double *sum = r->expected + done, *bound = r->allowed + done;
@@ -68,8 +67,8 @@ cudaError_t launch_tiles(const LabCall *call) {
 }
 
 /* C = A B. Block: 256 elements. Lane: a row of C. A warp's load of A touches 32 lines of the cache
-   to use 4 bytes of each. ACROSS: neighbouring lanes are neighbours in a row of C. Now they want
-   the same element of A and 32 neighbours of B, four sectors. */
+   to use 4 bytes of each. ACROSS: neighbouring lanes are neighbours in a row of C. They want the
+   same element of A and 32 neighbours of B, which are four sectors. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -81,7 +80,7 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
   p.c[(int64_t)i * p.n + j] = sum;
 }
 
-/* Copies x (rows x columns) from (row, column) on, each THREADS-th; zeros beyond its end. */
+/* Copies x (rows x columns) from (row, column) on, each THREADS-th value; zeros beyond its end. */
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
@@ -93,8 +92,8 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
 }
 
 /* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
-   One element: what 32 threads need is fetched once, but each multiply-add takes a word of B. More:
-   a step in k takes TM + TN words for TM TN multiply-adds, 9 for 8 (1-D) or 16 for 64 (2-D). */
+   With one element, what 32 threads need is fetched once, but each multiply-add takes a word of B.
+   With more, a step in k takes TM + TN words for TM TN multiply-adds: 9 for 8, or 16 for 64. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -122,7 +121,7 @@ template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(co
 
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
-/* Four neighbours in a line of `columns`, or zeros where it has ended. QUADS: all four or none. */
+/* Loads four neighbours in a line of `columns`, or zeros after its end. QUADS: all four or none. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
@@ -134,7 +133,7 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
 /* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
    Place::column() and ROW_GAP and COLUMN_GAP from there. Global memory is read 16 bytes at a time.
    A is transposed on its way, so that a fragment is two 16-byte loads. The next slab is asked for
-   before the barrier. The next rung has another Place, and `spilled` more BLOCKS. */
+   before the barrier. The next rung has another Place, and `spilled` has more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -170,7 +169,7 @@ template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *ca
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours per thread: of a quarter's lanes two each meet in a bank when they read B. */
+/* 8 x 8 neighbours per thread. Two lanes of a quarter warp meet in a bank when they read B. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -181,9 +180,10 @@ struct Neighbours {
   }
 };
 
-/* Change: a thread's 8 columns (and rows) are four and four, apart. No two lanes of a quarter meet
-   in a bank. A warp's 32 fragments form 64 x 32 of C: it reads 96 different words per step, not
-   144. Lanes n and n ^ 1 share columns, n and n ^ 2 rows: every load is down to 2 wavefronts. */
+/* Change: a thread's 8 columns (and rows) are twice four, with a gap. No two lanes of a quarter
+   meet in a bank. A warp's 32 fragments form 64 x 32 of C: it reads 96 different words per step,
+   not 144. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows. Every load is down to 2
+   wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {
@@ -201,13 +201,13 @@ struct Warps {
 namespace pipelined {
 
 /* What else can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS quads
-   apart. STAGES slabs are in shared memory at once, BLOCKS blocks on a multiprocessor: while one
+   apart. Shared memory holds STAGES slabs at once. A multiprocessor holds BLOCKS blocks: while one
    waits or writes, the other multiplies. docs/lab/matmul.md has what other numbers gave. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
 constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
-/* A slab of A is transposed on its way: OCTET neighbours of four rows go to 32 banks. */
+/* A slab of A is transposed on its way in. OCTET neighbours of four rows go to 32 banks. */
 constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
 constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
 static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps");
@@ -221,9 +221,9 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;
   const Matrices &p;
   const Corner corner;
-  const int eighth, row;                /* of A's slab: the first that this thread copies */
-  const float *slab_a, *slab_b;         /* the next slabs: the same in all threads */
-  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them; does not change */
+  const int eighth, row;                /* of A's slab, the first copy of this thread */
+  const float *slab_a, *slab_b;         /* the next slabs, which all threads share */
+  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them, always the same */
   int k;                                /* where the next slabs start */
 
   static __device__ int line(int i) {
@@ -238,7 +238,8 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
     unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
     unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Queues the next slabs as a group, with zeros, which add nothing, where matrices have ended. */
+  /* Queues the next slabs as a group. Where matrices have ended it queues zeros; they add
+     nothing. */
   __device__ void next(float *to) {
     unrolled_by (e, BK, OCTET)
       unrolled (r, ROWS)
@@ -256,17 +257,18 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   }
 };
 
-/* C = A B. Block: a tile BM x BN of C. Warp: WM x WN of it. Lane: TM x TN of that, in registers.
-   Lanes n and n ^ 1 share columns, n and n ^ 2 rows: a 16-byte load takes 2 wavefronts. A step in k
-   takes 6 such loads, 12 cycles of shared memory, and 128 cycles of one of its four schedulers.
+/* C = A B. Block: a tile BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of that, in
+   registers. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows, so a 16-byte load takes 2
+   wavefronts. A step in k takes 6 such loads, 12 cycles of shared memory, and 128 cycles of one of
+   its four schedulers.
 
-   Copies are asynchronous, into the last of STAGES slabs while the block multiplies the first, and
-   one barrier per slab is left. Fragments, too, are loaded a step ahead. The registers that are
-   free now hold a tile of 8 x 16. What limits it then is the instructions that a scheduler starts.
- */
+   Copies are asynchronous: they go to the last of STAGES slabs while the block multiplies the
+   first. One barrier per slab is left. Fragments, too, are loaded a step ahead. The registers that
+   are free now hold a tile of 8 x 16. What limits it then is how fast schedulers start
+   instructions. */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
-#if __CUDA_ARCH__ >= 800 /* the rung is refused on what is older */
+#if __CUDA_ARCH__ >= 800 /* older GPUs refuse the rung */
   extern __shared__ float4 slabs[];
   float *const shared = reinterpret_cast<float *>(slabs);
   const Corner corner = lab_corner<BM, BN>(p.n);
@@ -290,7 +292,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
-      if (next == 0) { /* all have read this slab's last fragment, and the next slab is here */
+      if (next == 0) { /* all have read this slab's last fragment, and the next slab has arrived */
         await_groups<STAGES - 2>();
         __syncthreads();
         free_slab = slab;
@@ -308,7 +310,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #endif
 }
 
-/* 16-byte copies of B need rows that start on 16 bytes; those of A are of 4 bytes in any case. */
+/* 16-byte copies of B need rows that start on 16 bytes. Copies of A are of 4 bytes in any case. */
 cudaError_t launch(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool whole = p.m % BM == 0 && p.n % BN == 0 && p.k % BK == 0;
@@ -321,7 +323,7 @@ cudaError_t launch(const LabCall *call) {
 
 } // namespace pipelined
 
-/* A row of a rung of matmul_hopper.cu. */
+/* Makes the row of the table for a rung of matmul_hopper.cu. */
 template <HopperRung RUNG>
 constexpr LabRung hopper(const char *name, const char *lesson,
                          double (*predicted)(const LabCall *)) {
@@ -334,7 +336,7 @@ constexpr LabRung hopper(const char *name, const char *lesson,
           .refuse = matmul_hopper_refuses};
 }
 
-/* cuBLAS is column-major: it is asked for C' = B' A'. C is float32, A and B are of TYPE. */
+/* cuBLAS is column-major, so it is asked for C' = B' A'. C is float32; A and B are of TYPE. */
 template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const Matrices p = matrices_of(call);
@@ -345,7 +347,7 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   });
 }
 
-/* Predicted: wavefronts of shared memory's loads over multiply-adds of a warp. */
+/* Predicted: wavefronts of loads from shared memory, over multiply-adds of a warp. */
 const LabRung rungs[] = {
     {"element-down",
      "One thread per element of C, neighbouring threads in a column: each load of A touches 32 "

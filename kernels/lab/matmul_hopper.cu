@@ -1,6 +1,6 @@
-/* The rungs of matmul with Hopper's own instructions: the copy engine (TMA), tensor cores that read
-   shared memory (wgmma), warps with different parts, clusters of two blocks. layer/hopper.cuh has
-   them. The Makefile compiles this file for sm_90a; elsewhere the rungs are refused. */
+/* The rungs of matmul with Hopper's own instructions (layer/hopper.cuh): the copy engine (TMA),
+   tensor cores that read shared memory (wgmma), warps with different parts, clusters of two blocks.
+   The Makefile compiles this file for sm_90a. Other GPUs refuse the rungs. */
 #include "lab/matmul_tile.cuh"
 
 #ifdef HAVE_SM_90A
@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr int PATCH = 64; /* m or n of a patch, and its k */
+constexpr int PATCH = 64; /* a patch's side along m or n, and its side along k */
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
@@ -24,12 +24,12 @@ constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
 constexpr int STAGES = ROOM / STAGE_BYTES;
 constexpr int THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
-/* A product of A (m, k) and B (k, n). */
+/* One product of A (m, k) and B (k, n). */
 struct Job {
   CUtensorMap a, b;
   float *c;
   int m, n, k;
-  int down, across; /* specialised: units of C */
+  int down, across; /* specialised: how many units C has in each direction */
 };
 
 __device__ unsigned char *aligned_shared() {
@@ -37,7 +37,7 @@ __device__ unsigned char *aligned_shared() {
   return shared + (ALIGNMENT - shared_address(shared) % ALIGNMENT) % ALIGNMENT;
 }
 
-/* No use of the sums moves up to before the wait for them. */
+/* Keeps every use of the sums behind the wait for them. */
 __device__ void finish_multiplying(float (&sum)[SUMS]) {
   wait_for_groups<0>();
   unrolled (i, SUMS) asm volatile("" : "+f"(sum[i])::"memory");
@@ -49,7 +49,8 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
   unrolled (r, 2)
     unrolled_by (j, SUMS / 4, 2) {
-      const float *first = &sum[4 * j + 2 * r], *second = first + 4; /* pairs of both eights */
+      const float *first = &sum[4 * j + 2 * r],
+                  *second = first + 4; /* pairs of both groups of eight */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
       store_word<4>(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4,
@@ -73,7 +74,7 @@ __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int g
   close_group();
 }
 
-/* The ring: slab number `position` of all that a block works on is in stage position % STAGES. */
+/* The ring. A block works on a sequence of slabs; slab `position` is in stage position % STAGES. */
 template <int BLOCKS> struct Ring {
   unsigned char a[STAGES][A_PATCHES][SQUARE_BYTES], b[STAGES][B_PATCHES][SQUARE_BYTES];
   uint64_t filled[STAGES], free[STAGES];
@@ -85,7 +86,7 @@ template <int BLOCKS> struct Ring {
     }
     barriers_are_ready();
   }
-  /* One lane of each warp that has read the slab. */
+  /* Called by one lane of each warp that has read the slab. */
   __device__ void release(unsigned position) {
     uint64_t *barrier = &free[position % STAGES];
     if (threadIdx.x % 32 != 0) return;
@@ -102,7 +103,7 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* Units are numbered in bands of 8 rows: units that run together form a square. */
+/* Units are numbered in bands of 8 rows, so that units that run together form a square. */
 constexpr int BAND = 8;
 
 template <int BLOCKS> struct Block {
@@ -122,7 +123,7 @@ template <int BLOCKS> struct Block {
     }
   }
 
-  /* The producer is one thread. It copies ahead while stages are free, over the ends of tiles. */
+  /* The producer is one thread. It copies ahead while stages are free, across the ends of tiles. */
   __device__ void produce() const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -143,7 +144,8 @@ template <int BLOCKS> struct Block {
     });
   }
 
-  /* The sums of a tile, whose slabs start at `position`. The next slab is handed over meanwhile. */
+  /* Computes the sums of a tile, whose slabs start at `position`. It releases each slab after the
+     next one has started. */
   __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
@@ -171,9 +173,9 @@ template <int BLOCKS> struct Block {
 };
 
 /* C = A B, persistent: one block per multiprocessor, tile of 128 x 256 after tile. Specialised
-   (BLOCKS 1): one thread copies, two warpgroups multiply and store, and take over the producer's
+   (BLOCKS is 1): one thread copies. Two warpgroups multiply and store, and take over the producer's
    registers. One mbarrier says that a slab is there, another that it may be overwritten. Clusters
-   (BLOCKS 2): blocks with the same columns copy half of B each, to both. */
+   (BLOCKS is 2): blocks with the same columns copy half of B each, to both. */
 template <int BLOCKS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
@@ -186,7 +188,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     prefetch_map(&p.a);
     prefetch_map(&p.b);
   }
-  cluster.sync(); /* the barriers of both blocks are there */
+  cluster.sync(); /* the barriers of both blocks are ready */
   if (group == 0) {
     keep_registers<40>();
     if (threadIdx.x == 0) {
@@ -198,7 +200,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   } else {
     take_registers<232>();
     block.consume(group - 1);
-    if (BLOCKS == 2) cluster.sync(); /* the other block still reads, or arrives, here */
+    if (BLOCKS == 2) cluster.sync(); /* the other block may still read here, or arrive */
   }
 }
 

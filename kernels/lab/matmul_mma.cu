@@ -1,17 +1,17 @@
 /* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
-/* A block of 8 warps computes 128 x 128 of C, a warp 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
+/* A block of 8 warps computes 128 x 128 of C. A warp has 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
 struct WarpTile {
   static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
   float sum[WM / 16][WN / 8][4];
 
-  static __device__ Corner corner() { /* of the warp's part */
+  static __device__ Corner corner() { /* corner of the warp's part */
     const int warp = threadIdx.x / 32;
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B of 16 k. a(row, k) and b(k, column): where 8 neighbours lie in the block's slabs. */
+  /* sum += A B of 16 k. a(row, k) and b(k, column) return where 8 neighbours lie in the slabs. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
@@ -38,13 +38,14 @@ struct WarpTile {
 
 namespace {
 
-/* Rows 16 bytes longer: the eight that ldmatrix reads at a time start in different banks. */
+/* Rows are 16 bytes longer, so that the eight that ldmatrix reads at once start in different
+   banks. */
 constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
 struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies COPIES times 8 neighbours of each slab, 16 bytes, or zeros. */
+/* Of each slab a thread copies 8 neighbours, 16 bytes, COPIES times; zeros beyond the end. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
@@ -66,7 +67,7 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
   close_copies();
 }
 
-/* The sums of one slab. */
+/* Multiplies one slab. */
 [[maybe_unused]] __device__ void multiply_slab(WarpTile &tile, const Slab &slab) {
   unrolled_by (k, BK, 16)
     tile.multiply([&](int row, int column) { return &slab.a[row][k + column]; },
@@ -87,8 +88,8 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
   unrolled (s, STAGES - 1) copy_slab(stage[s], p, corner, s * BK);
 #pragma unroll 1
   for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
-    await_groups<STAGES - 2>(); /* this thread's part of slab s is here */
-    __syncthreads();            /* everyone's; and nobody reads the slab before it any more */
+    await_groups<STAGES - 2>(); /* this thread's part of slab s has arrived */
+    __syncthreads(); /* all threads' parts have arrived, and all have read the previous slab */
     copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
     multiply_slab(tile, stage[s]);
   }

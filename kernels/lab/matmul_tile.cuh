@@ -6,15 +6,15 @@
 #include "lab/lab.cuh"
 #include "ptx.cuh"
 
-/* In: float or __nv_bfloat16. */
+/* In is float or __nv_bfloat16. */
 template <class In> struct MatricesOf {
-  const In *a, *b; /* of fewer than 2^32 elements each */
+  const In *a, *b; /* each has fewer than 2^32 elements */
   float *c;
-  int m, n, k; /* up to 2^30: a tile that hangs over still has int indices */
+  int m, n, k; /* up to 2^30, so that a tile that hangs over still has int indices */
 };
 
 using Matrices = MatricesOf<float>;
-using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k, n multiples of 8 */
+using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k and n divide by 8 */
 
 template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
   const LabSize &size = call->size;
@@ -22,10 +22,10 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C: blocks that run together find most in the L2 cache. */
+/* Tiles are numbered along the rows of C. So blocks that run together find most in the L2 cache. */
 using Corner = LabCorner<int>;
 
-/* Loads COUNT floats from shared memory, a multiple of 4: quads, `gap` floats one after another. */
+/* Loads COUNT floats, a multiple of 4, from shared memory: quads that are `gap` floats apart. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
   unrolled_by (q, COUNT, 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
@@ -33,9 +33,9 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
   }
 }
 
-/* acc (TM, TN) += a (TM) b (TN). The register file has two banks, even and odd numbers (Huerta et
-   al., Analyzing Modern NVIDIA GPU Cores, 2025). This order, down and up in turn, even rows and odd
-   rows apart, has the fewest conflicts in SASS of those tried. */
+/* acc (TM, TN) += a (TM) b (TN). The register file has two banks, of even and odd numbers (Huerta
+   et al., Analyzing Modern NVIDIA GPU Cores, 2025). Rows go down in one column and up in the next,
+   even rows apart from odd rows. Of the orders tried it has the fewest conflicts in SASS. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -48,8 +48,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
     }
 }
 
-/* Writes a thread's part of C, up to four neighbours in each direction and the next four a gap
-   away. One float at a time: one way for every n (docs/lab/matmul.md). */
+/* Writes a thread's part of C: up to four neighbours in each direction, and the next four a gap
+   away. It writes one float at a time, so that one way serves every n (docs/lab/matmul.md). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {
@@ -60,21 +60,20 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes WIDTH neighbours of C (m, n), the first of a column divisible by WIDTH, where they exist.
- */
+/* Writes those of WIDTH neighbours of C (m, n) that exist. WIDTH divides the first column. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;
   float *to = c + (int64_t)row * n + column;
-  if (n % WIDTH == 0) /* all exist, and lie on a word's boundary */
+  if (n % WIDTH == 0) /* all exist, and the first is on a word's boundary */
     *reinterpret_cast<LabWord<WIDTH> *>(to) = v;
   else
     unrolled (i, WIDTH)
       if (column + i < n) to[i] = v.value[i];
 }
 
-/* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Where they
-   are not in bounds, zeros are written and nothing is read. */
+/* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Out of bounds
+   it writes zeros and reads nothing. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
@@ -84,7 +83,7 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
 }
 
 /* The rungs on tensor cores: of any GPU since Ampere (matmul_mma.cu), of compute capability 9.0
-   (matmul_hopper.cu). Returns why a GPU cannot run the latter (one clause), or NULL. */
+   (matmul_hopper.cu). matmul_hopper_refuses() returns why a GPU cannot run the latter, or NULL. */
 cudaError_t launch_matmul_stages(const LabCall *call);
 enum HopperRung { SPECIALISED, CLUSTERS };
 using HopperLaunch = cudaError_t(const LabCall *call);

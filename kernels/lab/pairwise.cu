@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr int BLOCK = 256;       /* threads, of all kernels */
-constexpr double UNIT = 0x1p-24; /* half the distance of float32 neighbours at 1 */
+constexpr int BLOCK = 256;       /* threads of a block, in all kernels */
+constexpr double UNIT = 0x1p-24; /* half the distance of neighbouring float32 at 1 */
 
 /* The pair index is proved for these; beyond them an error of d roundings would not be small. */
 constexpr int64_t MOST = 65536;
@@ -27,12 +27,12 @@ __host__ __device__ int64_t row_start(int64_t i, int64_t n) {
 
 /* ---- reference ----------------------------------------------------------------------------------
 
-   Rounding, to first order in u = 2^-24: the difference has an error of u, its square 2 u, and the
-   sum of d positive terms rounds each at most d times: (d + 2) u of the result, exactly gamma(d +
-   2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It holds in any order. There is no
-   cancellation; equal vectors are 0 apart. */
+   Rounding, to first order in u = 2^-24: the difference has an error of u and its square has 2 u.
+   The sum of d positive terms rounds each term at most d times. Together this is (d + 2) u of the
+   result; exactly, it is gamma(d + 2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It
+   holds in any order. There is no cancellation; equal vectors are 0 apart. */
 
-/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements of each pair of a range;
+/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements, for each pair of a range.
    allowed = gamma(d + 2) of the sums. */
 template <class Term> void sum_pairs(const LabRange *r, double *sums, Term term) {
   const int64_t n = r->size.dim[0], d = r->size.dim[1];
@@ -53,8 +53,8 @@ void reference(const LabRange *r) {
   sum_pairs(r, r->expected, [](double a, double b) { return (a - b) * (a - b); });
 }
 
-/* |a|^2 + |b|^2 - 2 a.b is off by gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2: far more than
-   the distance itself for near vectors far from the origin. */
+/* |a|^2 + |b|^2 - 2 a.b is off by gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2. For near
+   vectors far from the origin, that is far more than the distance itself. */
 void allowed_product(const LabRange *r) {
   sum_pairs(r, r->allowed, [](double a, double b) {
     const double both = fabs(a) + fabs(b);
@@ -62,7 +62,7 @@ void allowed_product(const LabRange *r) {
   });
 }
 
-/* With three vectors or more the last equals the first: 0 apart. */
+/* If there are three vectors or more, the last equals the first, at distance 0. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   const int64_t n = size.dim[0], d = size.dim[1];
   float *x = (float *)h_values;
@@ -72,10 +72,10 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- the triangle's index ----------------------------------------------------------------------
 
-   Which pair is number k? Counted from the end, row r (0 is the last, of one pair) has r + 1 pairs
-   and r (r + 1) / 2 behind it. With `left` pairs behind ours, sqrt(2 left) lies from r to below
-   r + 2, about half a row away from both ends (r = 0 is exact). float32 cannot leave that range
-   while r is below 2^22: its integer part is r or r + 1. One comparison in integers decides. */
+   Which pair is number k? Rows are counted from the end: row r has r + 1 pairs, and r (r + 1) / 2
+   pairs behind it. With `left` pairs behind ours, sqrt(2 left) lies from r to below r + 2, about
+   half a row away from both ends (r = 0 is exact). While r is below 2^22, float32 cannot leave that
+   range: its integer part is r or r + 1. One comparison in integers decides. */
 
 struct Pair {
   int i, j;
@@ -89,8 +89,8 @@ __host__ __device__ Pair pair_of(int64_t k, int n) {
 }
 
 /* ---- 1. one thread per pair ---------------------------------------------------------------------
-   Grid: all pairs, BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next
-   j. Two 4-byte loads per term: a[k] is the same for the warp, b[k] lies d floats from the
+   Grid: all pairs, BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next j.
+   It takes two 4-byte loads per term. a[k] is the same for the warp. b[k] lies d floats from the
    neighbour's, so a request touches 32 sectors and uses 4 bytes of each. */
 __global__ void __launch_bounds__(BLOCK)
     thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d) {
@@ -112,17 +112,17 @@ cudaError_t launch_pairs(const LabCall *call) {
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
-   Block: TILE x TILE pairs. Warp: 32 x 64 of them. Thread: 8 x 8, sums in registers: for each k
-   four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q +
-   e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos:
-   half a warp is served at once where neighbours share addresses. */
+   Block: TILE x TILE pairs. Warp: 32 x 64 of them. Thread: 8 x 8, with sums in registers. For each
+   k four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q
+   + e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos,
+   because half a warp is served at once where neighbours share addresses. */
 constexpr int TILE = 128, SIDE = 8;
 
 __host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
 }
 
-/* The positions of a thread's first quads; the second are 16 rows, 32 columns on. */
+/* Has the positions of a thread's first quads. The second ones are 16 rows and 32 columns on. */
 using Owner = Corner;
 
 __device__ Owner owner() {
@@ -131,7 +131,7 @@ __device__ Owner owner() {
   return {warp / 2 * 32 + 4 * down, warp % 2 * 64 + 4 * across};
 }
 
-/* The two ways to compute a distance: what a term adds, and what becomes of the sum. */
+/* The two ways to compute a distance: what a term adds, and what is made of the sum. */
 struct Differences {
   static constexpr bool NORMS = false;
   static __device__ float add(float sum, float a, float b) {
@@ -155,7 +155,7 @@ struct Products {
   }
 };
 
-/* Adds the terms of one k. a, b: its elements of the tile's rows and columns. */
+/* Adds the terms of one k. a and b are the k-th elements of the tile's rows and columns. */
 template <class Way>
 __device__ void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b, Owner mine) {
   float row[SIDE], column[SIDE];
@@ -182,22 +182,23 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
 /* ---- 2. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
    slabs. Then 16-byte asynchronous copies bring slabs to two buffers in turn, with one barrier
-   each. COPIED elements per slab, since 300 = 25 x 12; of the last one, only those that exist are
-   worked on. */
+   each. A slab has COPIED elements, since 300 = 25 x 12. Of the last slab only those that exist are
+   used. */
 constexpr int COPIED = 12, UNROLLED = 4;
-constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* of a line; at a time by a block */
+constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* quads of a line; lines copied at a
+                                                              time */
 static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
-  int64_t pitch, depth; /* vectors and elements of each, padded */
+  int64_t pitch, depth; /* vectors and elements, both padded */
 };
 
 Transposed transposed(LabSize size) {
   return {round_up(size.dim[0], TILE), round_up(size.dim[1], COPIED)};
 }
 
-/* d_t: (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: one line of 32,
-   read along the elements, written along the vectors. */
+/* Makes d_t (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: one line
+   of 32, which it reads along the elements and writes along the vectors. */
 __global__ void __launch_bounds__(BLOCK)
     transpose(const float *__restrict__ d_x, float *__restrict__ d_t, int n, int d, int pitch,
               int depth) {
@@ -215,8 +216,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
 
-/* Block: a tile of the triangle of tiles, the diagonal included. Tile (i, j), i <= j, is pair
-   (i, j + 1) of tiles + 1 rows. */
+/* Block: one tile of the triangle of tiles, which includes the diagonal. Tile (i, j), i <= j, is
+   pair (i, j + 1) of tiles + 1 rows. */
 template <class Way>
 __global__ void __launch_bounds__(BLOCK, 2)
     asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
   fetch(0);
   for (int k0 = 0, buffer = 0; k0 < d; k0 += COPIED, buffer ^= 1) {
     __pipeline_wait_prior(0);
-    __syncthreads(); /* this slab has arrived for all threads, and the one before is done with */
+    __syncthreads(); /* this slab has arrived for all threads, and all have read the previous one */
     if (k0 + COPIED < d) fetch(buffer ^ 1);
     const int depth = min(COPIED, d - k0);
 #pragma unroll 1
@@ -251,12 +252,13 @@ __global__ void __launch_bounds__(BLOCK, 2)
 }
 
 /* ---- 3. norms and a product ---------------------------------------------------------------------
-   |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: one instruction per term instead of two; the rest is the rung
-   before. allowed_product tells what it costs. Norms: one warp per vector, 32 lanes along it. */
+   |a - b|^2 = |a|^2 + |b|^2 - 2 a.b takes one instruction per term instead of two. The rest is as
+   in the rung before. allowed_product says what it costs. Norms: a warp per vector, 32 lanes along
+   it. */
 __global__ void __launch_bounds__(BLOCK)
     norms(const float *__restrict__ d_x, float *__restrict__ d_norms, int n, int d) {
   const int i = blockIdx.x * (BLOCK / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (i >= n) return; /* a whole warp */
+  if (i >= n) return; /* a whole warp returns */
   float sum = 0.0f;
   for (int k = lane; k < d; k += 32) {
     const float x = d_x[(size_t)i * d + k];
@@ -266,7 +268,7 @@ __global__ void __launch_bounds__(BLOCK)
   if (lane == 0) d_norms[i] = sum;
 }
 
-/* d_work of rungs 2 and 3: the transposed vectors, then their norms, if Way has them. */
+/* d_work of rungs 2 and 3: the transposed vectors, then their norms if Way has them. */
 template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   const Transposed t = transposed(call->size);
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
@@ -295,7 +297,7 @@ const char *refuse(int, LabSize size) {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* Three for each term. */
+     /* Three operations for each term. */
      [](LabSize size) { return 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1]; },
      reference, fill}};
 
@@ -306,7 +308,7 @@ const LabRung rungs[] = {
     {"asynchronous",
      "8 x 8 pairs per thread, slabs copied while the last is worked on: little but arithmetic",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
-     .capability = 80, /* `product` copies with registers below that, which is not its lesson */
+     .capability = 80, /* below that `product` copies through registers, which is not its lesson */
      .work = asynchronous_bytes<Differences>},
     {"product", "Norms and a product: half the instructions, paid for with cancellation",
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,

@@ -1,6 +1,6 @@
-/* The ladder of the sum. The first five rungs (after Mark Harris, "Optimizing parallel reduction in
-   CUDA", 2007) are one kernel with five ways to add up a block, run level after level. The last one
-   reads everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
+/* The ladder of the sum. The first five rungs are after Mark Harris, "Optimizing parallel reduction
+   in CUDA", 2007. They are one kernel with five ways to add up a block, run level after level. The
+   last rung reads everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -9,17 +9,17 @@
 
 namespace {
 
-/* d additions of floats one after the other may be wrong by d 2^-24 sum|x|: for 2^28 values more
-   than a whole lost warp. The values below are therefore integers of which every partial sum stays
-   under 2^24: nothing rounds, every order is exact, and any lost or doubled value shows. */
+/* d additions of floats one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is
+   more than a whole lost warp. So the values below are integers of which every partial sum stays
+   under 2^24. Nothing rounds, every order is exact, and any lost or doubled value shows. */
 void reference(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
   lab_exactly(range, [=](int64_t) { return all; });
 }
 
-/* Integers from 1 to 16 of either sign: a sum of m of them has a standard deviation of 9.7 sqrt(m).
-   The first ones are huge: they take 2^23 of the 2^24 at most. */
+/* Makes integers from 1 to 16 of either sign. A sum of m of them has a standard deviation of 9.7
+   sqrt(m). The first ones are huge: they take 2^23 of the 2^24 at most. */
 void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
@@ -29,14 +29,14 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
-   The pieces of a rung: what a thread of a block fetches, and how the block adds up. add_up is
-   called by all threads, v is THREADS values of shared memory, and thread 0 gets the sum. */
+   A rung says what a thread of a block fetches, and how the block adds up. All threads call add_up.
+   v is THREADS values of shared memory, and thread 0 gets the sum. */
 
-constexpr int THREADS = 256; /* of a block of the first five rungs */
+constexpr int THREADS = 256; /* threads of a block of the first five rungs */
 
-/* A tree in shared memory, level by level: Add::to is called with 1, 2, 4, ... */
+/* A tree in shared memory, level by level. Add::to is called with 1, 2, 4, ... */
 template <class Add> struct Tree {
-  static constexpr int VALUES = THREADS; /* of a block */
+  static constexpr int VALUES = THREADS; /* values of a block */
   static __device__ float fetch(const float *x, int64_t count) {
     const int64_t i = lab_thread(THREADS);
     return i < count ? x[i] : 0;
@@ -58,18 +58,18 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
   }
-  /* Each step reads twice and writes once, in 8 warps up to step 16, then 4, 2, 1. */
+  /* Each step reads twice and writes once: in 8 warps up to step 16, then in 4, 2, 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 2. The same additions by the first threads: whole warps work or rest. But neighbouring lanes
-   reach 2, 4, 8, ... words apart, which are words of one bank. */
+/* Rung 2. The first threads do the same additions, so whole warps work or rest. But neighbouring
+   lanes reach words that are 2, 4, 8, ... apart, and these are words of one bank. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;
     if (at < THREADS) v[at] += v[at + step];
   }
-  /* Warps with 2-way conflicts, then 4-way, 8-way three times, 4-way, 2-way, none. */
+  /* Conflicts of a warp are 2-way, then 4-way, 8-way three times, 4-way, 2-way, none. */
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
@@ -91,7 +91,7 @@ struct AddOnLoad : Sequential {
   }
 };
 
-/* Rung 5. Shared memory only carries one value per warp, and of eight barriers one is left. */
+/* Rung 5. Shared memory only carries one value per warp, and one of eight barriers is left. */
 struct WarpShuffle : AddOnLoad {
   static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -104,7 +104,7 @@ struct WarpShuffle : AddOnLoad {
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
 };
 
-/* One level: the sum of each Rung::VALUES neighbours. Grid: one block for each of them. */
+/* One level: the sum of each Rung::VALUES neighbours. Grid: one block for each sum. */
 template <class Rung>
 __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, int64_t count) {
   __shared__ float v[THREADS];
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, i
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* d_work holds two levels, written in turn: the first is the largest. */
+/* d_work holds two levels, which are written in turn. The first level is the largest. */
 template <class Rung> size_t work_of_levels(const LabCall *call) {
   const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
@@ -132,7 +132,7 @@ template <class Rung> cudaError_t launch_levels(const LabCall *call) {
   return cudaSuccess;
 }
 
-/* Wavefronts for 32 values: those of all blocks of all levels. */
+/* Wavefronts for 32 values, summed over all blocks of all levels. */
 template <class Rung> double wavefronts_of_levels(const LabCall *call) {
   double blocks = 0.0;
   int64_t count = call->size.dim[0];
@@ -145,11 +145,11 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads with 64 bytes each in flight: 128 KB, several times latency times bandwidth. */
+/* 2048 threads have 64 bytes each in flight: 128 KB, several times latency times bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* Blocks that have written their sum. A launch leaves 0 behind; two must not run at once. */
+/* How many blocks have written their sum. A launch leaves 0 behind. Two must not run at once. */
 __device__ unsigned blocks_done;
 
 __device__ float sum_of(LabWord<4> quad) {
@@ -157,8 +157,9 @@ __device__ float sum_of(LabWord<4> quad) {
 }
 
 /* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
-   of a tile, all in flight; the first threads of the grid take the rest. The last block adds the
-   blocks' sums in a fixed order: the same result every time. Reads 4 bytes per value, once. */
+   of a tile, all in flight; the first threads of the grid take the rest. The last block adds up the
+   blocks' sums in a fixed order: the result is the same every time. Reads 4 bytes per value,
+   once. */
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const float *x, float *d_sums, float *d_out, int64_t count) {
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
     d_sums[blockIdx.x] = sum;
-    __threadfence(); /* whoever sees the count must also see the sum */
+    __threadfence(); /* a block that sees the count must also see the sum */
     is_last = atomicInc(&blocks_done, gridDim.x - 1) == gridDim.x - 1; /* wraps to 0 */
     __threadfence();
   }

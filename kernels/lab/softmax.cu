@@ -1,5 +1,5 @@
-/* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), m the row's largest value. A
-   row of nothing but -INFINITY has none. Online softmax: Milakov and Gimelshein 2018. */
+/* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), where m is the row's largest
+   value. A row with only -INFINITY has no softmax. Online softmax: Milakov and Gimelshein 2018. */
 #include "lab/lab.cuh"
 
 #include <float.h>
@@ -8,15 +8,15 @@
 namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
-constexpr int THREADS = 256;     /* a row's block where the width does not decide */
+constexpr int THREADS = 256;     /* of a row's block, if the width does not decide */
 
-constexpr double UNIT = 0x1p-24; /* half the distance of two floats, relative */
+constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
 
-/* Bounds the error of p = exp(d) / sum, d = z - m <= 0, in units of p UNIT: |d| <= -ln p from
-   rounding d; 14 in the numerator, two exponentials of 2 ulp and four products or quotients; 17 in
-   each term of the sum; the terms' own |d|, at most ln width; an addition each, as many as lie on
-   the longest way through the sum: width / PER_ROW threads, or the 33 that a thread holds, then ten
-   exchanges. The last term is for results below the smallest normal float. */
+/* Bounds the error of p = exp(d) / sum, where d = z - m <= 0, in units of p UNIT. Rounding d gives
+   |d| <= -ln p. The numerator gives 14: two exponentials of 2 ulp and four products or quotients.
+   Each term of the sum gives 17, and its own |d|, at most ln width. Each addition gives one, as
+   many as lie on the longest way through the sum: width / PER_ROW threads, or the 33 that a thread
+   holds, then ten exchanges. The last term is for results below the smallest normal float. */
 template <int PER_ROW> void allow(const LabRange *r) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / PER_ROW + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
@@ -55,10 +55,10 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* Which thread takes which values of a row: calls of(in) for each. STORE: out = of(in). */
+/* Which values of a row a thread takes: calls of(in) for each. If STORE, out = of(in). */
 enum Taken {
-  WHOLE,     /* a row per thread: the lanes of a warp are a row apart */
-  SEGMENT,   /* a piece of the row per thread: the lanes of a warp are a piece apart */
+  WHOLE,     /* a thread has a row: the lanes of a warp are a row apart */
+  SEGMENT,   /* a thread has a piece of the row: the lanes of a warp are a piece apart */
   NEIGHBOURS /* the lanes of a warp take neighbours: four sectors per load, all used */
 };
 template <Taken TAKEN> struct Values {
@@ -74,17 +74,17 @@ template <Taken TAKEN> struct Values {
   }
 };
 
-/* A thread has the whole row. */
+/* A thread has the whole row alone. */
 struct Alone {
   template <class Combine> static __device__ float all(float value, Combine) {
     return value;
   }
 };
 
-/* Combines one value of each thread; all get the result. Eight rounds with a barrier each. */
+/* Combines one value of each thread; all get the result. Eight rounds have a barrier each. */
 struct Tree {
   template <class Combine> static __device__ float all(float value, Combine combine) {
-    __shared__ float part[THREADS]; /* one for each Combine: nothing else writes it */
+    __shared__ float part[THREADS]; /* one array for each Combine, so that nothing else writes it */
     const int t = threadIdx.x;
     part[t] = value;
     for (int step = THREADS / 2; step > 0; step /= 2) {
@@ -101,7 +101,7 @@ template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle<32>(value, combine);
     if constexpr (LANES > 32) {
-      __shared__ float part[LANES / 32]; /* one for each Combine, as above */
+      __shared__ float part[LANES / 32]; /* one array for each Combine, as above */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
       if (lane == 0) part[warp] = value;
       __syncthreads();
@@ -111,10 +111,10 @@ template <int LANES> struct Shuffle {
   }
 };
 
-constexpr int SERIAL = 128; /* small blocks: few rows must still reach every SM */
+constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every SM */
 
-/* Grid: ROWS rows per block, THREADS threads for 1 row, else one for each. Asks for the row three
-   times, and finds it in the first-level cache if the lanes read neighbours. */
+/* Grid: ROWS rows per block, THREADS threads for 1 row, otherwise one for each. It asks for the row
+   three times. If the lanes read neighbours, it finds the row in the first-level cache. */
 template <class Walk, class Reduce, int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -138,7 +138,7 @@ template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(cons
                     call->size.dim[0]);
 }
 
-/* A row's whole 16-byte words, from value `head` on; threads below `edges` have what is left. */
+/* A row's whole 16-byte words, from value `head` on. Threads below `edges` have what is left. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {
@@ -157,7 +157,7 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* of a block: 16 times 128 threads fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Threads wanted on an SM, which sets the registers per thread: 64, 48 or 32. */
+  /* Threads wanted on an SM. They set the registers per thread: 64, 48 or 32. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
@@ -170,7 +170,7 @@ cudaError_t with_shape(int64_t width, Launch launch) {
   return launch(Shape<LANES, WORDS>());
 }
 
-/* This thread's part of a row: -INFINITY where there is nothing. */
+/* This thread's part of a row. Where there is nothing it has -INFINITY. */
 template <class S> struct RowPart {
   LabWord<4> word[S::WORDS];
   float edge;
@@ -223,7 +223,7 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* One reduction: every thread takes its OWN largest value. The last factor corrects that. */
+/* One reduction. Every thread takes its OWN largest value, and the last factor corrects that. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOC
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  if (row >= rows) return; /* a whole warp, and none where a row is a block: barriers are safe */
+  if (row >= rows) return; /* whole warps return; where a row is a block, none: barriers are safe */
   const Cut cut(d_in + row * width, width);
   RowPart<S> values;
   values.load(d_in + row * width, cut, lane);
@@ -265,8 +265,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicted: sectors of 32 bytes asked for, relative to each once to read and once to write. PER
-   lanes share a row, so that eight neighbouring ones touch up to eight sectors. */
+/* Predicted: sectors of 32 bytes asked for, relative to asking once to read and once to write. PER
+   lanes share a row, so eight neighbouring lanes touch up to eight sectors. */
 template <int PER> double apart_sectors(const LabCall *call) {
   return 2.0 * (double)std::min<int64_t>(ceil_div(call->size.dim[1], PER), 8);
 }

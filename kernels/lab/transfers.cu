@@ -1,7 +1,7 @@
 /* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device. Copy
-   in, compute and copy out each have an engine of their own. The ladder cuts the array into chunks:
-   while one is computed, the next comes in and the one before goes out. With c chunks c / (c + 2)
-   of perfect is the best; more help until their calls cost as much as their bytes. */
+   in, compute and copy out have an engine each. The ladder cuts the array into chunks. While one
+   chunk is computed, the next comes in and the previous one goes out. The best with c chunks is c /
+   (c + 2) of perfect. More chunks help until their calls cost as much as their bytes. */
 #include "lab/lab.cuh"
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace {
 
-/* Multiply-adds of f, a multiple of UNROLLED: on an H100 they take 0.069 ns per element, and 4
-   bytes on a link of 55 GB/s 0.073 ns. Loop and tail take the rest. */
+/* Multiply-adds of f, a multiple of UNROLLED. On an H100 they take 0.069 ns per element; 4 bytes on
+   a link of 55 GB/s take 0.073 ns. Loop and tail take the rest. */
 constexpr int STEPS = 2304, UNROLLED = 64;
 
-/* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. Rounds once, on host and device. */
+/* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. It rounds once, on host and device. */
 __host__ __device__ float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
-/* The host's shortcut to the same result: when a step changes nothing, no later one does. */
+/* The host's shortcut to the same result: if a step changes nothing, no later step does. */
 constexpr int SETTLED = 20;
 
 float f(float x) {
@@ -33,7 +33,7 @@ float f(float x) {
 
 constexpr int THREADS = 256;
 
-/* y[i] = f(x[i]), one thread per element. All STEPS are taken, whatever the numbers. */
+/* y[i] = f(x[i]), one thread per element. It takes all STEPS, whatever the numbers are. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
   const int64_t i = lab_thread(THREADS);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(THREADS)
 
 enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
-constexpr int64_t EDGE = 64; /* floats: chunks start on 256 bytes, as the arrays do */
+constexpr int64_t EDGE = 64; /* in floats: chunks start on 256 bytes, as the arrays do */
 
 /* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter. */
 struct Chunks {
@@ -60,7 +60,7 @@ struct Chunks {
   }
 };
 
-/* Device memory: all of x, then all of y. No chunk takes another's place. */
+/* Returns the bytes of device memory: all of x, then all of y. Each chunk has its own place. */
 size_t work(const LabCall *call) {
   return 2 * sizeof(float) * (size_t)round_up(call->size.dim[0], EDGE);
 }
@@ -88,7 +88,7 @@ struct Queue {
     if (status == cudaSuccess) status = s;
   }
 
-  /* Makes `later` wait for what is queued on `earlier` by now, whatever the event records next. */
+  /* Makes `later` wait for what `earlier` has queued by now, whatever the event records next. */
   void after(cudaStream_t later, cudaStream_t earlier) {
     note(cudaEventRecord(call->event, earlier));
     note(cudaStreamWaitEvent(later, call->event, 0));
@@ -113,14 +113,14 @@ struct Queue {
   }
 };
 
-/* The whole array on one stream. Pageable and pinned are the same calls on other memory. */
+/* The whole array on one stream. Pageable and pinned are the same calls on different memory. */
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
   for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
   return queue.finish();
 }
 
-/* The most that the link and the host's memory give to anything that copies both ways. */
+/* Copies both ways at once. No rung can be faster than the link and the host's memory are here. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1, 2);
   queue.add(COPY_IN, 0, call->streams[0]);
@@ -128,10 +128,10 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* For the rungs without a sweep: 2 of 34 units are lost to the first and the last chunk. */
+/* For the rungs without a sweep. 2 of 34 units are lost to the first and the last chunk. */
 constexpr int CHUNKS = 32;
 
-/* Chunk i on stream i mod STREAMS, which does one thing after the other: no event is needed. */
+/* Chunk i on stream i mod STREAMS. A stream does one thing after the other: no event is needed. */
 template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -140,8 +140,8 @@ template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   return queue.finish();
 }
 
-/* Percent of perfect if every stage of every chunk takes one unit, and starts when its stream and
-   engine are free. COUNT chunks; 0 means as many as the point says. */
+/* Returns the percent of perfect if every stage of every chunk takes one unit and starts when its
+   stream and engine are free. There are COUNT chunks; 0 means as many as the point says. */
 template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
   double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {};
@@ -154,19 +154,19 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
 }
 
 /* No event says that the kernel waits for its copy. To have the bad day every time, an event holds
-   the copy until the kernel is over, and d_x first has a number that no input has. */
+   the copy until the kernel has ended, and d_x first holds a number that no input has. */
 cudaError_t launch_forgotten(const LabCall *call) {
   const cudaStream_t copy = call->streams[0], compute = call->streams[1];
   Queue queue(call, 1, 2);
   queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call) / 2, compute));
   queue.add(COMPUTE, 0, compute);
-  queue.after(copy, compute); /* the bad day */
+  queue.after(copy, compute); /* this makes the bad day */
   queue.add(COPY_IN, 0, copy);
   queue.add(COPY_OUT, 0, compute);
   return queue.finish();
 }
 
-/* One stream per stage, events from stage to stage. The trainer feeds its GPU like this. */
+/* One stream per stage, and events from stage to stage. The trainer feeds its GPU like this. */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -179,7 +179,7 @@ cudaError_t launch_roles(const LabCall *call) {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* The least that f needs; the other steps change nothing. */
+     /* The least that f needs. The other steps change nothing. */
      lab_each<2 * SETTLED>,
      /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
      lab_exactly<f>, .bytes = lab_each<4>}}; /* each way */

@@ -1,6 +1,6 @@
 /* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. A copy's speed
-   is the floor. The way out of strides is to turn a tile round in shared memory, where lanes that
-   want different words of one of the 32 banks are served one after the other. */
+   is the floor. To avoid strides a tile is turned round in shared memory. There, lanes that want
+   different words of one of the 32 banks are served one after the other. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -13,7 +13,7 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
-/* Kernels take input, output and the input's shape; they read and write 4 bytes per element. */
+/* Kernels take input, output and the input's shape. They read and write 4 bytes per element. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
 /* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(ROW_BLOCK)
 }
 
 /* ---- 2. one thread per element ------------------------------------------------------------------
-   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads are whole sectors now, but stores go
+   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads are whole sectors now. But stores go
    to 32 places and cost more: they go through the first-level cache with 4 bytes each. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
@@ -52,9 +52,9 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column of
-   the tile as neighbours in a row of the output. Thread: SIDE / DOWN elements, all in flight. Turns
-   of the banks down a column: <32, 0, 32> 32, <16, 0, 16> 8, <32, 1, 32> 1, but 1024 threads wait
-   at one barrier; <32, 1, 8> has blocks of 256. */
+   the tile as neighbours in a row of the output. Thread: SIDE / DOWN elements, all in flight. Down
+   a column the banks take these turns: <32, 0, 32> 32, <16, 0, 16> 8, <32, 1, 32> 1. But in the
+   last, 1024 threads wait at one barrier; <32, 1, 8> has blocks of 256. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -79,10 +79,10 @@ constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE,
 
 /* ---- 7. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4, which it transposes in its
-   registers. Patches go through shared memory so that half a warp stores 256 bytes in a row. The
-   tile is swizzled instead of padded: word w of row r lies at w ^ (r / 4 % 16), so that eight lanes
-   find their 16 bytes in all 32 banks. Where a side does not divide by 4, rows start off a word's
-   boundary: such a shape takes the rung before. */
+   registers. Patches go through shared memory, so that half a warp stores 256 bytes in a row. The
+   tile is swizzled instead of padded: word w of row r lies at w ^ (r / 4 % 16). So eight lanes find
+   their 16 bytes in all 32 banks. If a side does not divide by 4, rows do not start on a word's
+   boundary. Such a shape takes the previous rung. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
     if (row < rows && column < columns)
       patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
-  const int place = y ^ x; /* of word y in rows 4 x .. 4 x + 3 */
+  const int place = y ^ x; /* place of word y in rows 4 x .. 4 x + 3 */
   unrolled (k, WORD) {
     const LabWord<4> word = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
                              patch[3].value[k]};
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
   }
   __syncthreads();
   unrolled (k, WORD) {
-    const int across = y + k * WORDS; /* of the tile: a row of the output */
+    const int across = y + k * WORDS; /* across the tile: a row of the output */
     const int64_t row = corner.row + WORD * x, column = corner.column + across;
     if (row < rows && column < columns)
       *reinterpret_cast<LabWord<4> *>(out + column * rows + row) =
@@ -119,7 +119,8 @@ cudaError_t launch_words(const LabCall *call) {
   return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
 
-/* cuBLAS is column-major: it sees our input as columns x rows. `in` stands for its other matrix. */
+/* cuBLAS is column-major, so it sees our input as columns x rows. `in` also stands for its second
+   matrix, which is multiplied by 0. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
@@ -131,8 +132,8 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: turns that the banks take for a request to read the tile; for words of 16 bytes, for
-   each eight lanes. */
+/* Predicted: how many turns the banks take to read the tile for one request; for words of 16 bytes,
+   for each eight lanes. */
 const LabRung rungs[] = {
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},

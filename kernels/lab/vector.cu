@@ -1,4 +1,4 @@
-/* Vectors: fill, scale, saxpy, exponentiate. Memory decides everything: it moves sectors of 32
+/* Vectors: fill, scale, saxpy, exponentiate. Memory decides everything, and it moves sectors of 32
    bytes. What counts is which bytes the 32 lanes of a warp ask for in ONE instruction. */
 #include <cmath>
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* of rounding to float32, and the double's own */
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* rounding to float32, after rounding to double */
 
 constexpr float FACTOR = 1.7f;
 /* All four bytes are 0x3f, so that cudaMemset, which sets bytes, can write it. */
@@ -16,7 +16,7 @@ constexpr int FILLING_BYTE = 0x3f;
 enum { FILL, SCALE, SAXPY, EXPONENTIATE, PROBLEMS };
 template <int PROBLEM> constexpr int INPUTS = PROBLEM == FILL ? 0 : PROBLEM == SAXPY ? 2 : 1;
 
-/* The operation on an element, in float on the GPU and in double for the reference. */
+/* The operation on one element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
   if (PROBLEM == EXPONENTIATE) return std::exp(x);
@@ -30,7 +30,7 @@ template <int PROBLEM> void reference(const LabRange *r) {
     const double y = INPUTS<PROBLEM> > 1 ? ((const float *)r->h_in[1])[r->first + i] : 0.0;
     r->expected[i] = result_of<PROBLEM>(x, y);
     r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
-    if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product, too */
+    if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product rounds, too */
     /* CUDA C++ Programming Guide: 2 ulp, one of which is up to 2 units and at least 2^-149 */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
   }
@@ -38,7 +38,7 @@ template <int PROBLEM> void reference(const LabRange *r) {
 
 constexpr int BLOCK = 256;
 
-/* Word i of the result: WIDTH neighbouring elements in one load per input and one store. */
+/* Makes word i of the result: WIDTH neighbouring elements, by one load per input and one store. */
 template <int PROBLEM, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
@@ -70,7 +70,7 @@ cudaError_t launch_element(const LabCall *call) {
 /* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
    128 bytes apart, so each request touches 32 sectors for 4 bytes of each. Rung 3 loads TOGETHER
-   elements before the first is stored. */
+   elements before it stores the first. */
 constexpr int SEGMENT = 32; /* per thread, a line of the cache */
 constexpr int TOGETHER = 8; /* a sector */
 
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(BLOCK)
     segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count) {
   const int64_t first = (lab_thread(BLOCK)) * SEGMENT;
-  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1: none */
+  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1 if there are none */
 #pragma unroll UNROLL
   for (int i = 0; i < mine; i++) do_word<PROBLEM, 1>(x, y, out, first + i);
 }
@@ -91,12 +91,12 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements, as far apart as the grid has threads: at every step lanes are
+   Thread: several elements, as far apart as the grid has threads. So at every step lanes are
    neighbours. The grid fits the GPU, not the data. Rung 5 has words of 16 bytes. Arrays start on
-   256 bytes (lab.h), so only the last elements are left to single threads. Rung 6 has a grid of the
-   data's size again: the loop runs once (docs/lab/vector.md). */
+   256 bytes (lab.h), so single threads handle only the last elements. Rung 6 has a grid of the
+   data's size again, so the loop runs once (docs/lab/vector.md). */
 
-/* Four times the 8 blocks that a multiprocessor holds: others take the place of those that end. */
+/* Four times the 8 blocks that a multiprocessor holds. Blocks that end make room for others. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
 template <int PROBLEM, int WIDTH>
