@@ -14,6 +14,5 @@ typedef struct {
   /* when to use the kernels of wide.cu */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide;
   WideBy wide_by;
-  int clusters; /* clusters of 16 blocks, with a multiprocessor each, that the GPU runs at once; or
-                   0 */
+  int clusters; /* clusters of 16 blocks, a multiprocessor each, that the GPU runs at once */
 } GpuLimits;

@@ -8,8 +8,7 @@ namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
 
-/* Renews the planes of a matrix for value `first` and three neighbours, if they are in the
-   matrix. */
+/* Renews the planes of a matrix for value `first` and three neighbours, if the matrix has them. */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;

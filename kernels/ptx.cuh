@@ -32,8 +32,8 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at a named barrier of the block, 1 to 15, until `threads` threads have arrived. Whole warps
-   arrive. */
+/* Waits at a named barrier of the block, 1 to 15, until `threads` threads, in whole warps, have
+   arrived. */
 template <auto BARRIER> __device__ inline void wait(int threads) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");

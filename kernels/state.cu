@@ -72,8 +72,7 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* asked now, because it cannot be asked while a graph
-                                               is captured */
+  has_pdl_wait((const void *)order_kernel); /* not while a graph is captured */
   return launched(status);
 }
 

@@ -7,8 +7,7 @@
 /* The same for i = 0, step, 2 step, ... below count. */
 #define unrolled_by(i, count, step) _Pragma("unroll") for (int i = 0; i < (count); i += (step))
 
-/* Calls use(i, j) for terms of two sums of TERMS terms. The smallest products that count come
-   first. */
+/* Calls use(i, j) for terms of two sums of TERMS. The smallest products that count come first. */
 template <int TERMS, class Use> __device__ inline void each_product(const Use &use) {
 #pragma unroll
   for (int order = TERMS - 1; order >= 0; order--)

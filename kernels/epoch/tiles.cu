@@ -188,8 +188,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   }
 }
 
-/* Returns the largest power of two by which K, the products of two rows of pixels, still fits
-   fp16. */
+/* Returns the largest power of two that keeps K, products of two rows of pixels, within fp16. */
 static float scale_of_k(const TilesJob &of, int inputs) {
   const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
               largest = fmaxf(white, fabsf(of.pixel_offset));

@@ -75,7 +75,7 @@ template <class S> struct Pixels : Ground<S> {
   }
 
   /* Makes parts of a step's Z from the weights or, if KNOWN, from the known part of the next
-     weights. The network reads pixel p as p f - o, so -o times the sum of a unit's weights is
+     weights. The network reads pixel p as p f - o: the sum of a unit's weights, times -o, is
      added. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];

@@ -39,8 +39,7 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
 }
 
-/* Returns a step's phase, as the bit in a packet: H's sign if IN, otherwise a low term's last
-   bit. */
+/* Returns a step's phase as the bit in a packet: H's sign if IN, else a low term's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
@@ -108,8 +107,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
-  /* Returns where a lane keeps what it received of k-step k, rows from 8 n on: (packet's word,
-     lane). */
+  /* Returns where a lane keeps what it received of k-step k, rows from 8 n on: (word, lane). */
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }

@@ -17,7 +17,7 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change with the step: OptimizerStep's step and second_root, and how far averages
+/* Factors that change with the step: OptimizerStep's step and second_root; how far averages
    move. */
 struct StepNumbers {
   float step, second_root, moves;

@@ -34,7 +34,7 @@ __device__ inline int lane_in_group() {
 }
 
 /* 16 x 16 values of an operand in the registers of a warp, as fetched. The order of k and of rows
-   is free to choose. Lane 4 g + t takes k + 4 t to k + 4 t + 3, and rows index_of(g, half). */
+   is free. Lane 4 g + t takes k + 4 t to k + 4 t + 3, and rows index_of(g, half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
@@ -176,8 +176,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line lies. It is swizzled, so that lanes read from different
-     banks. */
+  /* Returns where value `at` of a line lies: swizzled, so that lanes read from different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

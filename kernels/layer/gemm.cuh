@@ -30,14 +30,13 @@ __host__ __device__ constexpr int larger(int a, int b) {
 /* ---- small tiles -------------------------------------------------------------------------- */
 
 /* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. Such a short kernel is bound
-   by how many instructions a warp runs one after the other. So it has 16 warps with few k-steps. */
+   by how many instructions a warp runs one after the other. So 16 warps have few k-steps each. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. It reads each value
-   once. */
+/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Reads each value once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */
@@ -413,7 +412,7 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS allows medium tiles of two
+/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS: also medium tiles of two
    pieces. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {

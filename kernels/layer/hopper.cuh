@@ -60,7 +60,7 @@ __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
                "r"(arrivals));
 }
 
-/* Shows the barriers to the copy engine. Call it between barrier_init and a __syncthreads(). */
+/* Shows the barriers to the copy engine. Call it between barrier_init and __syncthreads(). */
 __device__ inline void barriers_are_ready() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

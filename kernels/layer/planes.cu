@@ -66,7 +66,7 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as a float's bits. Grid: several blocks per array. */
+/* Finds the largest magnitude of each array, as a float's bits. Grid: blocks for each array. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;

@@ -57,7 +57,7 @@ struct MomentumUpdate : Updated {
 };
 
 /* The epilogue of every block. A block that shares its tile stores its part of the gradient. A
-   block that has a tile alone updates. Two instances of the gemm would compile twice as long. */
+   block that has one alone updates. Two instances of the gemm would compile twice as long. */
 struct PartialOrUpdate {
   MomentumUpdate update;
   float *d_partial; /* (ROWS, COLUMNS); if NULL, the block has the tile alone */
@@ -97,8 +97,7 @@ constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space hold
 constexpr int WANTED_BLOCKS = 264;    /* of a layer: two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* Adds up the splits of a tile in their order. The block that finishes last does it. 4 weights a
-   thread. */
+/* Adds up the splits of a tile in their order. The block that finishes last does it. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -157,9 +156,8 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 }
 
 /* Updates every layer of a launch, or stores its gradient. Block: one tile of some layer's W (out,
-   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each value of X
-   serves ROWS. Then the block reads 8 bytes per weight and writes them back, or writes 4 bytes of
-   gradient. */
+   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each of X ROWS.
+   Then the block reads 8 bytes per weight and writes them back, or writes 4 of gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {

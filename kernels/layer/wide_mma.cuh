@@ -63,8 +63,7 @@ template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Returns where word `word` of a line lies. Eight neighbouring lines have it in different
-     banks. */
+  /* Returns where word `word` of a line lies. Eight lines have the same word in different banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);

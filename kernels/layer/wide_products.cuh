@@ -41,8 +41,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads neighbours from `column` on. If not FULL, those beyond the row get some value of the
-   row. */
+/* Loads neighbours from `column` on. If not FULL, those beyond the row get some value of it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -204,8 +203,8 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. Returns the sum of C's last column, if the quad has
-   it. */
+/* Finishes and stores the sums v of a quad. Returns the sum of C's last column if it is in
+   there. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,
@@ -228,7 +227,7 @@ __device__ void finish_last(const Epilogue &epilogue, const Product &p, const in
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* One product. m, n and k count rows and columns of the planes, some with the column of ones. */
+/* One product. m, n and k count rows and columns of the planes, with or without the ones. */
 struct Factors {
   Planes a, b;
   int m, n, k;

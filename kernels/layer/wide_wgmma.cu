@@ -11,7 +11,7 @@ using namespace wgmma;
 
 namespace {
 
-/* Makes the map of planes, of which `columns` count. A box is BLOCK k of so many sides and
+/* Makes the map of planes, of which `columns` count. A box has BLOCK k, and so many sides and
    terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
@@ -58,7 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would stay single. */
+/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would have none. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {

@@ -226,8 +226,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage: for each 16 k term by term, smallest products first. Pixels have one
-     term. */
+  /* Multiplies one stage: for 16 k term by term, smallest products first. Pixels have one term. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
     constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;

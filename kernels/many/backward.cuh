@@ -30,8 +30,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. A warp has 16 rows and twice 16
-   columns. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. Warp: 16 rows, twice 16 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -83,8 +82,7 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows, 16 columns at a
-   time. */
+/* The warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows, 16 columns at a time. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -122,8 +120,7 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16
-   rows. */
+/* The warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16 rows. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;

@@ -21,9 +21,8 @@ __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
-/* Computes Z1 (64, 20) of the block's units = pixels (64, 784) W1^T, by all warps. Each warpgroup
-   has 192 inputs; the first also has the last 16. Thread 64 fetches the numbers of rows two steps
-   ahead. */
+/* Computes Z1 (64, 20) of the block's units = pixels (64, 784) W1^T, by all warps. A warpgroup has
+   192 inputs; the first also has the last 16. Thread 64 fetches numbers of rows two steps ahead. */
 __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
@@ -71,9 +70,8 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   }
 }
 
-/* Makes H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in each thread. The other warps
-   send the new columns of W3. This also tells other blocks that this block has room for parts of
-   Z2. */
+/* Makes H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in a thread. The other warps send
+   the new columns of W3. This also tells other blocks that there is room for parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -100,7 +98,7 @@ __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* Computes the block's part of Z2 (64, 100) = H1 (64, 20) W2^T for the rows' owners. Warpgroup: 32
+/* Computes the block's part of Z2 (64, 100) = H1 (64, 20) W2^T, for the rows' owners. Warpgroup: 32
    columns. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
@@ -157,8 +155,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* Computes softmax, loss and dZ3 (10) of the warpgroup's row, by one warp. Two lanes have a
-   class. */
+/* Computes softmax, loss and dZ3 (10) of the warpgroup's row, by a warp. Two lanes have a class. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -190,7 +187,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Exchanges the parts of Z2, then makes H2, logits and dZ3 of the block's rows, a warpgroup
+/* Exchanges the parts of Z2, then makes H2, logits and dZ3 of the block's rows, by a warpgroup
    each. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();

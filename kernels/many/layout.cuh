@@ -14,15 +14,13 @@ constexpr int UNITS = 20; /* a block's units of hidden layer 1; slot 20 is alway
 constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* the block's rows of the batch and
                                                             columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
-constexpr int HELD = 18, TILE = 30; /* a thread has TILE weights of W1, and HELD momenta in
-                                       registers */
+constexpr int HELD = 18, TILE = 30; /* a thread's weights of W1; HELD: momenta in registers */
 
 /* Powers of two that keep terms in the range of fp16. */
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* low terms of gradients are multiplied by this */
-constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, the byte divided by
-                                     this */
+constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, divided by this */
 /* What divides a sum for W1. It is a power of two, so bits do not depend on what was stored. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
@@ -95,8 +93,7 @@ static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A thread's place: warp `w` of warpgroup `group`. In operands of tensor cores it is lane 4 g +
-   q. */
+/* A thread's place: warp `w` of warpgroup `group`; in operands of tensor cores lane 4 g + q. */
 struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
@@ -120,8 +117,7 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of a block's columns of W3. The last block has none; it sends zeros over
-   zeros. */
+/* Returns the bytes of a block's columns of W3. The last has none and sends zeros over zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }

@@ -35,8 +35,7 @@ namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes each step's rows: number and label. A row beyond the end gets NO_LABEL and an existing
-   number. */
+/* Writes each step's rows: number and label. A row beyond the end has NO_LABEL. */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
