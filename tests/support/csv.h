@@ -1,5 +1,5 @@
-/* CSV files for the tests of the reader: written, drawn at random, read whole into a table. The
-   file is x.csv in the working folder, which is that of folder.h. */
+/* CSV files for the tests of the reader: written, drawn at random, and read into a table. The file
+   is x.csv in the folder of folder.h. */
 #pragma once
 
 #include <zlib.h>
@@ -12,7 +12,7 @@ static const char path[] = "x.csv";
 TESTS_WITH(folder_enter, folder_close);
 
 static inline void write_file(const char *text, size_t length) {
-  remove(path); /* a new file is never waited for; a truncated one may be written back first */
+  remove(path); /* starts a new file, because truncating one may wait until it is written back */
   folder_write_bytes(path, text, length);
 }
 
@@ -23,15 +23,16 @@ typedef struct {
   Error error; /* empty: none */
 } Table;
 
-/* A table without rows, and room for as many. */
+/* Returns a table without rows, with room for `room` rows. */
 static inline Table new_table(size_t room, size_t inputs) {
   return (Table){.inputs = inputs,
                  .pixels = allocate(room * inputs + 1, 1),
                  .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
-/* Appends up to `rows` of the reader's rows, and returns what dataset_read does. The gaps between
-   rows, and what is behind them, must survive. Some tests have malloc fail: hence another one. */
+/* Appends up to `rows` of the reader's rows. Returns what dataset_read does. The gaps between rows,
+   and the bytes behind them, must stay. Memory is from aligned_alloc, as some tests let malloc
+   fail. */
 static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   enum { GAP = 3, POISON = 0xa5 };
   const size_t inputs = table->inputs, stride = inputs + GAP;
@@ -49,13 +50,13 @@ static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   return good;
 }
 
-/* Numbers of threads to try. */
+/* Thread counts to test. */
 static const int thread_counts[] = {1, 2, 5, 16};
 
-/* How read_table opens the file but for what it is told: for 10 classes, unless a test sets it. */
+/* How read_table opens the file, except for its arguments. A test may change it. */
 static DatasetConfig reading = {.classes = 10};
 
-static Table got; /* what read_table has read */
+static Table got; /* the rows that read_table has read */
 
 /* Reads the whole file, `block` rows at a time. */
 static inline void read_table(int threads, size_t ahead, size_t block) {
@@ -83,15 +84,16 @@ static inline void assert_read_rows(const Table *expected) {
   assert_memory_equal(got.labels, expected->labels, got.rows * sizeof *got.labels);
 }
 
-/* A file and what reading it gives. */
+/* A file, and the result of reading it. */
 typedef struct {
   const char *text;
-  const char *rows; /* delivered: "label,pixel,...;" per row */
-  int line, column; /* of the error; 0: its message names none */
-  const char *what; /* the error's message behind path and place; NULL: no error */
+  const char *rows; /* the rows it gives: "label,pixel,...;" for each */
+  int line, column; /* of the error; 0 if the message has none */
+  const char *what; /* the error's message after path and place; NULL for no error */
 } CsvCase;
 
-/* The file is that many bytes of the text, which may hold zeros. */
+/* Writes `length` bytes of the text, which may hold zeros, and checks the result of reading
+   them. */
 static inline void expect_bytes(size_t length, CsvCase row) {
   write_file(row.text, length);
   read_table(2, 0, 4);
@@ -113,7 +115,7 @@ static inline void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-/* Opens the file for 10 classes; open_reader must not fail. */
+/* Opens the file for 10 classes. open_reader also requires success. */
 static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
   return dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
@@ -132,7 +134,7 @@ static inline char *repeat_row(size_t rows) {
   return text;
 }
 
-static uint64_t random_state; /* where draw() begins; not 0 */
+static uint64_t random_state; /* state of draw(); not 0 */
 
 static inline unsigned draw(unsigned below) {
   random_state ^= random_state << 13;
@@ -146,7 +148,7 @@ typedef struct {
   size_t length;
 } Text;
 
-/* A valid file of `rows` random rows: its text, and what must be read from it. */
+/* Returns a valid file of `rows` random rows. *table becomes what reading must give. */
 static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
   Text text = {allocate(rows * (inputs + 1) * 8 + 1, 1), 0};
   *table = new_table(rows, inputs);
@@ -169,18 +171,17 @@ static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
   return text;
 }
 
-static Table wanted; /* what must be read from the file of draw_csv */
+static Table wanted; /* the result of reading draw_csv's file */
 static Text drawn;   /* its text */
 
-/* Draws a file with that seed and writes it. */
+/* Draws a file from the seed and writes it. */
 static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   random_state = seed;
   drawn = draw_file(rows, inputs, &wanted);
   write_file(drawn.text, drawn.length);
 }
 
-/* `text` as a gzip member of its own, behind what `archive` holds, and zeros behind it, which are
-   none of it. */
+/* Appends `text` as a gzip member to the archive. Zeros follow in memory, beyond its length. */
 enum { ZEROS = 2 << 20 };
 static inline void append_member(Text *archive, const char *text, size_t length) {
   z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};

@@ -1,10 +1,10 @@
-/* The head of a test that wants a GPU: without one it is skipped; a call that fails says why. */
+/* For tests that need a GPU. Without one they are skipped; a call that fails is reported. */
 #pragma once
 
 #include "engine/engine.h"
 #include "support/test.h"
 
-/* A test's first line. */
+/* The first line of such a test. */
 static inline void needs_gpu(void) {
   Error why;
   if (engine_cuda_available(&why)) return;
@@ -15,7 +15,7 @@ static inline void needs_gpu(void) {
 #define ON_EMULATOR false /* the kernels run on the CPU: src/emulator */
 #endif
 
-/* TEST_QUICK is in the environment: compute-sanitizer runs the tests, and small cases will do. */
+/* Returns true for small cases: compute-sanitizer runs the tests with TEST_QUICK. */
 static inline bool quick(void) {
   return ON_EMULATOR || getenv("TEST_QUICK") != NULL;
 }

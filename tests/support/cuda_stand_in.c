@@ -1,16 +1,16 @@
-/* A GPU that computes nothing, for machines without one: what mlp-train calls of the CUDA runtime,
-   in host memory, so that AddressSanitizer sees what is lost of it and what is copied beyond its
-   end. Linked into mlp-train-faults in place of the runtime, it runs the host's half whole, and
-   each call fails when fault.c says so. Kernels do nothing, but that the one that counts rows does.
+/* A GPU that computes nothing, for machines without one. It has the calls of the CUDA runtime that
+   mlp-train makes, in host memory, so that AddressSanitizer sees leaks and copies out of bounds.
+   mlp-train-faults links it in place of the runtime, and so runs the host's part completely. Each
+   call fails when fault.c says so. Only the kernel that counts rows does anything.
 
-   $CUDA_STAND_IN says which GPU it is:
+   $CUDA_STAND_IN says which GPU there is:
 
-     none         there is no GPU
-     no-driver    nor a driver
-     old-driver   the driver is older than the runtime
-     old-gpu      the program was not built for it
-     full         all its memory is taken
-     ""           as an H100 */
+     none no GPU
+     no-driver no GPU and no driver
+     old-driver the driver is older than the runtime
+     old-gpu the program was not built for this GPU
+     full all its memory is taken
+     "" an H100 */
 #include <cuda_runtime_api.h>
 
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #include "support/fault.h"
 #include "kernels.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"   /* most of what a GPU is told */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* of what nvcc calls */
+#pragma GCC diagnostic ignored "-Wunused-parameter"   /* most arguments are ignored */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's calls have no prototypes */
 
 static cudaError_t last; /* what cudaGetLastError tells */
 
@@ -35,7 +35,8 @@ static cudaError_t end(cudaError_t status) {
   return status;
 }
 
-/* Defines a call that does its work, ends by a status, and fails by another if it is to. */
+/* Defines a call that does its work and returns a status, or returns another status if it must
+   fail. */
 #define CALL(name, fails_by, work, ends_by, ...)                                                   \
   cudaError_t name(__VA_ARGS__) {                                                                  \
     if (fault_cuda(__func__, __builtin_return_address(0))) return end(fails_by);                   \
@@ -44,7 +45,7 @@ static cudaError_t end(cudaError_t status) {
   }
 #define TRIES(name, work, ...) CALL(name, cudaErrorLaunchFailure, work, cudaSuccess, __VA_ARGS__)
 
-/* A call that does its work even when it fails. */
+/* Defines a call that does its work even if it fails. */
 #define DOES(name, work, ...)                                                                      \
   cudaError_t name(__VA_ARGS__) {                                                                  \
     work;                                                                                          \
@@ -98,7 +99,7 @@ CALL(cudaDeviceGetAttribute, cudaErrorLaunchFailure,
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Allocates memory that is not 0, as a GPU's is not. */
+/* Allocates memory that is not zero, as on a GPU. */
 static void *take(size_t size) {
   void *memory = fault_malloc(size);
   if (!memory) abort();
@@ -118,7 +119,7 @@ TRIES(cudaMemsetAsync, memset(memory, value, size), void *memory, int value, siz
 DOES(cudaFree, free(memory), void *memory)
 DOES(cudaFreeHost, free(memory), void *memory)
 
-/* ---- streams, events, graphs: bytes that are taken and given back --------------------------- */
+/* ---- streams, events, graphs: memory that is taken and given back --------------------------- */
 
 TRIES(cudaDeviceGetStreamPriorityRange, *lowest = *highest = 0, int *lowest, int *highest)
 TRIES(cudaStreamCreateWithPriority, *stream = take(1), cudaStream_t *stream, unsigned flags,
@@ -133,7 +134,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* There is a graph even if the capture fails, to be destroyed. */
+/* A failed capture leaves a graph, too, which must be destroyed. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -145,7 +146,7 @@ DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 static const void *sum_kernel; /* of state.cu */
 
-/* nvcc's part of a kernel file calls these before main, for its image and each kernel. */
+/* nvcc's part of a kernel file calls these before main, for its image and for each kernel. */
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }
@@ -211,7 +212,8 @@ LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const 
 LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
          dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
-/* A launch by <<< >>> is two calls: one leaves its four arguments, the next fetches them. */
+/* A launch by <<< >>> makes two calls: the first stores its four arguments, the second fetches
+   them. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }

@@ -1,4 +1,4 @@
-/* The GPU of the tests of kernels where these run on the emulator. */
+/* The GPU of kernel tests that run on the emulator. */
 #include "engine/cuda/gpu_limits.h"
 #include "emulator/emulator.h"
 #include "engine/engine.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What the watch found, where the kernels are watched, fails the program. */
+/* Findings of the watch, if kernels are watched, make the program fail. */
 static void tell_findings(void) {
   char told[8192];
   emulator_told(false, 20, told, sizeof told);

@@ -1,7 +1,7 @@
-/* Shared by the tests of the engines: the levels of fusion, networks and rows to train on, and an
-   engine driven through engine.h alone. For tests only: an error fails the running cmocka test.
+/* Shared by the tests of engines: the levels of fusion, networks and rows to train on, and calls
+   that use an engine only through engine.h. For tests only: an error fails the running cmocka test.
 
-   TEST_QUICK in the environment keeps the small networks only, for compute-sanitizer. */
+   TEST_QUICK in the environment, for compute-sanitizer, leaves only the small networks. */
 #pragma once
 
 #include "base/random.h"
@@ -11,13 +11,14 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* One row per level and precision; STEP and EPOCH number two of them, CPU the CPU engine. */
+/* One row per level and precision. STEP and EPOCH are indices of two of them; CPU is the CPU
+   engine. */
 enum { CPU = -1, STEP = 2, EPOCH, QUICK_LEVELS, LEVELS = 7 };
 typedef struct {
   Fusion fusion;
   Precision precision;
   const char *name;
-  bool selective; /* may refuse a network: then there is nothing to test */
+  bool selective; /* may refuse a network, which is then not tested */
 } TestedLevel;
 
 static const TestedLevel cpu_and_levels[] = {
@@ -32,18 +33,18 @@ static const TestedLevel cpu_and_levels[] = {
 };
 static const TestedLevel *const levels = cpu_and_levels + 1;
 
-/* How many of them, the first ones, are tested. Quick: those whose kernels wait for each other; the
-   others' are alike or tested by themselves. */
+/* Returns how many levels, from the first, are tested. Quick tests have the levels whose kernels
+   wait for each other. Other kernels are similar, or have their own tests. */
 static inline int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
 
-/* ---- engines that are open ------------------------------------------------------------------ */
+/* ---- open engines --------------------------------------------------------------------------- */
 
 enum { MOST_ENGINES = 16 };
 static Engine *engines[MOST_ENGINES];
 
-/* The place of an engine; NULL: a free one. */
+/* Returns the place of an engine. NULL finds a free place. */
 static inline Engine **place_of(const Engine *engine) {
   foreach (place, engines)
     if (*place == engine) return (Engine **)place;
@@ -56,8 +57,8 @@ static inline void close_engine(Engine *engine) {
   engine->call->close(engine);
 }
 
-/* A fixture: closes the engines that open_config() and others opened, but for those that are
-   closed, and frees what was allocated. */
+/* Closes the engines that open_config() opened and that are still open, and frees memory. A
+   fixture. */
 static inline FIXTURE(close_engines) {
   foreach (place, engines)
     if (*place) close_engine(*place);
@@ -68,7 +69,7 @@ static inline FIXTURE(close_engines) {
 /* A test after which its engines are closed. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
-/* ---- what is trained on --------------------------------------------------------------------- */
+/* ---- networks and rows ---------------------------------------------------------------------- */
 
 typedef struct {
   const char *name;
@@ -78,18 +79,19 @@ typedef struct {
   float learning_rate, momentum, weight_decay;
   uint64_t steps; /* to be trained */
   uint64_t seed;  /* of the initial parameters */
-  bool flips;     /* a ReLU may open on one side only: see assert_near of test_engine_results.c */
+  bool flips;     /* a ReLU may open in only one of two computations: see assert_near in
+                     test_engine_results.c */
   bool quick;
-  int lit; /* eighths of all pixels that are not 0 beside the usual one: from -1 to 7 */
+  int lit; /* how many more eighths of all pixels are not 0, from -1 to 7 */
 } Case;
 
-/* Most cases say this from the learning rate to the marks, but for the steps. */
+/* The usual values from the learning rate to `quick`, except the steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
-/* The seeds of the cases without `flips` keep every input of a ReLU, in all the steps, 2e-5 away
-   from 0 in the reference. */
+/* In cases without `flips`, the seeds keep every input of a ReLU at least 2e-5 away from 0 in the
+   reference, in all steps. */
 static const Case cases[CASES] = {
     {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
     {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
@@ -104,13 +106,14 @@ static const Case cases[CASES] = {
     {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-/* A network that every level serves. A GPU that trains it on few rows falls behind the host. */
+/* Returns a network that every level supports. Even with few rows, a GPU trains it more slowly than
+   the host queues steps. */
 static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
 
-/* Rows without gaps that can be learned from: a row is brighter where its label says. With `lit` 0
-   a sixth of the pixels is not 0, as in MNIST. */
+/* Rows that can be learned: some pixels are brighter depending on the label. If `lit` is 0, a sixth
+   of the pixels is not 0, as in MNIST. There are no gaps between rows. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
@@ -131,7 +134,8 @@ static inline Data make_data(const Case *c) {
   return d;
 }
 
-/* The smallest buffer that holds `rows`, and its steps. */
+/* Returns the smallest multiple of the batch that holds `rows`. The next function returns its
+   steps. */
 static inline uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
@@ -140,7 +144,7 @@ static inline uint64_t steps_of(const Case *c, uint64_t rows) {
   return whole_batches(c, rows) / (uint64_t)c->batch;
 }
 
-/* Epoch `epoch` over all the rows. */
+/* Returns epoch `epoch` over all rows. */
 static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
   return (TrainRange){.rows = c->rows,
                       .shuffled = epoch > 0,
@@ -150,7 +154,7 @@ static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
                       .dropout_key = 77 + epoch};
 }
 
-/* Calls `use` with the ranges of the case's steps, one epoch each but for the last. */
+/* Calls `use` with the ranges of the case's steps, one per epoch. The last may be shorter. */
 static inline void for_steps(const Case *c, void (*use)(void *context, TrainRange range),
                              void *context) {
   const uint64_t steps = quick() ? c->steps / 2 : c->steps;
@@ -179,7 +183,8 @@ static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t data
   return config;
 }
 
-/* Opens an engine of the level. NULL where a selective level refuses the network, with a reason. */
+/* Opens an engine of the level. Returns NULL if a selective level refuses the network; it must give
+   a reason. */
 static inline Engine *open_config(EngineConfig config, int level) {
   config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
@@ -197,7 +202,7 @@ static inline Engine *open_level(const Case *c, int level, uint64_t dataset_rows
   return open_config(config_of(c, FUSION_AUTO, dataset_rows, staging_rows), level);
 }
 
-/* Rows [from, from + rows) of the data go to dataset row first_row. */
+/* Sends rows [from, from + rows) of the data to dataset rows from first_row on. */
 static inline void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from,
                              uint64_t rows, uint64_t first_row) {
   StagingBuffer s;
@@ -215,7 +220,7 @@ static inline void send_all(Engine *engine, const Data *d, uint64_t rows) {
     send_rows(engine, buffer, d, from, min_size(rows - from, most), from);
 }
 
-/* Opens one that has all rows of the case in its dataset. */
+/* Opens an engine with all rows of the case in its dataset. */
 static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
   send_all(engine, d, c->rows);
@@ -224,7 +229,7 @@ static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
 
 typedef void Check(int level, const Case *c, const Data *data);
 
-/* Checks the level on the case and its rows, unless it refuses the case. */
+/* Checks the level on the case and its rows, unless the level refuses the case. */
 static inline void check_level(Check *check, int level, const Case *c) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
   if (!engine) return;
@@ -233,8 +238,8 @@ static inline void check_level(Check *check, int level, const Case *c) {
   check(level, c, &data);
 }
 
-/* Defines two tests by what they do at a level: on the CPU engine, and on the first `count` levels
-   of a GPU. */
+/* Defines two tests from a check of one level: of the CPU engine, and of the first `count` levels
+   on a GPU. */
 #define EACH_LEVEL(name, count)                                                                    \
   static void name(int level);                                                                     \
   ENGINE_TEST(name##_of_the_cpu) {                                                                 \
@@ -246,7 +251,7 @@ static inline void check_level(Check *check, int level, const Case *c) {
   }                                                                                                \
   static void name(int level)
 
-/* The same by a check on a case, which may depend on the level. */
+/* Does the same for a check on a case. The case may depend on the level. */
 #define CONTRACT(name, count, of)                                                                  \
   static Check check_##name;                                                                       \
   EACH_LEVEL(name, count) {                                                                        \
@@ -264,10 +269,10 @@ static inline EngineSums collect(Engine *engine) {
   return sums;
 }
 
-/* The results of training; outcome_of collects the sums. */
+/* The results of training. outcome_of() also collects the sums. */
 typedef struct {
   float *parameters;     /* and behind them: */
-  float *momentum;       /* and behind it what else the optimizer keeps */
+  float *momentum;       /* followed by the optimizer's other arrays */
   size_t floats, states; /* training_states */
   EngineSums sums;
 } Outcome;
@@ -288,8 +293,8 @@ static inline Outcome close_with_outcome(Engine *engine) {
   return o;
 }
 
-/* For for_steps: trains the range in one call, or in calls of one step, two, three and so on, or
-   of as many times what ranges are to be aligned to. */
+/* For for_steps. train_whole trains the range in one call. train_in_parts uses calls of one, two,
+   three, ... times the steps to which ranges must be aligned. */
 static inline void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }
@@ -312,7 +317,8 @@ static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
-/* And the sums; the losses may be off by that part, where float64 was added in another order. */
+/* Compares the sums, too. The losses may differ by the share `off`, if float64 values were added in
+   another order. */
 static inline void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
   assert_same_bits(a, b);
   assert_int_equal(a->sums.rows, b->sums.rows);
@@ -322,7 +328,7 @@ static inline void assert_same_outcome(const Outcome *a, const Outcome *b, doubl
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* The same numbers in float64. */
+/* Returns the same numbers in float64. */
 static inline double *doubles_of(const float *values, size_t count) {
   double *doubles = allocate(count, sizeof *doubles);
   reference_to_double(values, count, doubles);
@@ -333,7 +339,7 @@ static inline double *doubles_of(const float *values, size_t count) {
 typedef struct {
   EngineConfig config;
   const Data *data;
-  double *start, *parameters, *momentum; /* start: before the first step; momentum as of Outcome */
+  double *start, *parameters, *momentum; /* start: before the first step; momentum: as in Outcome */
   EngineSums sums;
 } Reference;
 
@@ -357,8 +363,8 @@ static inline Reference run_reference(const Case *c, EngineConfig config, const 
   return r;
 }
 
-/* Returns ||out - expected|| / ||expected - start||: the error in parts of the way that training
-   went. NULL for `start`: zeros. */
+/* Returns ||out - expected|| / ||expected - start||: the error as a share of the way that training
+   went. If `start` is NULL, it is zeros. */
 static inline double way_error(const float *out, const double *expected, const double *start,
                                size_t count) {
   double difference = 0, way = 0;

@@ -1,10 +1,10 @@
-/* The sources of level epoch, as they are, for the emulator. */
+/* The sources of level epoch, unchanged, for the emulator. */
 #include "emulator/device.h"
 
-/* How a kernel is called, whose type a launch by its address does not tell. */
+/* Calls a kernel. A launch by its address does not know the kernel's type. */
 struct Kernel {
   const void *address;
-  void (*call)(void *arguments); /* a pointer to each */
+  void (*call)(void *arguments); /* arguments: a pointer to each */
 };
 
 template <auto kernel, class... Parameters> Kernel kernel_of(void (*)(Parameters...)) {
@@ -19,13 +19,13 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
 static cudaError_t cudaLaunchCooperativeKernel(const void *address, dim3 blocks, dim3 threads,
                                                void **arguments, size_t shared,
                                                cudaStream_t stream) {
-  constexpr unsigned MOST_BLOCKS = 1 << 16; /* that all run at once */
+  constexpr unsigned MOST_BLOCKS = 1 << 16; /* blocks of one launch, which run at once */
   if (blocks.x > MOST_BLOCKS) return cudaErrorCooperativeLaunchTooLarge;
   return cudaLaunchKernel(address, blocks, threads, arguments, shared, stream);
 }
 
 /* `extern __shared__ __align__(128) unsigned char shared_memory[]` becomes the declaration of a
-   function, which gives the array of the block that runs. */
+   function that returns the running block's array. */
 #undef __shared__
 #undef __align__
 #define __shared__
@@ -37,7 +37,7 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* What kernels/layer/hopper.cuh has. No kernel that runs here calls it. */
+/* The names of kernels/layer/hopper.cuh. No kernel that runs here calls them. */
 #define HOPPER_CUH
 int cluster_rank();
 void cluster_fence(), barriers_are_ready(), shared_is_written();
@@ -52,7 +52,7 @@ void copy_bulk(const void *, const void *, int, uint64_t *);
 
 #include "support/epoch_parts.h"
 
-/* The emulator has no clusters. */
+/* The emulator has no clusters, so there are no such variants. */
 namespace tiles {
 extern const Variant variants_first[3] = {}, variants_second[3] = {}, variants_mail[3] = {};
 cudaError_t launch_clusters(const Variant &, int, size_t, const Job &, cudaStream_t) {
@@ -77,7 +77,7 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
 const EpochBarrier epoch_barriers[] = {
     {"DZ_READY", DZ_READY}, {"GO", GO}, {"Z_READY", Z_READY}, {"TERMS_READY", TERMS_READY}};
 
-/* A job whose addresses of mail are packets. */
+/* Returns a job in which addresses of mail are numbers of packets. */
 static Job job_of(const TilesPlan &plan) {
   Job job = {};
   lay_out_job(plan.shape, *variant_of(plan.shape, (Way)plan.way), plan.extra_is_shared, &job);

@@ -7,8 +7,9 @@
 extern "C" {
 #endif
 
-/* Named barriers without which something goes wrong. LAST_READY and Z_TAKEN are missed only where
-   Z1 is known before W1: elsewhere the chain meets the others at Z_READY or TERMS_READY. */
+/* Named barriers. If one is left out, something must go wrong. LAST_READY and Z_TAKEN are needed
+   only if Z1 is known before W1. Otherwise the chain already meets the others at Z_READY or
+   TERMS_READY. */
 typedef struct {
   const char *name;
   int id;
@@ -16,7 +17,7 @@ typedef struct {
 enum { EPOCH_BARRIERS = 4 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* Mail that has two buffers: the first one's place and size, in packets. The second one follows. */
+/* Mail with two buffers: place and size of the first one, in packets. The second one follows. */
 typedef struct {
   const char *name;
   size_t first, packets;
@@ -24,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Packets of the head, which come first and have stamps. */
+/* Returns how many packets belong to the head. They come first and have stamps. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

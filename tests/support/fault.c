@@ -1,17 +1,15 @@
-/* Makes calls of the process fail. Linked into mlp-train-faults, these functions stand in the
-   place of the C library's, for the libraries' calls too, and cuda_stand_in.c in that of CUDA's;
-   files opened by fopen and fdopen, and standard output, read and write through them. The
-   environment says what fails:
+/* Makes calls of the process fail. In mlp-train-faults these functions replace the C library's, for
+   calls by libraries too, and cuda_stand_in.c replaces CUDA's. Files from fopen and fdopen, and
+   standard output, read and write through them. The environment says what fails:
 
-     FAULT_AT=N     the Nth call since the process began
-     FAULT_MORE=1   and each later call of its kind, as when a disk is full
-     FAULT_CUDA=1   calls of the CUDA runtime are the only ones that count
-     FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
+     FAULT_AT=N the Nth call since the process began
+     FAULT_MORE=1 and each later call of its kind, as when a disk is full
+     FAULT_CUDA=1 only calls of the CUDA runtime count
+     FAULT_TOLD=F F is a file to which the name of the first function that failed is written
 
-   Of the calls from one place, all up to FEW count, and one in MANY of those that follow: to
-   encode a picture, stb allocates ten thousand times in two places. OpenMP's calls are left
-   alone: it ends the process when it has no memory or no thread, and
-   there is no way to be told first. */
+   The first FEW calls from a place count, and then one in MANY, because stb makes ten thousand
+   allocations in two places to encode a picture. OpenMP's calls never fail: without memory or
+   threads it ends the process, and gives no warning. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr, fopencookie */
 #undef _FORTIFY_SOURCE
 #include <dlfcn.h>
@@ -32,18 +30,19 @@
 
 typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUDA } Kind;
 
-/* test_faults.c knows these. */
+/* test_faults.c has the same list. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* 0: nothing fails, as before the constructor below */
+static unsigned long at; /* 0 means that nothing fails, as before the constructor below */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
 static atomic_int broken = -1; /* the kind of what failed */
-/* In the first thread and those that src/ starts, but neither while they nor others come up. */
+/* True in the first thread and in threads that src/ starts, but not while a thread is being
+   started. */
 static _Thread_local bool counts;
 
-/* The function that stands behind ours: the sanitizer's or the C library's. */
+/* The function that ours replaces: the sanitizer's or the C library's. */
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
@@ -54,7 +53,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Returns true if this call, one of many from its place, is passed over. */
+/* Returns true if this call, one of many from its place, does not count. */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -84,7 +83,7 @@ static bool fails(Kind kind, const char *name, const void *caller) {
   return true;
 }
 
-/* What gcov writes behind the program's end does not fail. */
+/* gcov's writes after the program's end do not fail. */
 __attribute__((destructor)) static void stop_failing(void) {
   at = 0;
 }
@@ -95,7 +94,7 @@ bool fault_cuda(const char *name, const void *caller) {
 
 #define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
 
-/* Time stands still, so that runs print the same. */
+/* The time is always 0, so that runs print the same. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
   (void)clock;
   *now = (struct timespec){0};
@@ -104,7 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* dlsym may allocate, so these are found by the linker: the sanitizer's, if there is one. */
+/* dlsym may allocate, so the linker finds these: the sanitizer's, if there is one, or the C
+   library's. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
@@ -124,7 +124,7 @@ void *fault_malloc(size_t size) {
   return real_malloc(size);
 }
 
-/* The sanitizer's does not call malloc. */
+/* The sanitizer's strdup does not call malloc. */
 char *strdup(const char *text) {
   const size_t size = strlen(text) + 1;
   char *copy = malloc(size);
@@ -133,7 +133,7 @@ char *strdup(const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* A function of the C library that fails, or is called. */
+/* Defines a function of the C library that fails or calls the original. */
 #define FAILING(kind, type, name, parameters, arguments)                                           \
   type name parameters {                                                                           \
     return FAILS(kind, #name) ? -1                                                                 \
@@ -156,12 +156,12 @@ FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
 FAILING(OPEN, int, mkostemp, (char *path, int flags), (path, flags))
 FAILING(MODE, int, fchmod, (int file, mode_t mode), (file, mode))
 
-/* Standard error never fails: the sentence about a failure gets through. */
+/* Standard error never fails, so that the message about a failure is printed. */
 ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }
 
-/* The file is closed all the same, as Linux does. */
+/* Closes the file even if it fails, as Linux does. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
   const int cause = errno;
@@ -177,7 +177,7 @@ static ssize_t read_stream(void *cookie, char *bytes, size_t size) {
   return read((int)(intptr_t)cookie, bytes, size);
 }
 
-/* 0 is what fopencookie takes for an error. */
+/* fopencookie takes 0 for an error. */
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   const ssize_t wrote = write((int)(intptr_t)cookie, bytes, size);
   return wrote < 0 ? 0 : wrote;

@@ -1,11 +1,11 @@
-/* The question that the stand-in of the CUDA runtime asks of fault.c. */
+/* The calls that the stand-in of the CUDA runtime makes to fault.c. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* malloc that does not fail. */
+/* Does the same as malloc, but never fails. */
 void *fault_malloc(size_t size);
 
-/* Returns true if this call of a function of the CUDA runtime is to fail. */
+/* Returns true if this call of the CUDA runtime must fail. */
 bool fault_cuda(const char *name, const void *caller);

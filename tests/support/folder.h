@@ -1,16 +1,17 @@
-/* A folder for the files of a test program. For tests only: what goes wrong here fails the running
-   cmocka test. */
+/* A folder for the files of a test program. For tests only: a failure here fails the running cmocka
+   test. */
 #pragma once
 
 #include <dirent.h>
 
 #include "support/test.h"
 
-/* The working folder of the tests, an absolute path, and the one before. */
+/* The tests' working folder and the earlier one, as absolute paths. */
 static char *folder, *folder_was;
 
-/* Fixtures of cmocka, for a group or for each test: make a new, empty folder under $TMPDIR or /tmp
-   the working folder; return to the one before, and remove it and what is in it. */
+/* Fixtures of cmocka, for a group or for each test. The first makes a new, empty folder under
+   $TMPDIR or /tmp the working folder. The second returns to the earlier one and removes the
+   folder. */
 static inline FIXTURE(folder_enter) {
   const char *parent = getenv("TMPDIR");
   folder_was = keep(getcwd(NULL, 0));
@@ -24,22 +25,22 @@ static inline FIXTURE(folder_close) {
   return system(text_printf("rm -rf '%s'", folder));
 }
 
-/* A test that has a folder for itself. */
+/* A test with a folder of its own. */
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
-/* The path of a file in the folder before, which is the checkout's. */
+/* Returns the path of a file in the earlier folder, which is the checkout's. */
 static inline char *folder_before(const char *name) {
   return text_printf("%s/%s", folder_was, name);
 }
 
-/* The file, emptied, to be written. */
+/* Opens an empty file for writing. */
 static inline FILE *folder_create(const char *path) {
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
   return file;
 }
 
-/* Replaces what is in the file `path` by the text or the bytes. */
+/* Replaces the file `path` by the text or the bytes. */
 static inline void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -50,14 +51,14 @@ static inline void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
-/* Writes the text with every ' as ", which C strings escape. */
+/* Writes the text with " for every ', since C strings must escape ". */
 static inline void folder_write_json(const char *path, const char *text) {
   char *json = keep(strdup(text));
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
   folder_write(path, json);
 }
 
-/* The file `path`: its bytes, none if there is no file; its text. */
+/* Return the bytes of the file `path`, none if it does not exist; and its text. */
 static inline Content read_content(const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file) return (Content){allocate(1, 1), 0};
@@ -71,7 +72,7 @@ static inline char *folder_read(const char *path) {
   return (char *)read_content(path).bytes;
 }
 
-/* How many files are in the working folder. */
+/* Returns how many files are in the working folder. */
 static inline int files_in_folder(void) {
   int count = 0;
   DIR *directory = opendir(folder);
@@ -83,7 +84,7 @@ static inline int files_in_folder(void) {
 
 #define assert_files(count) assert_int_equal(files_in_folder(), count)
 
-/* The file is a PNG of that size. */
+/* Checks that the file is a PNG of that size. */
 static inline void assert_png(const char *path, int width, int height) {
   const uint8_t *head = (const uint8_t *)folder_read(path);
   assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);

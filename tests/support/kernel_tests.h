@@ -1,13 +1,13 @@
-/* The ground of the tests of kernels.h: guarded device memory, the same values on host and device,
-   shapes, batches of stored rows, and how far from the float64 reference a result may be.
+/* Shared by the tests of kernels.h: guarded device memory, equal values on host and device, shapes,
+   batches of stored rows, and how far a result may be from the float64 reference.
 
-   Every buffer that a kernel sees, input or output, stands between two guard zones, and all of it
-   was poisoned before: every byte 0xFF, which as a float is NaN. So a value that was not written,
-   or that was made from something outside an input, is NaN and passes no comparison; a write out
-   of bounds is found in the guards by finish().
+   Every buffer of a kernel, input or output, lies between two guard zones. All of it is poisoned
+   first: every byte is 0xFF, which as a float is NaN. So a value that was not written, or was
+   computed from something outside of an input, is NaN and fails every comparison. finish() finds
+   writes out of bounds in the guards.
 
-   TEST_QUICK in the environment is for compute-sanitizer: all but small shapes are left out, and
-   so are the guard zones, for memcheck finds the first byte out of bounds. */
+   TEST_QUICK in the environment is for compute-sanitizer. It leaves only small shapes and no guard
+   zones, because memcheck finds the first byte out of bounds. */
 #pragma once
 
 #include "base/random.h"
@@ -17,7 +17,7 @@
 #include "support/cuda_only.h"
 
 static cudaStream_t stream;
-static void *d_work; /* of all the updates, one after the other, as in an engine */
+static void *d_work; /* of all updates, one after the other, as in an engine */
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static struct {
 } blocks[MAX_BLOCKS];
 static int block_count;
 
-/* Host memory of any content, which lives until finish(). */
+/* Returns host memory with any content, until finish(). */
 static inline void *host(size_t bytes) {
   return keep(malloc(bytes));
 }
@@ -44,7 +44,7 @@ static inline double *copy_of(const double *values, size_t count) {
   return memcpy(host_doubles(count), values, count * sizeof *values);
 }
 
-/* Poisoned device memory between guards, until finish(). */
+/* Returns poisoned device memory between guards, until finish(). */
 static inline void *poisoned(size_t bytes) {
   assert_true(block_count < MAX_BLOCKS);
   uint8_t *d_start = NULL;
@@ -66,7 +66,7 @@ static inline void *to_device(const void *data, size_t bytes) {
   return d_data;
 }
 
-/* Waits for the stream and returns a copy on the host, which lives until finish(). */
+/* Waits for the stream and returns a copy on the host, until finish(). */
 static inline void *fetch(const void *d_data, size_t bytes) {
   void *copy = host(bytes);
   CUDA_OK(cudaMemcpyAsync(copy, d_data, bytes, cudaMemcpyDeviceToHost, stream));
@@ -91,7 +91,7 @@ static inline FIXTURE(kernels_release) {
   return 0;
 }
 
-/* Ends a case: nobody wrote outside its buffer; frees everything. */
+/* Ends a case: checks that no write was out of bounds, and frees everything. */
 static inline void finish(void) {
   CUDA_OK(cudaStreamSynchronize(stream));
   for (int b = 0; b < block_count; b++) {
@@ -107,7 +107,7 @@ static inline void finish(void) {
 
 /* ---- fixtures ------------------------------------------------------------------------------- */
 
-/* Fixtures of a program. */
+/* Fixtures of a test program. */
 static inline FIXTURE(kernels_open) {
   int devices = 0;
   if (quick() && !ON_EMULATOR) guard = 0;
@@ -123,7 +123,7 @@ static inline FIXTURE(kernels_close) {
   return 0;
 }
 
-/* A test that needs a GPU, and ends with finish(). */
+/* A test that needs a GPU and ends with finish(). */
 #define KERNEL_TEST(name)                                                                          \
   static void on_gpu_##name(void);                                                                 \
   TEST_WITH(name, NULL, kernels_release) {                                                         \
@@ -133,7 +133,8 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void on_gpu_##name(void)
 
-/* A test that is walk(check), see for_all_shapes and for_many_layers, and the check's head. */
+/* A test that calls walk(check), such as for_all_shapes or for_many_layers. The head of `check`
+   follows. */
 #define WALK_TEST(name, walk, check, ...)                                                          \
   static void check(__VA_ARGS__);                                                                  \
   KERNEL_TEST(name) {                                                                              \
@@ -141,13 +142,13 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void check(__VA_ARGS__)
 
-/* The launcher queues its kernel, or refuses its arguments. */
+/* Checks that the launcher queues its kernel, or that it refuses its arguments. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The same values on both sides: float64, each exact in float32, and float32. */
+/* The same values as float64 on the host, each exact in float32, and as float32 on the device. */
 typedef struct {
   double *host;
   float *d;
@@ -167,12 +168,13 @@ static inline Values values_between(double low, double high, size_t count, uint6
   return both_sides(values, count);
 }
 
-/* Both signs, but a sum of products is seldom near 0, where a relative error means nothing. */
+/* Returns values of both signs. Their sums of products are seldom near 0, where a relative error
+   would mean nothing. */
 static inline Values random_values(size_t count, uint64_t seed) {
   return values_between(-0.25, 1, count, seed);
 }
 
-/* Both signs and zeros. */
+/* Returns values of both signs, and zeros. */
 static inline Values signed_values(size_t count, uint64_t seed) {
   double *values = host_doubles(count);
   reference_fill(values, count, -1, 1, seed);
@@ -184,44 +186,44 @@ typedef struct {
   int rows, in, out;
 } Shape;
 
-/* The values of a layer's input, of its output and of its weights. */
+/* The number of values in a layer's input, output and weights. */
 #define x_count(s) area((s).rows, (s).in)
 #define z_count(s) area((s).rows, (s).out)
 #define w_count(s) area((s).out, (s).in)
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
-/* The relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products that
-   meets `others` roundings besides. Adding one by one, the k-th rounding is up to 2^-24 of the k-th
-   partial sum. Roundings are as good as random, so their squares add: about sqrt(terms) 2^-24 / 4
-   was measured for plain loops and less for sums of partial sums. sqrt(terms) 2^-24 leaves a
-   correct kernel a factor of 4. `others` are up to 2^-24 each, and all may agree.
+/* Returns the relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products
+   with `others` further roundings. Adding one by one, the k-th rounding is up to 2^-24 of the k-th
+   partial sum. Roundings are almost random, so their squares add: sqrt(terms) 2^-24 / 4 was
+   measured for plain loops, and less for sums of partial sums. sqrt(terms) 2^-24 leaves a correct
+   kernel a factor of 4. `others` are up to 2^-24 each, and all may agree in sign.
 
-   It is float32 indeed that passes: tf32 rounds every factor by up to 2^-11, which is 2e-4 of the
-   sum whatever the number of terms; the bound for 4096 terms is 4e-6. */
+   tf32 does not pass: it rounds every factor by up to 2^-11, which is 2e-4 of the sum for any
+   number of terms. The bound for 4096 terms is 4e-6. */
 static inline double bound(int terms, int others) {
   return (sqrt(terms) + others) * 0x1p-24;
 }
 
-/* The same for a kernel that multiplies floats as sums of some terms, which leave out `split`, on
-   the tensor cores. They add 16 products to a sum at once and cut off what it cannot hold (Fasi,
-   Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021), so that errors
-   agree in sign and grow with terms: terms 2^-24 / 15 in a model that keeps 2 bits more than
-   float32. terms / 4 leaves a factor of 4. With many terms tf32 would pass, but the shapes with few
-   of them are the same kernels, and there it does not. */
+/* Does the same for a kernel on the tensor cores that multiplies floats as sums of terms, which
+   leave out the share `split`. Tensor cores add 16 products to a sum at once and cut off what it
+   cannot hold (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021).
+   So errors agree in sign and grow with terms: terms 2^-24 / 15 in a model that keeps 2 bits more
+   than float32. terms / 4 leaves a factor of 4. With many terms tf32 would pass, but shapes with
+   few terms run the same kernels, and there it fails. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The share that bf16 terms (2 or 3) of each float leave out, or fp16 terms (1 or 2): two bf16 are
-   within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11; the product of two last terms,
-   left out, is as much. tf32, 2^-11 a factor, would not pass for float32. */
+/* The share of each float that its 2 or 3 bf16 terms, or 1 or 2 fp16 terms, leave out. Two bf16 are
+   within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11. The product of two last terms,
+   which is left out, is as large. tf32, with 2^-11 per factor, would not pass for float32. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
-/* Checks that the Euclidean norm of the error is at most `limit` of that of `expected`. */
+/* Checks that the error's Euclidean norm is at most `limit` times that of `expected`. */
 static inline void assert_near(const char *what, Shape s, const float *d_out,
                                const double *expected, size_t count, double limit) {
   const double off = reference_relative_error(fetch_floats(d_out, count), expected, count);
@@ -256,8 +258,8 @@ static inline void assert_unwritten(const void *d_data, size_t bytes) {
 
 typedef void CheckShape(Shape s, uint64_t seed);
 
-/* Computes twice and checks that all device memory allocated meanwhile is the same, byte for byte;
-   then calls finish(). */
+/* Computes twice and checks that all device memory allocated meanwhile has the same bytes; then
+   calls finish(). */
 static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed) {
   const int first = block_count;
   compute(s, seed);
@@ -286,7 +288,7 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
   return dx;
 }
 
-/* Returns a new array, z + b in every row, activated if `activates`. */
+/* Returns a new array of z + b for every row, activated if `activates`. */
 static inline double *add_bias(const double *z, const double *b, Shape s, bool activates) {
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
@@ -299,27 +301,27 @@ static inline double *add_bias(const double *z, const double *b, Shape s, bool a
 typedef struct {
   BatchView view;
   StepState state;
-  uint8_t *pixels; /* as d_pixels, and so on */
+  uint8_t *pixels; /* the host's copy of d_pixels; the others likewise */
   uint16_t *labels;
   uint32_t *order;
   uint32_t dataset_rows;
-  int filled; /* rows of the batch that the step has */
+  int filled; /* rows of the batch that belong to the step */
 } Batch;
 
 enum { OFFSET = 3, UPDATES = 5, FIRST_ROW = 4 };
 
 static const float learning_rate = 0.001f; /* of every batch */
 
-/* The dataset's row that is row r of the batch. */
+/* Returns the dataset row of the batch's row r. */
 static inline uint32_t batch_row(const Batch *b, int r) {
   uint32_t p = b->state.position + OFFSET + (uint32_t)r;
   if (p >= b->state.end) p = b->state.end - 1;
   return b->view.d_order ? b->order[p] : FIRST_ROW + p;
 }
 
-/* left: rows from the step's first to the end of the range; 0 or less: the range is over. The
-   order is shuffled or a run of rows. Pixels fill the rows' stride, so that what follows a row's
-   inputs is anything but 0. */
+/* Returns a batch. left: rows from the step's first one to the end of the range; if it is not above
+   0, the range is over. The order is shuffled or ascending. Pixels fill the stride, so that bytes
+   after a row's inputs are not 0. */
 static inline Batch make_batch(int rows, int in, int classes, int left, bool shuffled,
                                uint64_t seed) {
   const uint32_t end = (uint32_t)rows + 50;
@@ -347,7 +349,7 @@ static inline Batch make_batch(int rows, int in, int classes, int left, bool shu
   return b;
 }
 
-/* The batch's view in a step whose state has that rule. */
+/* Returns the batch's view in a step whose state has the rule. */
 static inline BatchView with_rule(const Batch *b, OptimizerRule rule) {
   StepState state = b->state;
   BatchView view = b->view;
@@ -361,13 +363,13 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* The batch of a shape, of ten classes. A third of its rows are beyond the end; it is shuffled for
-   every other seed that for_all_shapes() gives. */
+/* Returns a batch of ten classes. A third of its rows are beyond the end. It is shuffled for every
+   other seed of for_all_shapes(). */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
 
-/* The batch's input, (rows, in), float64. */
+/* Returns the batch's input, (rows, in), in float64. */
 static inline double *batch_input(const Batch *b, int in) {
   double *x = host_doubles(area(b->view.rows, in));
   for (int r = 0; r < b->view.rows; r++)
@@ -386,7 +388,8 @@ static inline size_t plane_bytes(Planes p) {
   return (size_t)p.terms * p.plane * sizeof *p.d;
 }
 
-/* Poisoned: a value that is read but was not written is NaN. Values may be up to `largest`. */
+/* Returns poisoned planes, so that a value that is read before it is written is NaN. Values may be
+   up to `largest`. */
 static inline Planes make_planes(int terms, int rows, int columns, double largest) {
   const float scale = (float)exp2(12 - ilogb(largest));
   const uint32_t overflowed = 0;
@@ -406,12 +409,13 @@ static inline Planes make_planes(int terms, int rows, int columns, double larges
 typedef struct {
   Batch batch;
   LayerInput input; /* the batch's pixels, or x.d */
-  Values x, w, b;   /* x: of pixels, too */
-  double *z;        /* (rows, out), what the reference makes of x and w, without b */
-  int roundings;    /* of a value with its bias, besides those of the sum */
+  Values x, w, b;   /* x also holds the pixels' values */
+  double *z;        /* (rows, out): the reference's product of x and w, without b */
+  int roundings;    /* of a value with its bias, in addition to the sum's */
 } Forward;
 
-/* A third of the rows of pixels is past the end. The reference reads pixels before x is rounded. */
+/* A third of the rows of pixels is beyond the end. The reference reads pixels before x is
+   rounded. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
@@ -429,8 +433,8 @@ static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   return f;
 }
 
-/* A layer's trained values and their momenta. Values are at least 1, more than an update of any
-   of the shapes takes away. */
+/* A layer's trained values and their momenta. Values are at least 1, more than an update changes in
+   any shape. */
 typedef struct {
   Values w, b, vw, vb;
 } Parameters;
@@ -444,7 +448,7 @@ static inline Parameters random_parameters(Shape s, uint64_t seed) {
 enum { RULES = 3 };
 static const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
 
-/* Checks that w, v (count values) on the device became what the reference makes of them with
+/* Checks that w and v, of `count` values, on the device became the reference's after an update by
    gradient g. */
 static inline void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
                                   size_t count, UpdateRule rule, double limit) {
@@ -455,16 +459,16 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
   assert_near(what, s, w.d, new_w, count, limit);
 }
 
-/* A layer to be updated, and by what gradient. */
+/* A layer to be updated, and the input and gradient for it. */
 typedef struct {
   Shape shape;
   bool pixels;     /* its input is the batch's pixels */
-  Values x, dz;    /* x: of pixels, too; dz is 0 in rows that the step does not have */
-  double *dw, *db; /* what the reference says */
+  Values x, dz;    /* x also holds the pixels' values; dz is 0 in rows beyond the step */
+  double *dw, *db; /* the reference's gradient */
   Parameters p;
 } Layer;
 
-/* The layer's parameters are random_parameters(s, seed + 2). */
+/* Makes a layer with the parameters random_parameters(s, seed + 2). */
 static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
   Layer l = {.shape = s, .pixels = pixels};
   l.x = pixels ? both_sides(batch_input(batch, s.in), x_count(s)) : random_values(x_count(s), seed);
@@ -472,7 +476,8 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
   for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
   l.dz = both_sides(dz, z_count(s));
-  double *transposed = host_doubles(z_count(s)); /* dW, dZ^T X, is an input's gradient for dZ^T */
+  double *transposed = host_doubles(z_count(s)); /* dW = dZ^T X is computed like an input's
+                                                    gradient, from dZ^T */
   for (int r = 0; r < s.rows; r++)
     for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
   l.dw = expect_input_gradient(transposed, l.x.host, (Shape){s.out, s.in, s.rows});
@@ -482,7 +487,7 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks that W and b became what the rule makes of the gradient, in kernels of so many terms. */
+/* Checks that W and b became what the rule makes of the gradient, in kernels of `terms` terms. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
                                         double split) {
   const Shape s = l->shape;
@@ -509,8 +514,8 @@ static inline void assert_layer_gradient(const char *what, const Layer *l,
   assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
 }
 
-/* The launcher's argument: to update the layer, or to store its gradient in new arrays, while what
-   would be updated by it is missing. */
+/* Returns the launcher's argument to update the layer. The next one stores its gradient in new
+   arrays, and has NULL for the arrays to update. */
 static inline LayerUpdate update_of(const Layer *l) {
   return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
                        .d_dz = l->dz.d,
@@ -532,10 +537,10 @@ static inline LayerUpdate gradient_of(const Layer *l) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Shapes by themselves; TEST_QUICK has the first QUICK_SHAPES alone. Multiples of 4 are read four
-   at a time. Tiles of 64 x 64 take over from 64 tiles on: both sides of that, in forward (rows,
-   out) and in backward (rows, in), with ragged edges. Medium tiles of either shape, where 4 divides
-   all. Then as many are drawn. */
+/* Shapes that are listed one by one. TEST_QUICK has only the first QUICK_SHAPES. Multiples of 4 are
+   read four at a time. Tiles of 64 x 64 are used if there are at least 64 of them: shapes are on
+   both sides of that, in forward (rows, out) and in backward (rows, in), with ragged edges. Some
+   use medium tiles of either shape, where 4 divides all sizes. RANDOM_SHAPES more are drawn. */
 enum { QUICK_SHAPES = 9, RANDOM_SHAPES = 24 };
 static const Shape listed[] = {
     {1, 1, 1},        {1, 63, 65},    {7, 63, 65},    {65, 50, 10},     {61, 20, 36},
@@ -546,13 +551,14 @@ static const Shape listed[] = {
     {1000, 784, 300}, {1000, 1, 1},   {1000, 63, 65},
 };
 
-/* Random in low .. high. */
+/* Returns a random number in low .. high. */
 static inline int pick(uint64_t counter, int word, int low, int high) {
   const RandomWords w = random_words(2024, 0, counter);
   return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
 }
 
-/* Calls check_shape, then finish(), for these shapes; *seed: the first one's, then 1000 more. */
+/* Calls check_shape, then finish(), for each shape. *seed belongs to the first shape, and grows by
+   1000 for each. */
 static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape,
                               uint64_t *seed) {
   for (size_t i = 0; i < count; i++, *seed += 1000) {
@@ -561,7 +567,7 @@ static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *che
   }
 }
 
-/* The same for every shape, or those for TEST_QUICK. */
+/* Does the same for every shape, or for those of TEST_QUICK. */
 static inline void for_all_shapes(CheckShape *check_shape) {
   uint64_t seed = 0;
   for_shapes(listed, quick() ? QUICK_SHAPES : LENGTH(listed), check_shape, &seed);
@@ -570,8 +576,8 @@ static inline void for_all_shapes(CheckShape *check_shape) {
                &seed);
 }
 
-/* Calls `check`, then finish(), in short and long batches, with as many layers as one launch may
-   update, no two alike. */
+/* Calls `check`, then finish(), for short and long batches and as many layers, all different, as a
+   launch may update. */
 static inline void for_many_layers(void (*check)(const Batch *batch, const Layer *layers)) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};

@@ -1,5 +1,5 @@
-/* Grey pictures with drawn digits, for the tests of image.c and photograph.c, and the file that
-   holds them, in the working folder, which is that of folder.h. For tests only. */
+/* Grey pictures with drawn digits, for the tests of image.c and photograph.c. The picture's file is
+   in the working folder, see folder.h. For tests only. */
 #pragma once
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
@@ -45,7 +45,7 @@ static inline void put_chunk(FILE *file, const char *name, const void *data, siz
   put_number(file, crc32(crc32(0, (const Bytef *)name, 4), data, (uInt)length));
 }
 
-/* Writes a PNG by hand: the 13 bytes of its header, and its packed data. */
+/* Writes a PNG from its parts: the 13 bytes of its header, and its packed data. */
 static inline void write_png_parts(const void *head, const void *data, size_t length) {
   FILE *file = folder_create(picture);
   fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);

@@ -1,5 +1,5 @@
-/* Programs and scripts as processes. For tests only: what goes wrong
-   here fails the running cmocka test. */
+/* Programs and scripts as processes. For tests only: a failure here fails the running cmocka
+   test. */
 #pragma once
 
 #include <sys/types.h>
@@ -9,11 +9,11 @@
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);
 
-/* How a process of its own ended that did some work. */
+/* The end of a process that did some work. */
 typedef struct {
-  int status;     /* what the work returned, or as of process_status */
-  long kilobytes; /* of memory that it took at most */
-  Error error;    /* that the work left */
+  int status;     /* the value that the work returned, or process_status's */
+  long kilobytes; /* the most memory that it took */
+  Error error;    /* set by the work */
 } Ended;
 
 Ended process_do(int (*work)(void *context, Error *why), void *context);

@@ -12,7 +12,7 @@ DrawnLaunch drawn_launch;
 
 namespace emulated {
 
-static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are touched */
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are used */
 static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
@@ -24,8 +24,8 @@ struct Barrier {
 
 /* A place for a packet. */
 struct Slot {
-  uint32_t version; /* packets that have arrived */
-  uint64_t due[2];  /* of the last one on its way to each half */
+  uint32_t version; /* number of packets that have arrived */
+  uint64_t due[2];  /* when the last packet on its way to each half arrives */
   std::vector<Lane *> waiting;
 };
 
@@ -36,13 +36,13 @@ struct Look {
   int times;
 };
 
-/* The state of a lane beside its fiber. */
+/* The state of a lane, in addition to its fiber. */
 struct Reader {
-  int barrier;               /* that it waits at */
-  Slot *slot;                /* that it waits for a packet in */
-  uint32_t rounds[BARRIERS]; /* 1 + the round of each barrier in which it last arrived */
+  int barrier;               /* the barrier at which it waits */
+  Slot *slot;                /* the slot for whose packet it waits */
+  uint32_t rounds[BARRIERS]; /* 1 + the round in which it last arrived at each barrier */
   Look looks[LOOKS];
-  unsigned next_look; /* that is forgotten next */
+  unsigned next_look; /* the next one to forget */
 };
 
 struct alignas(128) Line {
@@ -54,41 +54,41 @@ struct Late {
   size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
   int half;           /* the second one: 1 */
   unsigned char packet[16];
-  bool operator<(const Late &other) const { /* the first due is the queue's top */
+  bool operator<(const Late &other) const { /* the earliest one is the queue's top */
     return due != other.due ? due > other.due : order > other.order;
   }
 };
 
-/* How a launch is scheduled. Time is counted in runs of a warp, until it waits or has run for long;
-   a step of training is thousands of them. Who is slow waits until nobody else can go on and no
-   mail is on its way. */
+/* How a launch is scheduled. Time counts runs of a warp; a run ends when the warp waits or has run
+   for long. A step of training takes thousands of them. A slow warp waits until no other can go on
+   and no mail is on its way. */
 struct Schedule {
-  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* of all blocks, the same warps */
-  uint32_t one_in;                                          /* so many is slow */
-  int period;                                               /* log2 of the time for which it is */
-  uint32_t delay, rarely; /* a packet arrives up to `delay` late; one in `rarely`, 64 times that */
+  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: in all blocks */
+  uint32_t one_in;                                          /* one in so many is slow */
+  int period;                                               /* log2 of how long it stays slow */
+  uint32_t delay, rarely; /* a packet is up to `delay` late; one in `rarely`, 64 times that */
 };
 
-/* A launch. Warps have numbers, block after block. */
+/* A launch. Warps are numbered through all blocks. */
 struct Drawn {
   Schedule schedule;
-  size_t warps_of_block, victim; /* victim: 1 + the one reader that is slow now */
+  size_t warps_of_block, victim; /* victim: 1 + the one slow reader */
   std::vector<Block> blocks;
-  std::vector<Line> shared; /* memory of each block */
+  std::vector<Line> shared; /* shared memory of each block */
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
-  std::vector<Barrier> barriers; /* BARRIERS of each block */
+  std::vector<Barrier> barriers; /* BARRIERS per block */
   std::vector<bool> queued;      /* warps */
   std::vector<Slot> slots;
-  std::vector<size_t> queues[2]; /* warps that can go on; slow ones */
+  std::vector<size_t> queues[2]; /* warps that can run; slow warps */
   std::priority_queue<Late> late;
-  uint64_t time, drawn; /* drawn: numbers, so far */
-  uint64_t moves;       /* packets that arrived, rounds of barriers */
+  uint64_t time, drawn; /* drawn: random numbers so far */
+  uint64_t moves;       /* packets that arrived, and rounds of barriers */
 };
 
 static Drawn *launch;
 static std::string report;
-static uint64_t packets; /* of mail, sent so far */
+static uint64_t packets; /* packets of mail sent so far */
 
 static unsigned char *place_of(size_t slot) {
   return static_cast<unsigned char *>(drawn_launch.mail) + 16 * slot;
@@ -106,7 +106,7 @@ static Barrier &barrier_of(const Lane &l, int id) {
   return launch->barriers[BARRIERS * l.block->number + (size_t)id];
 }
 
-/* ---- the seed's numbers ---------------------------------------------------------------------- */
+/* ---- random numbers of the seed -------------------------------------------------------------- */
 
 static uint32_t word(uint64_t stream, uint64_t counter) {
   return random_words(drawn_launch.seed, stream, counter).word[0];
@@ -129,7 +129,7 @@ static uint64_t draw_delay() {
 static bool is_slow(size_t warp, bool by_mail) {
   const Schedule &s = launch->schedule;
   const uint64_t when = launch->time >> s.period, of_block = launch->warps_of_block;
-  if (s.slow == Schedule::ONE_READER) { /* that mail has come for: a warp, until it has gone on */
+  if (s.slow == Schedule::ONE_READER) { /* a warp that got mail, until it has run */
     if (!by_mail || launch->victim || draw(s.one_in) != 0) return false;
     launch->victim = warp + 1;
     return true;
@@ -167,7 +167,7 @@ static std::string wait_of(const Lane &l) {
   return printed("wait for mail, the first for packet %zu, which has stamp %u", slot, stamp);
 }
 
-/* The lane that holds up its warp, or its first one. */
+/* Returns the lane that holds up its warp, or else the first lane. */
 static const Lane &first_waiting(size_t warp) {
   const Lane *first = &launch->lanes[warp * WARP];
   for (const Lane *l = first; l < first + WARP; l++)
@@ -175,7 +175,7 @@ static const Lane &first_waiting(size_t warp) {
   return *first;
 }
 
-/* A line for each run of warps of a block that wait in `state`, up to a number of lines. */
+/* Adds a line for each run of a block's warps that wait in `state`, up to MOST_LINES lines. */
 static void report_waiting(State state) {
   enum { MOST_LINES = 16 };
   int lines = 0;
@@ -194,7 +194,7 @@ static void report_waiting(State state) {
   if (lines > MOST_LINES) add_line(printed("and %d lines like these", lines - MOST_LINES));
 }
 
-/* ---- who can go on -------------------------------------------------------------------------- */
+/* ---- warps that can run --------------------------------------------------------------------- */
 
 static void enqueue(size_t warp, bool by_mail = false) {
   if (launch->queued[warp]) return;
@@ -241,7 +241,7 @@ static void deliver_due(uint64_t time) {
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* Runs a warp's lanes until none can go on, or long enough. */
+/* Runs a warp's lanes until none can go on, or until they have run for long. */
 static void run(size_t warp) {
   Lane *first = &launch->lanes[warp * WARP];
   launch->queued[warp] = false;
@@ -252,7 +252,7 @@ static void run(size_t warp) {
     enqueue(warp);
 }
 
-/* Draws a warp to *warp; false: the queue is empty. */
+/* Draws *warp from the queue. Returns false if the queue is empty. */
 static bool draw_warp(std::vector<size_t> &queue, size_t *warp) {
   if (queue.empty()) return false;
   size_t &chosen = queue[draw((uint32_t)queue.size())];
@@ -290,13 +290,13 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* mail that came may be what is wanted */
+      wake_all(slot.waiting); /* a waiting lane may want the mail that came */
   }
 }
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* of the stack: 0 until it is used */
+    uint64_t last; /* last word of the stack, which is 0 until it is used */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");
@@ -366,7 +366,7 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-/* Makes a packet, or half of one, look as if it were of the step before, or of the next one. */
+/* Makes a packet, or half of one, look like that of an earlier or later step. */
 static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
   if (index < drawn_launch.stamps) {
     packet[12] = (unsigned char)(packet[12] + by);
@@ -387,7 +387,7 @@ void emulator_store_mail(void *to, const void *packet, size_t bytes) {
   launch->late.push(mail);
 }
 
-/* A lane that sees the same for the third time waits until something comes. */
+/* A lane that sees the same packet for the third time waits until another one comes. */
 void emulator_load_mail(const void *at, void *packet) {
   const size_t index = slot_at(at);
   Reader &me = reader(*lane);

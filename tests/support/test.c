@@ -8,7 +8,7 @@ static size_t count;
 static CMFixtureFunction open_tests, close_tests;
 
 static void *kept[MOST_KEPT];
-static size_t kept_count, kept_by_fixture; /* the program's, which comes first */
+static size_t kept_count, kept_by_fixture; /* those of the program's fixtures, which come first */
 
 void *keep(void *memory) {
   assert_non_null(memory);

@@ -2,8 +2,8 @@
 
      TEST(empty_lines_are_skipped) { ... assert_int_equal(rows, 3); }
 
-   The tests of a program run in the order of its file. Its main is the library's, unless it has one
-   of its own, which ends in `return tests_run();`. */
+   The tests of a program run in the order of the file. A program may have its own main, which ends
+   in `return tests_run();`. */
 #pragma once
 
 #include <errno.h>
@@ -27,19 +27,19 @@
 #define VALUES(type, ...) ((type const[]){__VA_ARGS__})
 #define TEXTS(...) VALUES(const char *, __VA_ARGS__)
 
-/* Walks over the pixels of a picture, row by row. */
+/* Loops over the pixels of a picture, row by row. */
 #define EACH_PIXEL(x, y, width, height)                                                            \
   for (int y = 0; y < (height); y++)                                                               \
     for (int x = 0; x < (width); x++)
 
-/* A row of two texts: what is given, and what is said or made of it. */
+/* A pair of texts: the input, and the expected output or message. */
 typedef struct {
   const char *given, *wanted;
 } Pair;
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* The same between two fixtures of its own; either may be NULL. */
+/* A test between two fixtures of its own. Either may be NULL. */
 #define TEST_WITH(name, setup, teardown)                                                           \
   static void name(void **state);                                                                  \
   __attribute__((constructor)) static void register_##name(void) {                                 \
@@ -47,7 +47,7 @@ typedef struct {
   }                                                                                                \
   static void name(__attribute__((unused)) void **state)
 
-/* A fixture that has no use for its argument. */
+/* A fixture that does not use its argument. */
 #define FIXTURE(name) int name(__attribute__((unused)) void **state)
 
 /* The fixtures around all tests of the program. */
@@ -57,19 +57,20 @@ typedef struct {
   }                                                                                                \
   _Static_assert(1, "") /* takes the semicolon */
 
-/* Of the last call that failed. */
+/* The error of the last call that failed. */
 __attribute__((unused)) static Error error;
 
-/* The call returns true; if not, `error` says why. */
+/* Checks that the call returns true. If not, `error` says why. */
 #define OK(call) test_done((call), #call, &error, __LINE__)
 
-/* The call returns false, with an `error` that has `said` in its text; the text becomes empty. */
+/* Checks that the call returns false with an `error` that contains `said`. The text becomes
+   empty. */
 #define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
 
-/* Both numbers are the same but for `within`. */
+/* Checks that the numbers differ by at most `within`. */
 #define assert_close(got, wanted, within) test_close((got), (wanted), (within), __LINE__)
 
-/* The part stands in the text. */
+/* Checks that the part is in the text. */
 #define assert_in(text, part) test_in((text), (part), __LINE__)
 
 void test_close(double got, double wanted, double within, int line);
@@ -80,24 +81,24 @@ void test_fails(bool done, const char *call, Error *why, const char *said, int l
 /* Skips the running test, and prints why. */
 void skip_because(const char *reason);
 
-/* Sets a variable of the environment; NULL: it is not there. */
+/* Sets a variable of the environment, or removes it if the value is NULL. */
 void set_variable(const char *name, const char *value);
 
 /* ---- memory and text ------------------------------------------------------------------------ */
 
-/* What a test takes by these functions is freed when it ends, what a fixture of the program takes
-   is not. */
+/* Memory that a test takes by these functions is freed when the test ends. Memory that a fixture of
+   the program takes stays. */
 void *allocate(size_t count, size_t size); /* zeros */
-void *keep(void *memory);                  /* malloc'ed: it will be freed; not NULL */
+void *keep(void *memory);                  /* memory of malloc, to be freed; not NULL */
 
 /* Frees now what the test has taken. */
 void free_kept(void);
 
-/* A file in memory, and its text once it is closed. */
+/* Opens a file in memory. text_close returns its text. */
 FILE *text_open(void);
 char *text_close(FILE *file);
 
-/* The text that a call prints to `file`. */
+/* Returns the text that a call prints to `file`. */
 #define PRINTED(file, call)                                                                        \
   ({                                                                                               \
     FILE *file = text_open();                                                                      \
@@ -107,12 +108,12 @@ char *text_close(FILE *file);
 
 __attribute__((format(printf, 1, 2))) char *text_printf(const char *format, ...);
 
-/* Closes a file, all of which was written. */
+/* Closes a file and checks that all of it was written. */
 void close_file(FILE *file);
 
-/* What is left to be read of a file. */
+/* The rest of a file. */
 typedef struct {
-  uint8_t *bytes; /* and a 0 behind them */
+  uint8_t *bytes; /* followed by a 0 */
   size_t size;
 } Content;
 Content read_rest(FILE *file);
@@ -122,5 +123,5 @@ void test_register(const struct CMUnitTest *test);
 void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* Runs the registered tests, or those that match TEST_FILTER and not TEST_SKIP of the environment
-   (* and ? stand for any text and character). Returns how many failed. */
+   (* stands for any text, ? for any character). Returns how many failed. */
 int tests_run(void);

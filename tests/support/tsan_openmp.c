@@ -1,7 +1,6 @@
-/* Tells ThreadSanitizer what it cannot see in gcc's OpenMP library: that what a thread did before
-   a parallel region happens before the region, and the region before what follows it. `make
-   SANITIZE=thread` links every GOMP_parallel, which is what `#pragma omp parallel` calls, to
-   this one. */
+/* Tells ThreadSanitizer what it cannot see in gcc's OpenMP library. What a thread did before a
+   parallel region happens before the region, and the region happens before what follows it. `make
+   SANITIZE=thread` links every GOMP_parallel, which `#pragma omp parallel` calls, to this one. */
 #include <sanitizer/tsan_interface.h>
 
 typedef struct {

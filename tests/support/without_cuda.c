@@ -1,4 +1,4 @@
-/* A build without CUDA has this instead of a test that wants it. */
+/* A build without CUDA compiles this instead of a test that needs CUDA. */
 #include "support/cuda.h"
 
 TEST(without_cuda) {
