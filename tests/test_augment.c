@@ -1,5 +1,5 @@
-/* Augmentation: augment.h's arithmetic. test_kernels.c has its kernel, test_augment_engine.c
-   training on augmented rows. */
+/* Augmentation: the arithmetic of augment.h. test_kernels.c has its kernel, test_augment_engine.c
+   has training on augmented rows. */
 #include "base/augment.h"
 #include "exercise/reference.h"
 #include "support/test.h"

@@ -1,5 +1,5 @@
-/* Training on augmented rows: both engines against rows augmented here by
-   augment.h, which test_augment.c checks. */
+/* Training on augmented rows: compares both engines with rows augmented here by augment.h, which
+   test_augment.c checks. */
 #include "base/augment.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"

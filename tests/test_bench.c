@@ -1,4 +1,4 @@
-/* mlp-bench's reports; on a GPU, the cuBLAS level against the CPU engine. */
+/* The reports of mlp-bench. On a GPU, compares the cuBLAS level with the CPU engine. */
 #include "bench/bench.h"
 #include "exercise/reference.h"
 #include "support/engine_tests.h"

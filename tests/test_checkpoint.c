@@ -1,6 +1,6 @@
-/* Checkpoints that are saved and loaded: every field, the bytes of the format, saving in a file
-   system that fails, files that are cut off. tests/scenarios/checkpoint.sh has files of others and
-   what is refused, fuzz_checkpoint.c damage anywhere, test_output.c how a file is replaced. */
+/* Saved and loaded checkpoints: every field, the bytes of the format, a file system that fails,
+   files that are cut off. tests/scenarios/checkpoint.sh has other programs' files and refused
+   files, fuzz_checkpoint.c has damage anywhere, test_output.c has how a file is replaced. */
 #include <fcntl.h>
 #include <float.h>
 #include <sys/stat.h>

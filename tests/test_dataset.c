@@ -1,4 +1,5 @@
-/* The CSV reader: what it accepts, what it refuses and how it says so, line by line. */
+/* The CSV reader: the files that it accepts, those that it refuses, and each error, line by
+   line. */
 #include "support/csv.h"
 
 /* The ends of messages, behind the place. */

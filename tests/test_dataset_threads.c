@@ -1,6 +1,6 @@
-/* The CSV reader on long files: the same rows, order and errors whatever its threads and however
-   the bytes come; progress and closing; pipes, whose length nobody knows; reads that fail; files
-   that change while they are read. What is parsed ahead leaves memory for others. */
+/* The CSV reader on long files. Rows, order and errors are the same for any number of threads and
+   any timing of the bytes. Also tests progress and closing, pipes, whose length is unknown, failing
+   reads, and files that change while they are read. Parsing ahead leaves memory for others. */
 #include "support/csv.h"
 #include "support/process.h"
 

@@ -1,5 +1,5 @@
-/* The emulator's watch says what stands beside each kernel of emulated/planted.cu, and counts what
- * a GPU would be asked for. */
+/* The emulator's watch finds what stands beside each kernel of emulated/planted.cu, and counts what
+   a GPU would be asked for. */
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR

@@ -1,4 +1,5 @@
-/* What is true of the CPU engine alone; see test_engine_results.c and test_engine_interface.c. */
+/* Properties that only the CPU engine has. See also test_engine_results.c,
+   test_engine_interface.c. */
 #include <float.h>
 
 #include "support/engine_tests.h"

@@ -1,7 +1,7 @@
-/* Every engine keeps the promises of engine.h, the CPU's and that of every level of fusion: two
-   staging buffers while the device works, sums, parameters that are read and written, refusals; and
-   what a GPU that really fails leaves (test_faults.c tries every call, on a GPU that is not there).
-   What engines compute is in test_engine_results.c. */
+/* Every engine keeps the promises of engine.h: the CPU engine, and the CUDA engine at every level
+   of fusion. Tests two staging buffers while the device works, sums, reading and writing of
+   parameters, refusals, and the state after a real GPU failed. (test_faults.c fails every call of a
+   stand-in GPU.) test_engine_results.c tests what engines compute. */
 #include "support/engine_tests.h"
 
 #include <time.h>

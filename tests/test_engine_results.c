@@ -1,7 +1,7 @@
-/* The results of every engine, the CPU's and that of every level of fusion, with every option of
-   training: against the float64 reference, the same bits each time and however the steps are
-   divided among calls. What else engine.h promises is in
-   test_engine_interface.c. */
+/* The results of every engine, the CPU engine and the CUDA engine at every level of fusion, with
+   every option of training. They are near the float64 reference, and have the same bits each time
+   and for any division of the steps into calls. test_engine_interface.c tests the other promises of
+   engine.h. */
 #include "support/engine_tests.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"

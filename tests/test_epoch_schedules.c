@@ -1,5 +1,5 @@
-/* Level epoch's kernel as it is, on the CPU: random schedules, mail that comes late, networks and
-   GPUs of several sizes. Planted faults show that what could go wrong would be seen. */
+/* Level epoch's unchanged kernel on the CPU, with random schedules, late mail, and networks and
+   GPUs of several sizes. Planted faults show that the tests would notice a fault. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sizes.h"

@@ -1,5 +1,5 @@
-/* The exercise's hidden shapes and its points. That functions are run, counted and judged:
-   tests/scenarios/exercise.sh and mistakes.sh. */
+/* The exercise's hidden shapes and its points. tests/scenarios/exercise.sh and mistakes.sh test
+   that functions are run, counted and judged. */
 #include "exercise/exercise.h"
 #include "support/test.h"
 

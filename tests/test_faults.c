@@ -1,9 +1,9 @@
-/* Every failure in turn: short runs of mlp-train-faults (see fault.c; its GPU is cuda_stand_in.c),
-   in which each call that can fail does so once; then once more, and from there on all of its kind.
-   Each run must end with a sentence that says what failed, or else as if nothing had; neither crash
-   nor leak; and leave every file whole, the old one or the new one. Built with SANITIZE=1 it sees
-   leaks; `make faults` does that, for every failure; else it is one in STRIDE, fewer with
-   TEST_QUICK, or in $FAULTS_STRIDE. */
+/* Every failure in turn. Short runs of mlp-train-faults (see fault.c; its GPU is cuda_stand_in.c)
+   let each call that can fail do so once. Then they let it fail again, together with all later
+   calls of its kind. Each run must end either with a sentence that says what failed, or as if
+   nothing had failed. It must not crash or leak, and must leave every file whole, old or new. Built
+   with SANITIZE=1 it sees leaks. `make faults` does that for every failure. Otherwise only one in
+   STRIDE is tested, fewer with TEST_QUICK, or one in $FAULTS_STRIDE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>

@@ -1,5 +1,5 @@
-/* Pictures, by the hash of their pixels. After a change that is meant, `FIGURES=.
-   build/test_figures` leaves them here: look at each that changed, then write its new hash. */
+/* Pictures, compared by the hash of their pixels. After an intended change, `FIGURES=.
+   build/test_figures` writes them here. Look at each that changed, then write its new hash. */
 #include <zlib.h>
 
 #include "base/random.h"

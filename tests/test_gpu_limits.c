@@ -1,4 +1,4 @@
-/* Plans for every card of the table in docs/gpus.md: needs CUDA's headers, but no GPU. */
+/* Plans for every card of the table in docs/gpus.md. Needs CUDA's headers, but no GPU. */
 #include "support/cuda_only.h"
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"

@@ -1,5 +1,5 @@
-/* Pictures read as MNIST's rows: what is ink, and where it goes; their formats, each written here
-   by hand or by stb; and the files that are refused. Photographs are in test_photographs.c. */
+/* Pictures as rows of MNIST: what is ink, and where it goes; formats, written here by hand or by
+   stb; refused files. Photographs are in test_photographs.c. */
 #define _GNU_SOURCE /* memmem */
 #include "base/random.h"
 #include "data/image.h"

@@ -1,6 +1,6 @@
-/* The launchers of kernels.h that compute no gemm and no softmax, against the float64 reference or
-   exactly; and that all launchers refuse wrong arguments. The others have test_kernels_gemm.c and
-   test_kernels_softmax.c. */
+/* The launchers of kernels.h that compute neither gemm nor softmax, compared with the float64
+   reference or exactly. Also, all launchers refuse wrong arguments. test_kernels_gemm.c and
+   test_kernels_softmax.c have the others. */
 #include "support/kernel_tests.h"
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"

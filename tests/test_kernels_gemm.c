@@ -1,6 +1,6 @@
-/* The gemms of kernels.h, unfused and with what levels layer and step fuse to them, against the
-   float64 reference, on shapes that divide nothing; and the updates of weights by any
-   rule: weights that decay beside biases that do not, a step without rows. */
+/* The gemms of kernels.h, unfused and as levels layer and step fuse them, compared with the float64
+   reference on shapes that no tile divides. Updates by any rule: weights decay and biases do not; a
+   step without rows changes nothing. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);

@@ -1,5 +1,5 @@
-/* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel, against
-   the float64 reference: for logits that overflow, vanish and tie. */
+/* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel.
+   Compares them with the float64 reference for logits that overflow, vanish and tie. */
 #include "support/kernel_tests.h"
 
 /* A logit is scale u + offset, where u is uniform in [-1, 1): of a class in turn, or of two that

@@ -1,5 +1,5 @@
-/* The products of wide layers (layer/wide.cu) against the float64 reference, on shapes that divide
-   nothing; and the planes of fp16 terms that they read and write. */
+/* The products of wide layers (layer/wide.cu), compared with the float64 reference on shapes that
+   no tile divides, and the planes of fp16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);

@@ -1,5 +1,5 @@
-/* The kernel lab: every rung against its reference, and rungs that are wrong on purpose. TEST_QUICK
-   is for compute-sanitizer: fewer and smaller sizes, and no guard zones. */
+/* The kernel lab: compares every rung with its reference, and finds rungs that are wrong on
+   purpose. TEST_QUICK, for compute-sanitizer, has fewer and smaller sizes and no guard zones. */
 #include "support/cuda_only.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
-/* The loader between a real reader and a pretended device, which copies a buffer as late as it may
-   and notices when one is written to before it was copied. */
+/* The loader between a real reader and a pretended device. The device copies a buffer as late as it
+   may, and notices when a buffer is written before it was copied. */
 #include "engine/loader.h"
 #include "support/csv.h"
 

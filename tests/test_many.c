@@ -1,4 +1,5 @@
-/* A network in a cluster (kernels/many/) against the float64 reference: at once and in parts. */
+/* A network in a cluster (kernels/many/), compared with the float64 reference: in one call and in
+   parts. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);

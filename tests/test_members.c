@@ -1,4 +1,5 @@
-/* Members of a CUDA engine: networks that train at once on its rows, each as it would alone. */
+/* Members of a CUDA engine: networks that train at once on its rows. Each has the same result as
+   alone. */
 #include "support/engine_tests.h"
 
 enum { MEMBERS = 3, LAYER = 1 };

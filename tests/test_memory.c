@@ -1,4 +1,4 @@
-/* The memory that a process may take, by files like those of /proc and /sys. */
+/* The memory that a process may take, read from files like those of /proc and /sys. */
 #include <inttypes.h>
 #include <limits.h>
 

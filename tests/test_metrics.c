@@ -1,4 +1,4 @@
-/* Metrics: the answers and losses that they count, and what they print, to the letter. */
+/* Metrics: the answers and losses that they count, and their exact output. */
 #include "model/metrics.h"
 #include "support/test.h"
 

@@ -1,4 +1,5 @@
-/* Options: every option good and bad, on the command line and in the configuration file. */
+/* Options: good and bad values of every option, on the command line and in the configuration
+   file. */
 #include "base/augment.h"
 #include "cli/options.h"
 #include "engine/training.h"

@@ -1,6 +1,5 @@
-/* output.c: what a file replaces, its mode, that nothing is left behind, and that nothing is lost
-   in a pipe that is full. tests/scenarios/output.sh has links, places and which paths are the same
-   file. */
+/* output.c: what a file replaces, its mode, that no file is left over, and that a full pipe loses
+   nothing. tests/scenarios/output.sh has links, targets, and which paths are the same file. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <time.h>

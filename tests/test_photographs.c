@@ -1,5 +1,5 @@
-/* Digits in photographs: found, in order, and as they would be on clean paper, whatever the light.
-   tests/scenarios/predict.sh has their answers. */
+/* Digits in photographs are found, in order, and look as they would on clean paper in any light.
+   tests/scenarios/predict.sh has the answers to them. */
 #include "base/random.h"
 #include "support/pictures.h"
 

@@ -1,5 +1,5 @@
-/* Ranks talk to each other: this program, started as `test_ranks worker` by mpirun, is the ranks.
-   tests/scenarios/ranks.sh does so, and has whole runs. */
+/* Ranks communicate. mpirun starts this program as `test_ranks worker`, and each process is a rank.
+   tests/scenarios/ranks.sh calls it, and has whole runs. */
 #include "ranks/ranks.h"
 #include "support/test.h"
 

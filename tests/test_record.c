@@ -1,4 +1,4 @@
-/* The record of measurements. Tables of its lines are tested by the pages that quote them. */
+/* The record of measurements. Its tables are tested by the pages that quote them. */
 #include "measure/record.h"
 #include "base/text.h"
 #include "support/folder.h"

@@ -1,5 +1,5 @@
-/* The specification itself: small cases by hand, the gradient against finite differences. Steps,
-   rows and rules of training are compared with the CPU engine in test_engine_results.c. */
+/* The specification itself: small cases by hand, and the gradient compared with finite differences.
+   test_engine_results.c compares steps, rows and rules of training with the CPU engine. */
 #include "base/random.h"
 #include "exercise/reference.h"
 #include "support/test.h"

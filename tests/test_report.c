@@ -1,4 +1,4 @@
-/* The output of a run: every line fits a terminal of 80 columns. */
+/* The output of a run: every line fits in a terminal of 80 columns. */
 #include "train/report.h"
 #include "support/test.h"
 

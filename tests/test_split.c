@@ -1,4 +1,4 @@
-/* Rows that are held out: as many of each class as the share says, the others all trained on.
+/* Held-out rows: each class has the share that was asked for, and all other rows are trained on.
    tests/scenarios/validation.sh has whole runs. */
 #include "base/random.h"
 #include "data/split.h"

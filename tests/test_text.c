@@ -1,4 +1,4 @@
-/* Text that others wrote, on its way to a terminal or into JSON. */
+/* Text from outside, on its way to a terminal or into JSON. */
 #include <jansson.h>
 
 #include "base/text.h"

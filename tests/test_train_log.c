@@ -1,4 +1,4 @@
-/* The run log: every line as text. tests/scenarios/run_files.sh continues logs, program.sh has
+/* The run log: every line as text. tests/scenarios/run_files.sh continues logs; program.sh has
    every option of a header. */
 #include "commands/train_log.h"
 #include "support/folder.h"

@@ -1,6 +1,6 @@
-/* The trainer on tiny files: what it asks of an engine, which rows it uses, that neither reading
-   nor a stop changes the weights, and how it fails. A spy in front of the CPU engine
-   records what the trainer asks of it, a run records what the trainer reports. */
+/* The trainer on tiny files: what it asks of an engine, which rows it uses, and how it fails.
+   Neither reading nor a stop changes the weights. A spy in front of the CPU engine records what the
+   trainer asks of it; a run records what the trainer reports. */
 #include <inttypes.h>
 
 #include "base/augment.h"

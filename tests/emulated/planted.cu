@@ -1,6 +1,6 @@
-/* Kernels for the emulator's watch as the compiler of our own kernels makes it: wrong ones, and some
-   that only look wrong. What is said of each stands beside it, @N being N lines below PLANT;
-   tests/test_emulator.c compares. Mistakes of students: tests/scenarios/mistakes.sh. */
+/* Kernels for the emulator's watch, compiled as our own kernels are. Some are wrong, and some only
+   look wrong. The expected finding stands beside each kernel; @N is N lines below PLANT.
+   tests/test_emulator.c compares them. Students' mistakes are in tests/scenarios/mistakes.sh. */
 #include "batch.cuh"
 
 namespace {

@@ -1,4 +1,5 @@
-/* The interface of the harnesses: libFuzzer calls LLVMFuzzerTestOneInput with bytes of its own. */
+/* The interface of the harnesses. libFuzzer calls LLVMFuzzerTestOneInput with bytes of its
+   choice. */
 #pragma once
 
 #include <stdbool.h>

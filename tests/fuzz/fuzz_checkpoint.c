@@ -1,5 +1,5 @@
-/* The safetensors reader: the input is a file. A network that was loaded must be sound, and be the
-   same bytes when it is saved, loaded and saved once more. */
+/* The safetensors reader. The input is a file. A network that was loaded must be sound. It must
+   give the same bytes when it is saved, loaded and saved once more. */
 #include <math.h>
 #include <string.h>
 

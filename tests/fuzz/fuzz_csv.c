@@ -1,6 +1,6 @@
-/* The reader of CSV files. Four bytes say how it is read, the rest is the file: its first
-   line, then the others once, or until they fill more than one chunk of the reader's. Read twice,
-   with other numbers of threads and of rows a call, it must give the same rows and error. */
+/* The reader of CSV files. Four bytes say how the file is read. The rest is the file: its first
+   line, then the other lines, once or until they fill more than one chunk of the reader. Read again
+   with other numbers of threads and of rows per call, it must give the same rows and error. */
 #include <string.h>
 
 #include "data/dataset.h"

@@ -1,6 +1,6 @@
-/* The reader of pictures: a byte says the side, the rest is the file. Each digit must lie
-   within the picture and have ink of full strength. Stb is built with STBI_MAX_DIMENSIONS=1024
-   here, so that inputs stay quick. */
+/* The reader of pictures. A byte gives the side, the rest is the file. Each digit must lie within
+   the picture and have ink of full strength. Stb is built with STBI_MAX_DIMENSIONS=1024 here, so
+   that inputs stay quick. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,7 +1,7 @@
-/* The command line and configuration files: a line of the input is a word of argv, and @ in place
-   of a word is the name of a file that holds what follows the first empty line. As a kept run's
-   text that must be the same, unless it names what a run does not keep. What was accepted must come
-   to the same when it is printed as a file and read back. */
+/* The command line and configuration files. A line of the input is a word of argv. The word @ is
+   the name of a file that holds what follows the first empty line. As the text of a saved run, that
+   part must give the same options, unless it names one that a run does not save. Accepted options
+   must stay the same when they are printed as a file and read back. */
 #include <string.h>
 
 #include "fuzz.h"
