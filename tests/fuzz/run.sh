@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# run.sh SECONDS FOLDER: lets libFuzzer loose on the harnesses built in FOLDER, each for SECONDS, and
+# run.sh SECONDS FOLDER: runs libFuzzer on the harnesses built in FOLDER, each for SECONDS, and
 # prints a line for each:
 #
 #   csv            60 s   123456 executions   321 of 456 edges   0 crashes
 #
-# Inputs start from tests/fuzz/corpus/NAME; what is found goes to FOLDER/found/NAME, an input that
-# crashes to FOLDER/crash-NAME-... with the report in FOLDER/NAME.log. Exit code 1 if any did.
+# Inputs start from tests/fuzz/corpus/NAME. New inputs go to FOLDER/found/NAME. An input that
+# crashes goes to FOLDER/crash-NAME-..., with the report in FOLDER/NAME.log; the exit code is then
+# 1.
 set -euo pipefail
 
 seconds=$1 folder=$2 failed=0

@@ -1,5 +1,5 @@
-# mlp-bench on a machine without a GPU: it times the CPU, recorded runs are shown, and files that cannot
-# be are named.
+# mlp-bench on a machine without a GPU: it times the CPU, shows recorded runs, and names files that
+# it cannot show.
 export MLP=$PROGRAMS/mlp-bench
 results=$TOP/docs/results
 record=("$results"/fusion-*[0-9].json) # all levels of the default network

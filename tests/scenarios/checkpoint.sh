@@ -1,5 +1,5 @@
-# Networks that others wrote, and files that are refused: forged, damaged, cut off. tests/test_checkpoint.c
-# has the files that mlp-train writes.
+# Networks that other programs wrote, and refused files: forged, damaged, cut off.
+# tests/test_checkpoint.c has the files that mlp-train writes.
 printf '0,1,2,3\n1,4,5,6\n' >three.csv
 load='--device cpu --evaluate --test three.csv --load'
 # The numbers 1 to 14.
@@ -8,10 +8,10 @@ for float in 803f 0040 4040 8040 a040 c040 e040 0041 1041 2041 3041 4041 5041 60
 done >floats
 head -c 70000 /dev/zero | cat floats - >data
 
-# forge HEADER [DATA [LENGTH]]: writes forged.st with this header, padded to LENGTH, and so many bytes of
-# data (as its tensors have, if it is not said): floats, then zeros. In the header <0.weight 2,3 0,24> is
-# the entry of a tensor: name, shape (- for none) and data_offsets; <W> and <B> are those of a network
-# 3 - 2. A header that begins with < consists of entries only. A ' stands for ".
+# forge HEADER [DATA [LENGTH]]: writes forged.st with this header, padded to LENGTH, and DATA bytes
+# of data: floats, then zeros. By default DATA is what its tensors have. In the header <0.weight 2,3
+# 0,24> is the entry of a tensor: name, shape (- for none) and data_offsets. <W> and <B> are the
+# tensors of a network 3 - 2. A header that begins with < has only entries. A ' stands for ".
 forge() {
   local header
   header=$(sed -E "s/^<.*/{&}/; s/<W>/<0.weight 2,3 0,24>/g; s/<B>/<0.bias 2 24,32>/g; s/></>,</g
@@ -20,12 +20,12 @@ forge() {
   local size=${2:-$(tr '}' '\n' <<<"$header" | sed -n 's/.*,\([0-9]*\)]$/\1/p' | sort -n | tail -n 1)}
   head -c "${size:-0}" data | with_header "$header" >forged.st
 }
-# refused TEXT FILE: it cannot be loaded, and TEXT says why.
+# refused TEXT FILE: FILE cannot be loaded, and TEXT says why.
 refused() {
   refuses 1 "cannot load $2: " $load $2
   said "$1"
 }
-# forgeries: each line TEXT|HEADER|DATA of standard input is forged and refused.
+# forgeries: forges and refuses each line TEXT|HEADER|DATA of standard input.
 forgeries() {
   local text header data
   while IFS='|' read -r text header data; do
@@ -108,7 +108,7 @@ END
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
-# put AT BYTES: writes them over the number of that index, and what follows it, in forged.st.
+# put AT BYTES: writes the bytes into forged.st from number AT on.
 put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st

@@ -1,5 +1,5 @@
-# Several networks that predict together: --load given more than once.
-# Networks of other shapes and seeds, hardly trained, so that they disagree.
+# Several networks predict together: --load is given more than once. The networks have other shapes
+# and seeds and little training, so that they disagree.
 member() { ok $T --epochs 1 --lr 0.002 --hidden $1 --seed $2 --save $3; }
 member 4 1 a.st
 member none 2 b.st

@@ -1,4 +1,4 @@
-# What was read is known: it is printed, logged, saved and compared, and each remark has its cure.
+# The data that were read are printed, logged, saved and compared, and each remark has its cure.
 N=${T% --train *}
 A='--device cpu --load net.st'
 # side SIDE COUNT [FIRST]: prints rows of a label and SIDE x SIDE pixels, one column of them bright.

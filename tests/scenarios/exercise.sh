@@ -1,5 +1,6 @@
-# The exercise as a class gets it: what a student hands in is sealed, judged apart and counted, points
-# are written for autograders, and the kit for students builds, scores, and has no answers in it.
+# The exercise as a class gets it. What a student hands in is sealed, judged in its own process and
+# counted. Points are written for autograders. The students' kit builds, scores, and has no answers
+# in it.
 . "$TOP/tests/support/kit.sh" graded
 
 case_ 'the kit has no answers'
@@ -8,13 +9,13 @@ holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h k
 if grep -rnE --exclude-dir=build 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
 
-# seals SOURCE: seals it, with what is said in out and how it ended in $status.
+# seals SOURCE: seals it. Its output is in out, its exit code in $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes build/sealed_emulator.o
 }
 
-# student BEFORE BODY: a student's file in which forward has this body.
+# student BEFORE BODY: writes a student's file in which forward has this body.
 student() {
   cat >student.cu <<END
 #include "batch.cuh"
@@ -86,10 +87,11 @@ else
   printed 4 ''
 fi
 
-# add_up: of the lines of standard input, the first is the sum of the others.
+# add_up: true if the first line of standard input is the sum of the others.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
 
-# scores SOURCE: the kit's points for it are in points, the sum first, then one line for each function.
+# scores SOURCE: writes the kit's points for it to points, the sum first, then one line per
+# function.
 scores() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes SEED=5 GRADE=r.json exercise
@@ -99,7 +101,7 @@ scores() {
   grep -q '"output": "the emulator, without a GPU; measured on' "$kit/r.json"
 }
 
-# What stands in kernels/exercise.cu may be a student's; the repository's is what is handed out.
+# kernels/exercise.cu may be a student's, but the repository has the version that students get.
 case_ 'what is handed out is right, is told what costs, and has no points'
 if ! grep -q 'row_largest<<<' "$handed_out"; then
   skip_ 'kernels/exercise.cu is not as it is handed out'

@@ -1,5 +1,5 @@
-# Names and files that hold commands for a terminal, or bytes that are not UTF-8: mlp-train prints
-# none of them as they are, and writes JSON all the same.
+# Names and files may hold commands for a terminal, or bytes that are not UTF-8. mlp-train never
+# prints them unescaped, and still writes valid JSON.
 commands=$'\e]0;owned\a\e[2J'    # sets the title and clears the screen
 name=$'\xc2\x9b31m\x9b\xff'      # U+009B, CSI, in UTF-8 and in a byte, which no option refuses
 printed_name='\xc2\x9b31m\x9b\xff'

@@ -1,4 +1,4 @@
-# A page of --html answers what is drawn on it in a browser as mlp-train does.
+# In a browser, a page of --html gives the same answers to drawings as mlp-train.
 digits 6000 300
 A='--device cpu --load model.st'
 ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 --mean 0.1 --std 0.5 \
@@ -21,7 +21,7 @@ refusals 2 <<'END'
 END
 absent m.html
 
-# dom PAGE: prints what a browser makes of it; fails where it makes nothing.
+# dom PAGE: prints the page as a browser sees it; fails if there is nothing.
 dom() {
   timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --virtual-time-budget=20000 \
     --dump-dom "file://$PWD/$1" 2>/dev/null
@@ -31,7 +31,7 @@ for browser in chromium google-chrome ''; do
   [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
 done
 
-# near COUNT FILE FILE: both have so many numbers, the same but for 1e-4
+# near COUNT FILE FILE: both have so many numbers, which differ by at most 1e-4
 near() {
   paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
     NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }

@@ -1,9 +1,9 @@
-# make install puts what was built under PREFIX, where it works from any folder.
+# make install puts the programs under PREFIX, where they work from any folder.
 mkdir built any
 cp "$MLP" built
 touch built/mlp-{bench,digits,lab} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
 
-# to_root TARGET: makes it of those stand-ins and mlp-train itself, which -o lets pass for up to date.
+# to_root TARGET: makes it from stand-ins and mlp-train, which -o makes count as up to date.
 to_root() {
   local built
   built=$(realpath --relative-to="$TOP" built) # make takes no path with blanks in it

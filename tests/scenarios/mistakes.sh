@@ -1,5 +1,6 @@
-# Mistakes of students: each row is an edit of our answers to the exercise, with what is said of it and where. Edits of
-# functions that ascend are one file, for each function is judged apart. The names are those of the trial that found them.
+# Students' mistakes: each row is an edit of our answers to the exercise, with the finding and its
+# line. Edits of ascending functions share a file, since each function is judged by itself. The
+# names are those of the trial that found them.
 . "$TOP/tests/support/kit.sh" graded/mistakes
 export MLP_TEST_LIMIT=10
 
@@ -7,8 +8,9 @@ patterns=() last=0
 sed 's~^#include "batch.cuh"~&\n#include <assert.h>~' "$answers" >base.cu
 cp base.cu exercise.cu
 
-# edits PART FROM TO: edits exercise.cu; $line is that of the edit. PART: 0 for all, a function, its launch (h), what 2 and
-# 3 share (2l, 2m), what stands before (1a) and after (1b) the sum of 1.
+# edits PART FROM TO: edits exercise.cu; $line is the edited line. PART: 0 for all, a function, its
+# launch (h), the part that 2 and 3 share (2l, 2m), the part before (1a) and after (1b) the sum of
+# 1.
 declare -A parts=([0]='1,$' [1]='/void forward(/,/^}/' [1a]='/void forward(/,/sum += x/' [1b]='/sum += x/,/^}/'
   [1h]='/^cudaError_t launch_exercise_f/,/^}/' [2]='/void softmax(/,/^}/' [2l]='/Seen look/,/^}/' [2m]='/Seen merge/,/^}/'
   [2h]='/^cudaError_t launch_exercise_s/,/^}/' [3]='/void loss(/,/^}/' [3h]='/^cudaError_t launch_exercise_l/,/^}/'
@@ -20,7 +22,8 @@ edits() {
   [ -n "$line" ] || die "nothing to edit: $2"
 }
 
-# judged ARGUMENT...: what is said of exercise.cu has all patterns in it. One function that was edited runs alone.
+# judged ARGUMENT...: the findings about exercise.cu match all patterns. A function that was edited
+# alone runs alone.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
   cp exercise.cu "$kit/kernels/"
@@ -32,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused: rows NAME~PART~FROM~TO~PATTERN of standard input are one file, but those whose name ends in !; @ is where
-# the compiler says that the error is.
+# refused: rows NAME~PART~FROM~TO~PATTERN of standard input make one file, except rows whose name
+# ends in !; @ is where the compiler reports the error.
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -43,7 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED: the same, of functions that ascend, but rows of name + belong to the row before. @ is the line of the edit.
+# wrong SEED: the same for ascending functions. A row with the name + belongs to the row before. @
+# is the edited line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

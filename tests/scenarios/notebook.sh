@@ -1,6 +1,6 @@
-# docs/colab.ipynb, cell by cell, in a copy of this checkout that is already built. Cells that need a
-# GPU run where there is one, and say so elsewhere; the exercise's run on the emulator there. The copy
-# has the objects and programs of this build: FLAGS tells make that its flags are theirs.
+# Runs docs/colab.ipynb, cell by cell, in a copy of this checkout that is already built. Cells that
+# need a GPU run if there is one, and otherwise say that there is none; the exercise then runs on
+# the emulator. The copy has the objects and programs of this build. FLAGS makes make accept them.
 case_ 'every cell of the notebook runs'
 if ! command -v python3 >/dev/null || [ "$PROGRAMS" != "$TOP" ]; then
   skip_ 'the notebook is for python3 and the build without a sanitizer'

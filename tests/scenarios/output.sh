@@ -1,5 +1,5 @@
-# Where an output goes, to which places it cannot go, and which paths are the same file.
-# tests/test_output.c has modes.
+# Where an output goes, where it cannot go, and which paths are the same file. tests/test_output.c
+# has modes.
 ok $T --epochs 1 --save net
 ask='--load net --device cpu --quiet --predict test.csv --output'
 ok $ask wanted

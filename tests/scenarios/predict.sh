@@ -1,8 +1,8 @@
-# A network that was saved is asked about rows and pictures, and draws what it is wrong about.
+# A saved network answers rows and pictures, and its mistakes are drawn.
 digits 600 400
 cut -d, -f2- digits_test.csv >unlabelled.csv
 A='--device cpu --load model.st'
-# It is right about four digits of five: there are more mistakes than a picture shows.
+# It is right about four digits of five, so there are more mistakes than a picture shows.
 ok --device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --epochs 8 \
   --save model.st --log run.jsonl --plot curves.png --weights weights.png \
   --mistakes mistakes.png --confusion confusion.png
@@ -118,8 +118,8 @@ cut -d' ' -f2- out >answers
 ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
-# known INPUTS CLASSES [BYTE]: writes a network that says of any picture what its biases, on standard input, are:
-# its weights are zeros, or of this byte.
+# known INPUTS CLASSES [BYTE]: writes a network whose answers are its biases, which are on standard
+# input. Its weights are zeros, or have BYTE in each byte.
 known() {
   local size=$(($1 * $2 * 4))
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],

@@ -1,4 +1,4 @@
-# What a run of mlp-train prints and leaves: lines and files that scripts can read.
+# What a run of mlp-train prints and writes: lines and files that scripts can read.
 time=' +[0-9]+(\.[0-9]{1,2})?m?s'
 heading='^ +loss +acc +test-loss +test-acc +train +eval +img/s$'
 

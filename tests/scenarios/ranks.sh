@@ -1,16 +1,16 @@
-# Runs of several ranks, started by mpirun, on the CPU and on GPUs where there are two: they train
-# the network that one process trains.
+# Runs of several ranks, started by mpirun, on the CPU and, if there are two, on GPUs. They train
+# the same network as one process.
 digits 389 61 # 14 steps an epoch, the last of 12 rows
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --weight-decay 0.01 --lr-schedule constant
   --train digits_train.csv --test digits_test.csv'
 floats=19445
 
-# parameters FILE: prints those of a checkpoint, one a line.
+# parameters FILE: prints the parameters of a checkpoint, one per line.
 parameters() {
   tail -c +$((9 + $(header_size $1))) $1 | head -c $((4 * floats)) | od -An -v -w4 -tf4
 }
-# near FILE OTHER [LIMIT]: the relative error of the parameters is below. In 56 steps of float32
-# 2e-5 is rounding: a wrong sum or row is off by 1e-2.
+# near FILE OTHER [LIMIT]: the relative difference of the parameters is below LIMIT. 56 steps of
+# float32 round by 2e-5; a wrong sum or row would make 1e-2.
 near() {
   paste <(parameters $1) <(parameters $2) | awk -v limit=${3:-2e-5} '
     { difference += ($1 - $2) ^ 2; norm += $2 ^ 2 }
@@ -52,8 +52,8 @@ ok $D --epochs 3 --resident no --save streamed
 RANKS=3 ok $D --epochs 3 --resident no --save net
 near net streamed
 
-# Roundings differ from the CPU's, and may open a ReLU on one side only: test_engine_results.c says
-# what that does.
+# Roundings differ from the CPU's, so a ReLU may open in only one of them; test_engine_results.c
+# says what that does.
 case_ 'ranks train on GPUs, at every level that takes them'
 if with_gpus $D; then
   for level in none layer step; do

@@ -1,8 +1,8 @@
-# How runs of several ranks end: together, soon, with one sentence, and what was saved is whole.
+# Runs of several ranks end together, soon, and with one sentence. What was saved is whole.
 digits 389 61
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
 
-# was_loaded LIBRARY: the loader of libraries was asked for it.
+# was_loaded LIBRARY: the program asked the loader for it.
 was_loaded() { grep -qF "$1" loaded; }
 
 case_ 'a process alone loads no MPI'
@@ -33,13 +33,13 @@ end_soon() {
   [ "$(value epoch net)" -ge 1 ]
   "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
 }
-# failed_once STATUS TEXT: one rank said why; mpirun may say more.
+# failed_once STATUS TEXT: only one rank gave the reason; mpirun may print more.
 failed_once() {
   [ $status = $1 ] || die "exit code $status: $(cat err)"
   said "$2"
   [ "$(grep -o 'mlp-train: ' err | wc -l)" = 1 ] || die "not said once: $(cat err)"
 }
-# kill_each RANKS DEVICE: kills one rank of a run, then the next one of another.
+# kill_each RANKS DEVICE: kills one rank of a run, then another rank of the next run.
 kill_each() {
   local rank process try
   for ((rank = 0; rank < $1; rank++)); do

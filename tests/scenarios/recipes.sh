@@ -1,8 +1,8 @@
-# Other data sets, as docs/recipes.md tells: IDX files become CSV, and networks of as many classes as
-# EMNIST has train on them.
+# Other data sets, as in docs/recipes.md: IDX files become CSV, and networks train on them with as
+# many classes as EMNIST has.
 
-# write_idx COUNT CLASSES: the files images, of 28 rows of 28 pixels, labels, and plain.csv, which
-# says the same. The class of picture i is i % CLASSES; its pixels are the class in binary.
+# write_idx COUNT CLASSES: writes the files images, of 28 rows of 28 pixels, and labels, and the
+# same as plain.csv. The class of picture i is i % CLASSES; its pixels are the class in binary.
 write_idx() {
   awk -v count="$1" -v classes="$2" 'BEGIN {
     for (i = 0; i < count; i++) {

@@ -1,5 +1,4 @@
-# Keeping a network and going on with its training. tests/test_trainer.c stops runs at every
-# step.
+# A network is saved and its training continues. tests/test_trainer.c stops runs at every step.
 rows 20001 >long.csv # three staging buffers, and the last step is short
 digits 200 1
 D='--train digits_train.csv --test digits_train.csv --classes 10'

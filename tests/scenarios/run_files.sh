@@ -1,4 +1,4 @@
-# The files that a run names: no output destroys an input, and none costs an epoch.
+# The files that a run names: no output destroys an input, and a bad name costs no epoch.
 ok $T --epochs 1 --save net
 cp train.csv train.png
 cp net other

@@ -1,18 +1,18 @@
-# The scripts. What they would call on the network or to install is a stand-in, first in PATH: nothing is
-# downloaded or installed.
+# The scripts. Stand-ins, first in PATH, replace what they would call for the network or to install.
+# So nothing is downloaded or installed.
 # shellcheck disable=SC2016 # what stand-ins are told
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data
 unset NVCC CC CUDA CUBLAS MPI SETUP CLASS MNIST_SOURCE JOBS
 
-# stand_in NAME: bin/NAME, a program that runs in this folder, of the shell's lines on standard input;
-# it writes to log what it was called with.
+# stand_in NAME: makes the program bin/NAME from the shell's lines on standard input. It runs in
+# this folder and writes its arguments to log.
 stand_in() {
   { printf '#!/bin/sh\ncd "%s" || exit\necho "%s $*" >>log\n' "$PWD" "$1" && cat; } >"bin/$1"
   chmod +x "bin/$1"
 }
 
-# does STATUS TEXT SCRIPT ARGUMENT...: its exit code; what it said, in out, has TEXT in it.
+# does STATUS TEXT SCRIPT ARGUMENT...: the script ends with STATUS; its output, in out, has TEXT.
 does() {
   status=0
   : >log
@@ -20,7 +20,7 @@ does() {
   [[ $status = "$1" && $(<out) = *"$2"* ]] || die "${*:3}: exit code $status, not $1 and '$2': $(cat out)"
 }
 
-# download TEXT: fails, says that, and leaves what was there, and nothing else.
+# download TEXT: fails with TEXT, leaves existing files, and adds none.
 download() {
   echo old >data/mnist_test.csv
   does 1 "$1" download_mnist.sh

@@ -1,4 +1,4 @@
-# One signal ends mlp-train in any state, and what was trained is saved; a second one kills it.
+# One signal ends mlp-train in any state and saves the trained network. A second one kills it.
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net
@@ -63,8 +63,8 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# The first signal would be answered at the end of a buffer, which trains for seconds. A run that is killed
-# says nothing.
+# The run would answer the first signal at the end of a buffer, which takes seconds to train. A
+# killed run prints nothing.
 case_ 'a second signal kills'
 start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
 printing 1 '^fusion '

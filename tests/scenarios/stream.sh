@@ -1,9 +1,10 @@
-# A file several times as long, streamed: the same memory. $STREAM_ROWS rows and $STREAM_TIMES as many.
+# A streamed file that is several times as long needs the same memory. It has $STREAM_ROWS rows,
+# then $STREAM_TIMES as many.
 count=${STREAM_ROWS:-20000} # more than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'
 
-# measure FILE: a run on the file. Sets $peak to the memory in KB that it took at most.
+# measure FILE: runs on the file. Sets $peak to the most KB of memory that the run took.
 measure() {
   local now
   start $stream --train $1
@@ -23,5 +24,5 @@ one=$peak
 measure digits_train.csv
 many=$peak
 echo "$count rows: $one KB; $((count * times)) rows: $many KB"
-# The pixels of 40000 rows are 31 MB. A sanitizer keeps what was freed.
+# The pixels of 40000 rows are 31 MB. A sanitizer keeps freed memory.
 sanitized || [ $many -le $((one + 16 * 1024)) ]

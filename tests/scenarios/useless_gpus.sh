@@ -1,5 +1,5 @@
-# GPUs that cannot be used are those of mlp-train-faults, which has tests/support/cuda_stand_in.c for
-# CUDA's runtime.
+# GPUs that cannot be used. mlp-train-faults pretends to have them, with
+# tests/support/cuda_stand_in.c in place of CUDA's runtime.
 faults=$PROGRAMS/mlp-train-faults
 [ -x "$faults" ] || faults=$PROGRAMS/build/mlp-train-faults
 ln -s "$faults" mlp-train

@@ -1,14 +1,14 @@
-# Random runs of mlp-train that are interrupted and resumed, a scenario of tests/support/scenario.sh that
-# MINUTES and SEED direct.
+# Random runs of mlp-train that are interrupted and resumed. This is a scenario of
+# tests/support/scenario.sh, directed by MINUTES and SEED.
 #
-# Way a reads plain files and is left alone. Way b reads the same rows packed by gzip, with other threads
-# and, where the order of rows does not depend on it, another --resident. At random moments signals come,
-# SIGKILL too, and it is resumed with other threads. The saved networks, the best ones, the logs and the
-# predictions of both ways must be the same. A signal's run prints one sentence, and only SIGKILL leaves
-# temporary files.
+# Way a reads plain files and is not disturbed. Way b reads the same rows packed by gzip, with other
+# threads. If the order of rows does not depend on it, way b also has another --resident. At random
+# moments it gets signals, SIGKILL too, and is resumed with other threads. Both ways must give the
+# same saved networks, best networks, logs and predictions. After a signal a run prints one
+# sentence. Only SIGKILL leaves temporary files.
 #
-# Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario. Its folder stays,
-# with the file `commands`, which says what ran.
+# Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario. Its folder
+# stays, with the file `commands`, which lists the runs.
 # shellcheck disable=SC2034,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
 MOST_PIXELS=300000 # of a training file
 MOST_STEPS=4000    # of a run
@@ -64,8 +64,8 @@ ends_within() {
   [ $status != 137 ] || rm -f ./*.tmp.*
   absent ./*.tmp.*
 }
-# True if the last run came to its end: the loss may have diverged, and a run that was interrupted late may
-# have left nothing to train.
+# True if the last run came to its end. The loss may have diverged, and a run that was interrupted
+# late may have had nothing left to train.
 settled() {
   if grep -qE ' is already trained for | stopped early: ' err; then status=0 && : >err; fi
   if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
@@ -91,8 +91,8 @@ interrupted() {
   fi
   ((++signals))
 }
-# resumed MICROSECONDS ARGUMENT...: way b. It gets up to three signals, each within about as long as way
-# a took.
+# resumed MICROSECONDS ARGUMENT...: runs way b. It gets up to three signals, each within about the
+# time that way a took.
 resumed() {
   local words=("${@:2}")
   for ((times = RANDOM % 4; times > 0; times--)); do
@@ -101,8 +101,8 @@ resumed() {
   done
   whole "${words[@]}"
 }
-# Prints the epochs of a log, each as it was logged last, without times. A training loss is a sum of sums,
-# one for each part of the epoch that was trained at a time.
+# Prints the epochs of a log without times, each as it was logged last. A training loss is a sum of
+# sums, one for each part of the epoch that was trained in one run.
 epochs() {
   grep -E '^[0-9]+,[^,]*,[^,]' $1 | tac | sort -snu -t , -k 1,1 |
     awk -F , -v OFS=, '{ $3 = sprintf("%.8g", $3); $8 = $9 = $14 = ""; print }'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# mpirun.sh N PROGRAM ARGUMENT...: N ranks of a program, as tests want Open MPI to start them: more
-# than cores, by root too, and without a word of its own. Other MPIs do so without being told.
+# mpirun.sh N PROGRAM ARGUMENT...: starts N ranks of a program by Open MPI as tests need it: with
+# more ranks than cores, also as root, and without output of its own. Other MPIs do so by default.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_orte_execute_quiet=1 PMIX_MCA_pcompress_base_silence_warning=1

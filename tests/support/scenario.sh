@@ -1,51 +1,50 @@
 #!/usr/bin/env bash
-# scenario.sh FILE: runs a scenario, a shell script in which nothing but commands, files and exit
-# codes is looked at. Prints TAP.
+# scenario.sh FILE: runs a scenario, a shell script that only looks at commands, files and exit
+# codes. Prints TAP.
 #
-# A scenario runs in an empty folder that has train.csv (300 rows of two pixels) and test.csv (50).
-# Each of its cases begins with `case_ 'what is true'` and ends where the next one begins. The first
-# case that fails ends the scenario and says why. These words are for it:
+# A scenario runs in an empty folder with train.csv (300 rows of two pixels) and test.csv (50). Each
+# case begins with `case_ 'what is true'` and ends where the next one begins. The first case that
+# fails ends the scenario and says why. These words are for it:
 #
-#   run ARGUMENT...            runs mlp-train; $status, and the files out, or $STDOUT, and err, are what
-#                              it left
-#   ok ARGUMENT...             run, which succeeds and complains of nothing
-#   prints COUNT REGEX ARG...  ok, and so many lines that it printed match
-#   fails STATUS TEXT ARG...   run, which ends so; all that it said is one printable line with TEXT in it,
-#                              and where to look for help after wrong usage, which is STATUS 2
-#   refuses STATUS TEXT ARG... fails, and nothing was printed before
-#   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those of the
-#                              line follow the others
-#   start ARGUMENT...          run that goes on in the background, as $pid
+#   run ARGUMENT...            runs mlp-train. Sets $status and the files out, or $STDOUT, and err
+#   ok ARGUMENT...             run, which succeeds without a complaint
+#   prints COUNT REGEX ARG...  ok, and COUNT lines of its output match
+#   fails STATUS TEXT ARG...   run, which ends with STATUS. It complains in one printable line with TEXT
+#                              in it; wrong usage, STATUS 2, also says where to look for help
+#   refuses STATUS TEXT ARG... fails, and prints nothing before
+#   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those ARGUMENTS
+#                              follow the others
+#   start ARGUMENT...          run in the background, as $pid
 #   until_ COMMAND...          waits until the command succeeds; fails if the run ends before
-#   printing COUNT REGEX       waits until it has printed so many lines that match
+#   printing COUNT REGEX       waits until COUNT lines of the output match
 #   finish                     waits for its end
-#   interrupt SIGNAL TEXT      ends it by the signal, soon: it says TEXT in one line
+#   interrupt SIGNAL TEXT      ends it soon by the signal; it says TEXT in one line
 #   said TEXT                  the last run said TEXT on standard error
-#   printed COUNT REGEX        the last run printed so many lines that match
+#   printed COUNT REGEX        COUNT lines of the last run's output match
 #   same FILE FILE             both are the same, byte for byte
 #   absent FILE...             none of them exists
 #   digits TRAIN TEST          writes digits_train.csv and digits_test.csv with so many rows
-#   value KEY FILE             prints what stands behind KEY in a checkpoint or log, a line each time
+#   value KEY FILE             prints each value of KEY in a checkpoint or log, one per line
 #   network FILE               prints the tensors and accuracies of a checkpoint
-#   same_network FILE FILE     both have the same of these, bit for bit
+#   same_network FILE FILE     both have the same tensors and accuracies, bit for bit
 #   is_png FILE...             all of them are PNG files
-#   with_header TEXT           prints a checkpoint of this header and the data of standard input
+#   with_header TEXT           prints a checkpoint with this header and the data of standard input
 #   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
-#   with_ranks                 true if RANKS=N (see below) works here; else skips the case
-#   process_of RANK            prints the process of this rank of the run in the background
+#   with_ranks                 true if RANKS=N (see below) works here; otherwise skips the case
+#   process_of RANK            prints the process of this rank of the background run
 #   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
-#                              has CUDA; sets $gpus, at most 4; else skips the case
+#                              has CUDA; sets $gpus, at most 4; otherwise skips the case
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   holds FOLDER NAME...       the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
-#   skip_ REASON               the case cannot run here: what follows up to the next case_ must not
-#                              be run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
+#   skip_ REASON               the case cannot run here. The commands up to the next case_ must not
+#                              run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
 #   die TEXT                   the case fails
 #
-# $T holds the options of a run on those files that takes a millisecond; $TOP is the checkout's top
-# folder, $PROGRAMS that of the programs and $MLP the program that these words are about, which a
-# scenario may set to another one. RANKS=N before run, or a word that runs it, has mpirun start N
-# processes of it.
+# $T holds the options of a run on those files that takes a millisecond. $TOP is the top folder of
+# the checkout and $PROGRAMS the folder of the programs. $MLP is the program that the words run; a
+# scenario may change it. RANKS=N before `run`, or before a word that calls it, makes mpirun start N
+# processes of the program.
 set -Eeuo pipefail
 export LC_ALL=C
 
