@@ -22,10 +22,10 @@ work=build/gpu-bench # if this is stopped, what was measured so far is here
 
 scripts/download_mnist.sh
 mkdir -p "$work" "$results"
-sources=$(make print-sources)
+SOURCES=$(make print-sources) && export SOURCES
 shapes=${SHAPES:-300,100:128:512,512:1000,500:2500,2000,1500,1000,500}
 first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256}
-./mlp-bench --hidden "$shapes" --sources "$sources" --json "$work/levels.json" >"$work/tables.txt"
+./mlp-bench --hidden "$shapes" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
 # Each framework in a process of its own: they share no memory pool, no library, no crash.
@@ -44,5 +44,5 @@ grep -h '}$' "$work"/{levels,networks,peers}.json >"$to.json"
 echo "gpu_bench: wrote $to.json and $to.png"
 
 to=$results/lab-$name
-./mlp-lab all --sources "$sources" --json "$to.json" >"$work/lab.txt"
+./mlp-lab all --json "$to.json" >"$work/lab.txt"
 echo "gpu_bench: wrote $to.json"

@@ -12,7 +12,7 @@
 
 typedef struct {
   BenchPlan plan;
-  const char *json, *plot, *from, *sources;
+  const char *json, *plot, *from;
   bool markdown;
 } Arguments;
 
@@ -58,13 +58,12 @@ static bool set_shapes(const OptionRow *row, const char *value, void *options, E
 static const OptionKind numbers = {.set = set_numbers}, shapes = {.set = set_shapes};
 
 #define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
-#define FILE_OR_WORD(word, what, value, member, role, text)                                        \
+#define FILE_ROW(word, what, value, member, role, text)                                            \
   ROW(word, what, value, option_word, member, text, .file = (role))
 static const OptionRow rows[] = {
-    FILE_OR_WORD("train", "FILE", "data/mnist_train.csv", plan.train, FILE_INPUT,
-                 "rows to train on"),
-    FILE_OR_WORD("test", "FILE", "data/mnist_test.csv", plan.test, FILE_INPUT,
-                 "rows for the test accuracy"),
+    FILE_ROW("train", "FILE", "data/mnist_train.csv", plan.train, FILE_INPUT, "rows to train on"),
+    FILE_ROW("test", "FILE", "data/mnist_test.csv", plan.test, FILE_INPUT,
+             "rows for the test accuracy"),
     ROW("hidden", "LISTS", "300,100", shapes, plan.shapes,
         "hidden layers of each network, as 300,100:128:512,512"),
     ROW("batches", "LIST", "64,256,1024,4096", numbers, plan.batches,
@@ -73,15 +72,13 @@ static const OptionRow rows[] = {
         "networks at once; more than one by mlp-train --seeds", .low = 1, .high = 1024),
     ROW("epochs", "N", "9", option_whole, plan.epochs,
         "timed epochs of each; 3 are enough if they take 2 s", .low = 1, .high = BENCH_EPOCHS),
-    FILE_OR_WORD("json", "FILE", NULL, json, FILE_OUTPUT,
-                 "write the measurements as JSON objects, one per line"),
+    FILE_ROW("json", "FILE", NULL, json, FILE_OUTPUT,
+             "write the measurements as JSON objects, one per line"),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
-    FILE_OR_WORD("plot", "FILE", NULL, plot, FILE_OUTPUT,
-                 "draw the epochs of the first network and batch as a PNG"),
-    FILE_OR_WORD("from", "FILE", NULL, from, FILE_INPUT,
-                 "measure nothing: read the measurements from such a JSON file"),
-    FILE_OR_WORD("sources", "HEX", NULL, sources, FILE_NONE,
-                 "digest of the sources, for the record"),
+    FILE_ROW("plot", "FILE", NULL, plot, FILE_OUTPUT,
+             "draw the epochs of the first network and batch as a PNG"),
+    FILE_ROW("from", "FILE", NULL, from, FILE_INPUT,
+             "measure nothing: read the measurements from such a JSON file"),
     OPTION_HELP,
     OPTION_VERSION};
 
@@ -93,11 +90,11 @@ static const OptionTable table = {
     "each part of a whole run of mlp-train. Defaults are in [brackets].\n",
     "", rows, LENGTH(rows)};
 
-static bool bench(const Arguments *a, const char *command, Error *error) {
+static bool bench(const Arguments *a, Error *error) {
   Record record = {.lines = NULL};
   const bool good = (a->from ? bench_read(&record, a->from, error)
                              : record_create(&record, a->json, error) &&
-                                   bench_measure(&record, &a->plan, command, a->sources, error)) &&
+                                   bench_measure(&record, &a->plan, error)) &&
                     (bench_print(&record, stdout, a->markdown), standard_output_flush(error)) &&
                     (!a->plot || bench_plot(&record, a->plot, error));
   return record_close(&record, good, error);
@@ -108,10 +105,8 @@ int main(int count, char **given) {
   interrupt_catch(true);
   Arguments arguments = {.json = NULL};
   Error error;
-  char command[512];
-  text_command_line(command, sizeof command, count, given);
   OptionsResult result = option_table_read(&table, count, given, &arguments, &error);
-  if (result == OPTIONS_RUN && !bench(&arguments, command, &error)) {
+  if (result == OPTIONS_RUN && !bench(&arguments, &error)) {
     if (error.unread) return 128 + SIGPIPE;
     result = OPTIONS_FAILURE;
   }

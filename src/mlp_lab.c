@@ -22,11 +22,10 @@ typedef struct {
   bool lists;
   const char *topic;    /* NULL means all */
   const LabTopic *live; /* the topic that is measured, or NULL if a record is shown */
-  const char *problem, *size, *rung, *json, *from, *sources;
+  const char *problem, *size, *rung, *json, *from;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
-  LabSize parsed; /* --size */
-  char command[512];
+  LabSize parsed;         /* --size */
   Record known, measured; /* the record of --from, or of all topics; the results of this run */
   bool wrong;             /* a rung is wrong or could not run */
 } Lab;
@@ -45,7 +44,6 @@ static const OptionRow rows[] = {
     WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
-    WORD("sources", "HEX", sources, FILE_NONE, "digest of the sources, for the record"),
     OPTION_HELP,
     OPTION_VERSION};
 
@@ -99,7 +97,7 @@ static bool parse_rest(Lab *lab, Error *error) {
     return error_set(error, "%s has no %s '%s': 'mlp-lab list %s' lists what it has", lab->topic,
                      lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
                      lab->topic);
-  if (lab->from && (lab->size || lab->rung || lab->json || lab->sources || lab->check))
+  if (lab->from && (lab->size || lab->rung || lab->json || lab->check))
     return error_set(error,
                      "--from shows what was recorded: it goes with --problem and --markdown alone");
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
@@ -117,9 +115,6 @@ static bool become_emulated(char **given, Error *error) {
 
 static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
-  text_command_line(lab->command, sizeof lab->command, count, given); /* getopt_long moves the
-                                                                         words, so this comes
-                                                                         first */
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
@@ -208,7 +203,7 @@ static bool run(Lab *lab, Error *error) {
         "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",
         reason.text, topic, SHOWN);
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
-                     !lab_machine(&lab->measured, lab->command, lab->sources, !lab->check, error)))
+                     !lab_machine(&lab->measured, !lab->check, error)))
     return false;
   record_print_machine(record, "The kernel lab", stdout, lab->markdown);
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)

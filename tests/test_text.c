@@ -70,11 +70,3 @@ TEST(test_errors_are_printable) {
   assert_in_range(strlen(error.text), sizeof error.text - 8, sizeof error.text - 1);
   assert_string_equal(strrchr(error.text, '\\'), "\\x1b");
 }
-
-TEST(test_command_lines) {
-  char *words[] = {"./mlp-bench", "--epochs", "9", "--sources", "72229d9c", "--plain"}, text[32];
-  text_command_line(text, sizeof text, 6, words);
-  assert_string_equal(text, "./mlp-bench --epochs 9 --plain");
-  text_command_line(text, 14, 6, words);
-  assert_string_equal(text, "./mlp-bench -");
-}

@@ -108,15 +108,6 @@ ShortText number_text(double value, bool is_float) {
   return n;
 }
 
-void text_command_line(char *target, size_t size, int count, char **words) {
-  *target = '\0';
-  for (int i = 0; i < count; i++)
-    if (strcmp(words[i], "--sources") == 0)
-      i++;
-    else
-      text_append(target, size, "%s%s", i ? " " : "", words[i]);
-}
-
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width) {
   for (bool first = true; *text; first = false) {
     const int length = (int)strcspn(text, " ");

@@ -46,10 +46,6 @@ ShortText text_of_number(double value);
 /* Returns a number with as few digits as still read back bit for bit; if is_float, as a float32. */
 ShortText number_text(double value, bool is_float);
 
-/* Joins the words of a command by spaces, for a record of measurements. It leaves out --sources and
-   the digest after it, because the digest changes with every commit. What does not fit is cut. */
-void text_command_line(char *target, size_t size, int count, char **words);
-
 /* Prints text from `column` on and ends the line. Lines are broken at blanks, have at most `width`
    columns and start at `indent`. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);

@@ -35,13 +35,11 @@ typedef struct {
 } BenchPlan;
 
 /* Makes all measurements of mlp-bench and adds their lines. levels.c */
-bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
-                   Error *error);
+bool bench_measure(Record *record, const BenchPlan *plan, Error *error);
 
 /* Opens the same training step, made of cuBLAS products and the small kernels of level none. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
 /* Adds the lines of the machine and its ceilings. */
-bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
-               Error *error) BENCH_CUDA;
+bool bench_gpu(Record *record, const char *name, Error *error) BENCH_CUDA;
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

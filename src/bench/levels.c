@@ -291,28 +291,28 @@ static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   record_close(&log, true, &reason);
 }
 
-static bool add_machine(const Bench *b, const char *command, const char *sources, Error *error) {
+static bool add_machine(const Bench *b, Error *error) {
   const char *slash = strrchr(b->plan->train, '/');
   const ShortText what =
       text_format("epochs of %llu rows of %s, shuffled anew every epoch",
                   (unsigned long long)b->train_rows, slash ? slash + 1 : b->plan->train);
-  if (b->on_gpu && bench_gpu) return bench_gpu(b->record, what.text, command, sources, error);
+  if (b->on_gpu && bench_gpu) return bench_gpu(b->record, what.text, error);
   char model[128] = "a CPU", word[128];
   FILE *file = fopen("/proc/cpuinfo", "r");
   while (file && fgets(word, sizeof word, file))
     if (sscanf(word, "model name : %127[^\n]", model) == 1) break;
   if (file) fclose(file);
-  record_add_machine(b->record, model, NULL, what.text, command, sources);
+  record_add_machine(b->record, model, NULL, what.text);
   return true;
 }
 
 /* The whole run comes when the files are already in the page cache. Otherwise its reading would
    time the disk. */
-static bool measure(const Bench *b, const char *command, const char *sources, Error *error) {
+static bool measure(const Bench *b, Error *error) {
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;
   const int batch = plan->batches.of[0];
-  if (!add_machine(b, command, sources, error)) return false;
+  if (!add_machine(b, error)) return false;
   add_run(b, first, batch);
   for (int s = 0; s < plan->shapes.count; s++)
     for (int i = 0; i < plan->batches.count; i++) {
@@ -326,8 +326,7 @@ static bool measure(const Bench *b, const char *command, const char *sources, Er
   return record_good(b->record, error);
 }
 
-bool bench_measure(Record *record, const BenchPlan *plan, const char *command, const char *sources,
-                   Error *error) {
+bool bench_measure(Record *record, const BenchPlan *plan, Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
   int inputs;
   return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
@@ -335,5 +334,5 @@ bool bench_measure(Record *record, const BenchPlan *plan, const char *command, c
          (inputs == b.inputs ||
           error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
                     inputs, b.inputs)) &&
-         measure(&b, command, sources, error);
+         measure(&b, error);
 }

@@ -139,8 +139,7 @@ bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size
 /* Starts the GPU (measure/cuda/rung.h). */
 bool gpu_start(Error *error) LAB_CUDA;
 /* Describes the GPU in the record; measures its ceilings, if rates are wanted. */
-bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
-                 Error *error) LAB_CUDA;
+bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 

@@ -89,14 +89,26 @@ bool record_good(const Record *record, Error *error) {
   return !record->failed;
 }
 
-void record_add_machine(Record *record, const char *device, const char *driver, const char *name,
-                        const char *command, const char *sources) {
+/* Returns the words of the command that started this process. */
+static ShortText own_command(void) {
+  ShortText words = {""};
+  FILE *file = fopen("/proc/self/cmdline", "r");
+  const size_t length = file ? fread(words.text, 1, sizeof words.text - 1, file) : 0;
+  if (file) fclose(file);
+  for (size_t i = 0; i + 1 < length; i++)
+    if (!words.text[i]) words.text[i] = ' ';
+  return words;
+}
+
+void record_add_machine(Record *record, const char *device, const char *driver, const char *name) {
+  const ShortText command = own_command();
   const time_t now = time(NULL);
   char today[32];
   strftime(today, sizeof today, "%Y-%m-%d", gmtime(&now));
   json_t *line = record_line("machine");
-  const char *const texts[][2] = {{"name", name},  {"device", device},   {"driver", driver},
-                                  {"date", today}, {"command", command}, {"sources", sources}};
+  const char *const texts[][2] = {
+      {"name", name},  {"device", device},        {"driver", driver},
+      {"date", today}, {"command", command.text}, {"sources", getenv("SOURCES")}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     record_text(line, texts[i][0], texts[i][1]);
   record_number(line, "cores", (double)sysconf(_SC_NPROCESSORS_ONLN));

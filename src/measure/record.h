@@ -46,9 +46,9 @@ bool record_create(Record *record, const char *path, Error *error);
 /* Takes the line and writes it to the file. As with a stream, record_good reports failures
    later. */
 void record_add(Record *record, json_t *line);
-/* Adds the line of the machine. driver, name, command and sources may be NULL. */
-void record_add_machine(Record *record, const char *device, const char *driver, const char *name,
-                        const char *command, const char *sources);
+/* Adds the line of the machine: with the command of this process, and the digest of the sources
+   that the environment has as SOURCES. driver and name may be NULL. */
+void record_add_machine(Record *record, const char *device, const char *driver, const char *name);
 /* Prints "TITLE on DEVICE" as a heading, then what the lines of the machine and the peers say. */
 void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown);
 /* Returns false if a line could not be added. */

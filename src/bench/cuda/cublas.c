@@ -10,9 +10,8 @@ static bool cublas_done(cublasStatus_t status, const char *what, Error *error) {
   return error_set(error, "%s failed in cuBLAS: %s", what, cublasGetStatusString(status));
 }
 
-bool bench_gpu(Record *record, const char *name, const char *command, const char *sources,
-               Error *error) {
-  if (!gpu_add_machine(record, name, command, sources, error)) return false;
+bool bench_gpu(Record *record, const char *name, Error *error) {
+  if (!gpu_add_machine(record, name, error)) return false;
   ceilings_add(record, CEILING_COPY, CEILINGS, error);
   return record_good(record, error);
 }

@@ -6,9 +6,8 @@
 
 #include "measure/cuda/rung.h"
 
-bool lab_machine(Record *record, const char *command, const char *sources, bool rates,
-                 Error *error) {
-  return gpu_add_machine(record, NULL, command, sources, error) &&
+bool lab_machine(Record *record, bool rates, Error *error) {
+  return gpu_add_machine(record, NULL, error) &&
          (!rates || ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error));
 }
 

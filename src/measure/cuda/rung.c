@@ -60,13 +60,12 @@ bool gpu_start(Error *error) {
   return engine_cuda_available(error) && cuda_done(cudaFree(NULL), "creating a context", error);
 }
 
-bool gpu_add_machine(Record *record, const char *name, const char *command, const char *sources,
-                     Error *error) {
+bool gpu_add_machine(Record *record, const char *name, Error *error) {
   struct cudaDeviceProp properties;
   int device;
   if (!gpu_start(error) || !cuda_done(cudaGetDevice(&device), "finding the device", error) ||
       !cuda_done(cudaGetDeviceProperties(&properties, device), "finding the device", error))
     return false;
-  record_add_machine(record, properties.name, find_driver().text, name, command, sources);
+  record_add_machine(record, properties.name, find_driver().text, name);
   return true;
 }

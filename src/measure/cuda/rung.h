@@ -27,9 +27,8 @@ uint64_t launch_count(void);
 
 /* Creates a context. Fails with one sentence if there is no GPU. */
 bool gpu_start(Error *error);
-/* Starts the GPU and adds its line to the record, with name, command and sources. */
-bool gpu_add_machine(Record *record, const char *name, const char *command, const char *sources,
-                     Error *error);
+/* Starts the GPU and adds its line to the record, with a name. */
+bool gpu_add_machine(Record *record, const char *name, Error *error);
 
 /* The ceilings of a GPU: rates with which others are compared. */
 typedef enum {
