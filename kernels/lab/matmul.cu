@@ -323,19 +323,6 @@ cudaError_t launch(const LabCall *call) {
 
 } // namespace pipelined
 
-/* Makes the row of the table for a rung of matmul_hopper.cu. */
-template <HopperRung RUNG>
-constexpr LabRung hopper(const char *name, const char *lesson,
-                         double (*predicted)(const LabCall *)) {
-  return {name,
-          lesson,
-          [](const LabCall *call) { return matmul_hopper[RUNG](call); },
-          predicted,
-          .problems = BF16,
-          .capability = 90,
-          .refuse = matmul_hopper_refuses};
-}
-
 /* cuBLAS is column-major, so it is asked for C' = B' A'. C is float32; A and B are of TYPE. */
 template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
@@ -382,14 +369,15 @@ const LabRung rungs[] = {
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
      "cp.async brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    hopper<SPECIALISED>("specialised",
-                        "One thread only asks the copy engine for slabs, two warpgroups only "
-                        "multiply, by wgmma, and nobody waits for all",
-                        lab_value<80, 8192>),
-    hopper<CLUSTERS>(
-        "clusters",
-        "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third less",
-        lab_value<80, 8192>),
+    {"specialised",
+     "One thread only asks the copy engine for slabs, two warpgroups only multiply, by wgmma, and "
+     "nobody waits for all",
+     launch_matmul_hopper<1>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
+     .refuse = matmul_hopper_refuses},
+    {"clusters",
+     "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third less",
+     launch_matmul_hopper<2>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
+     .refuse = matmul_hopper_refuses},
     {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F>, .kind = LAB_LIBRARY,
      .problems = FLOAT32},
     {"cublas-bf16", "cublasGemmEx on bf16 matrices, sums and C in float32",

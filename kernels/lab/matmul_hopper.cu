@@ -204,33 +204,23 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   }
 }
 
-cudaError_t make_job(const LabCall *call, Job *job) {
-  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
-  *job = {};
-  job->c = p.c, job->m = p.m, job->n = p.n, job->k = p.k;
-  TRY(describe_planes({p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k}, PATCH, PATCH, 1,
-                      &job->a));
-  return describe_planes({p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n}, PATCH, PATCH, 1,
-                         &job->b);
-}
+} // namespace
 
-template <int BLOCKS> cudaError_t launch_shape(const LabCall *call) {
-  Job job;
-  TRY(make_job(call, &job));
-  job.down = ceil_div(job.m, BLOCKS * BM), job.across = ceil_div(job.n, BN);
+template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call) {
+  const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
+  Job job = {.c = p.c, .m = p.m, .n = p.n, .k = p.k};
+  job.down = ceil_div(p.m, BLOCKS * BM), job.across = ceil_div(p.n, BN);
+  TRY(describe_planes({p.a, 1, p.m, p.k, (size_t)p.k, (size_t)p.m * p.k}, PATCH, PATCH, 1, &job.a));
+  TRY(describe_planes({p.b, 1, p.k, p.n, (size_t)p.n, (size_t)p.k * p.n}, PATCH, PATCH, 1, &job.b));
   const int clusters = call->gpu->multiprocessors / BLOCKS, units = job.down * job.across;
   return lab_launch(call, specialised_kernel<BLOCKS>, std::min(units, clusters) * BLOCKS, THREADS,
                     sizeof(Ring<BLOCKS>) + ALIGNMENT, job);
 }
 
-} // namespace
-
 const char *matmul_hopper_refuses(const LabCall *call) {
   return call->gpu->capability == 90 ? nullptr
                                      : "its instructions are those of compute capability 9.0";
 }
-
-HopperLaunch *const matmul_hopper[] = {launch_shape<1>, launch_shape<2>};
 
 #else
 
@@ -238,6 +228,11 @@ const char *matmul_hopper_refuses(const LabCall *) {
   return "it needs code for compute capability 9.0a, which nvcc makes from release 12 on";
 }
 
-HopperLaunch *const matmul_hopper[] = {nullptr};
+template <int> cudaError_t launch_matmul_hopper(const LabCall *) {
+  return cudaErrorUnknown; /* nobody calls what is refused */
+}
 
 #endif
+
+template cudaError_t launch_matmul_hopper<1>(const LabCall *);
+template cudaError_t launch_matmul_hopper<2>(const LabCall *);

@@ -83,9 +83,8 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
 }
 
 /* The rungs on tensor cores: of any GPU since Ampere (matmul_mma.cu), of compute capability 9.0
-   (matmul_hopper.cu). matmul_hopper_refuses() returns why a GPU cannot run the latter, or NULL. */
+   (matmul_hopper.cu). matmul_hopper_refuses() returns why a GPU cannot run the latter, or NULL.
+   BLOCKS: of a cluster. */
 cudaError_t launch_matmul_stages(const LabCall *call);
-enum HopperRung { SPECIALISED, CLUSTERS };
-using HopperLaunch = cudaError_t(const LabCall *call);
-extern HopperLaunch *const matmul_hopper[];
+template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call);
 const char *matmul_hopper_refuses(const LabCall *call);
