@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """check_includes.py FLOOR...: prints every #include that breaks a rule of the folders; exit status 1 if one does.
 
-A FLOOR is folders of src/ joined by +, the lowest floor first. A file includes from its own floor or below; the
-mains include from all. kernels/ includes of src/ only base/. No files and no folders include each other, nor in
-any longer ring; x.c and x.h are one file here.
+A FLOOR is folders of src/ joined by +, the lowest floor first. A file includes only from its own floor or below; the
+mains include from all floors. Of src/, kernels/ includes only base/. Files and folders do not include each other,
+directly or in a longer ring. x.c and x.h count as one file.
 """
 import graphlib
 import pathlib
@@ -15,7 +15,7 @@ bad, files, folders = [], {}, {}
 
 
 def folder(path):
-    """Of src/; "" for the mains."""
+    """Returns the folder in src/, or "" for the mains."""
     return path.parts[1] if len(path.parts) > 2 else ""
 
 

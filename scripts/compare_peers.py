@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times training epochs in PyTorch or JAX, as mlp-bench does of mlp-train.
 
-Same networks (ReLU, He's uniform start), rows, batches and optimiser (SGD with momentum, mean cross-entropy), a new
-permutation of the rows on the device every epoch, a short last batch where it comes out so. Several networks at once are
-JAX's vmap, each in an order of its own; their time is that of one. The rows lie on the GPU as float32 before the clock
-starts, and no losses are summed. Times are wall clock from the drawing of the permutation until the GPU has finished.
+Networks (ReLU, He's uniform start), rows, batches and optimiser (SGD with momentum, mean cross-entropy) are the same. The
+device makes a new permutation of the rows every epoch. The last batch is short if the rows do not divide. Several networks
+at once use JAX's vmap, each network in an order of its own; the time printed is per network. The rows lie on the GPU as
+float32 before the clock starts, and losses are not summed. Times are wall clock, from the drawing of the permutation until
+the GPU has finished.
 
-Prints JSON lines with the keys of mlp-bench's, `peer` in place of `fusion`, or with the reason why a case failed.
+Prints JSON lines with the keys of mlp-bench, but `peer` in place of `fusion`. If a case fails, its line has the reason.
 """
 import argparse
 import collections
@@ -29,12 +30,12 @@ SCAN = "JAX, epoch in one lax.scan"
 
 
 def learning_rate(case):
-    """The rule of src/bench/levels.c."""
+    """Returns the learning rate by the rule of src/bench/levels.c."""
     return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
 
 
 def read_sets(*names):
-    """Of each: pixels (rows, 784) from 0 to 1, labels (rows)."""
+    """Yields for each set its pixels (rows, 784), from 0 to 1, and its labels (rows)."""
     import numpy as np
 
     for name in names:
@@ -43,7 +44,7 @@ def read_sets(*names):
 
 
 def initial_parameters(hidden):
-    """[(W (out, in), b (out)), ...]: weights uniform in ±sqrt(6 / in), biases 0."""
+    """Returns [(W (out, in), b (out)), ...]. Weights are uniform in ±sqrt(6 / in), biases are 0."""
     import numpy as np
 
     random = np.random.default_rng(1)
@@ -59,7 +60,7 @@ Case = collections.namedtuple("Case", "hidden batch networks precision", default
 
 
 def write(**line):
-    """As src/measure/record.c does: seven digits, and no key without a value."""
+    """Prints a line as src/measure/record.c does: with seven digits, and without keys that have no value."""
     short = {key: float(f"{value:.7g}") if isinstance(value, float) else value
              for key, value in line.items() if value is not None}
     print(json.dumps(short, separators=(",", ":")), flush=True)
@@ -75,7 +76,7 @@ def reason_of(failure):
 
 
 def time_epochs(epoch, wait):
-    """The seconds of EPOCHS epochs after one that does not count."""
+    """Returns the seconds of EPOCHS epochs, after one epoch that does not count."""
     seconds = []
     for _ in range(EPOCHS + 1):
         start = time.perf_counter()
@@ -86,7 +87,7 @@ def time_epochs(epoch, wait):
 
 
 def run_cases(deadline, peer, arguments, networks, rows, measure):
-    """measure(case) -> (seconds of EPOCHS epochs, test accuracy). A failure loses no other case."""
+    """Runs measure(case) -> (seconds of EPOCHS epochs, test accuracy). If a case fails, the others still run."""
     cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, networks, PRECISIONS)]
     for i, case in enumerate(cases):
         if time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # docs.sh [FOLDER]: prints what the records in FOLDER/results [docs/results] hold. Needs no GPU.
 #
-#   FOLDER/lab/TOPIC.md            the tables of the record that a mark in the page names, between that
-#                                  mark, "<!-- record lab-h100: ", and the next
-#   FOLDER/results/NAME.png        every picture of a record that is there already, drawn anew
+#   FOLDER/lab/TOPIC.md            a mark in the page, "<!-- record lab-h100: ", names a record; the record's
+#                                  tables are written between this mark and the next
+#   FOLDER/results/NAME.png        every picture of a record that exists already is drawn anew
 #   build/docs/NAME.md             the tables of every other record
 #
 #   PROGRAMS  the folder of mlp-bench and mlp-lab  [.]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Writes data/mnist_train.csv and data/mnist_test.csv: a row a line, label first, then 784 pixels.
-# Does nothing where both are there and whole. Installed, as mlp-train-fetch, it writes them to the
-# user's cache, where mlp-train looks when the working folder has no data/.
+# Writes data/mnist_train.csv and data/mnist_test.csv: one row per line, label first, then 784 pixels.
+# Does nothing if both files are there and whole. The installed program, mlp-train-fetch, writes them to
+# the user's cache, where mlp-train looks if the working folder has no data/.
 #
-#   MNIST_SOURCE  a folder with the four IDX files, plain or .gz, to be used instead of the network
+#   MNIST_SOURCE  a folder with the four IDX files, plain or .gz; nothing is then downloaded
 #   DATA_DIR      another folder for the result  [data; ~/.cache/mlp-train]
 #
 # Exit code 0, or 1 with the reason; a CSV file is never half written.
@@ -16,7 +16,7 @@ case ${1-} in
 --help) sed -n '/^set/q; 2,$s/^# \{0,1\}//p' "$0" && exit ;;
 *) echo "$self: takes no arguments, but variables; --help names them" >&2 && exit 1 ;;
 esac
-# What begins with a dash would be an option of the commands below.
+# A name that begins with a dash would be an option of the commands below.
 [[ ${MNIST_SOURCE-} != -* ]] || MNIST_SOURCE=./$MNIST_SOURCE
 [[ ${DATA_DIR-} != -* ]] || DATA_DIR=./$DATA_DIR
 data=${DATA_DIR:-data}
@@ -27,8 +27,8 @@ fi
 mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
-# SHA-256 of each file (LeCun, Cortes, Burges, 1998) and bytes of the IDX files, uncompressed: an archive
-# is unpacked no further.
+# SHA-256 of each file (LeCun, Cortes, Burges, 1998) and bytes of the IDX files, uncompressed. An
+# archive is unpacked no further than that.
 declare -A bytes digest
 while read -r name sha256 size; do digest[$name]=$sha256 bytes[$name]=$size; done <<'END'
 train-images-idx3-ubyte ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db 47040016
@@ -49,8 +49,8 @@ fail() {
 # is_whole FILE NAME: FILE has the content that belongs to NAME.
 is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
 
-# fetch SOURCE NAME: prints a file of a folder, plain or gzipped, or of a mirror, through https alone. A
-# mirror must answer within 5 seconds and not stand still for 10.
+# fetch SOURCE NAME: prints a file of a folder, plain or gzipped, or of a mirror, only through https. A
+# mirror must answer within 5 seconds and must not stand still for 10.
 fetch() {
   if [ -z "${MNIST_SOURCE-}" ]; then
     curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 "$1/$2.gz"
@@ -59,8 +59,8 @@ fetch() {
   fi
 }
 
-# take_from SOURCE: gets the files that no source before gave; the first failure ends it. It unpacks one
-# byte more than the content has, and no further.
+# take_from SOURCE: gets the files that are still missing. The first failure ends it. It unpacks at most
+# one byte more than the content has.
 take_from() {
   local name
   for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do
@@ -87,7 +87,7 @@ for mirror in "${mirrors[@]}" ''; do
   take_from "$mirror" && break
 done
 while read -r set csv; do
-  # od prints a picture a line, and paste puts its label before.
+  # od prints one picture per line, and paste puts its label before it.
   paste -d '' <(od -An -v -tu1 -w1 -j8 "$work/$set-labels-idx1-ubyte" | tr -d ' ') \
               <(od -An -v -tu1 -w784 -j16 "$work/$set-images-idx3-ubyte" | tr -s ' ' ,) \
               >"$work/$csv" || fail "cannot write to $work/$csv"

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# fresh.sh RELEASE...: both commands of the README as on a new machine: a bare root of each release of
-# Debian or Ubuntu, made by debootstrap, with nothing but make added. root runs `make run`, which installs,
-# and a user who may not install runs `make test`. Prints a line each:
+# fresh.sh RELEASE...: runs both commands of the README as on a new machine. For each release of Debian
+# or Ubuntu, debootstrap makes a bare root, to which only make is added. root runs `make run`, which
+# installs what is missing. A user who may not install runs `make test`. Prints one line per release:
 #
 #   release   run     test                                 seconds
 #   trixie    works   356 passed, 0 failed, 26 skipped          97
 #
-# Nothing is as it is at home: the folder's name has spaces and worse in it, files are for their owner
-# alone, nothing in /tmp may be run, the locale is one that is not installed.
+# The surroundings are unusual on purpose. The folder's name has spaces and worse in it. Only their owner
+# may read files. Nothing in /tmp may be run. The locale is one that is not installed.
 #
-# Releases come from where this machine's apt gets its packages. Roots, packages and what was printed
-# (RELEASE.log) are kept in build/fresh. Exit code 1 if a command failed. What cannot be tried is not a
-# failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1: fewer tests than `make test` runs.
+# Releases come from where this machine's apt gets its packages. Roots, packages and output (RELEASE.log)
+# are kept in build/fresh. Exit code 1 means that a command failed. If a release cannot be tried, that is
+# not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1 runs fewer tests than `make test`.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022
@@ -35,7 +35,8 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM HUP
 
-# apart COMMAND...: in namespaces of its own, killed with this script. Its exit status.
+# apart COMMAND...: runs a command in namespaces of its own and returns its exit status. It is killed with
+# this script.
 apart() {
   unshare --mount --pid --fork --kill-child "$@" </dev/null &
   child=$!
@@ -64,7 +65,7 @@ make_root() {
   chroot "$root.partial" useradd --create-home newcomer && mv "$root.partial" "$root"
 }
 
-# inside USER COMMAND...: in the root, in the checkout, as USER.
+# inside USER COMMAND...: runs a command as USER in the root's checkout.
 inside() {
   # shellcheck disable=SC2016 # it is the inner shell that expands
   apart sh -c '
@@ -79,7 +80,7 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try RELEASE: a line of the table. Its exit status: 0 if all of it passed.
+# try RELEASE: prints a line of the table. Returns 0 if all of it passed.
 try() {
   local log=$cache/$1.log run=works test start=$SECONDS failed=0
   rm -rf --one-file-system "$work"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Measures this GPU and the peers side by side, in one run of several minutes: mlp-bench, then
-# scripts/compare_peers.py, then every ladder of mlp-lab. Writes, under the short name of the GPU,
-# for example h100, into docs/results:
+# scripts/compare_peers.py, then every ladder of mlp-lab. It writes files to docs/results, named after
+# the GPU (here, h100):
 #
-#   fusion-h100.json, .png                     every measurement, one a line; the epochs at batch 64
+#   fusion-h100.json, .png                     every measurement, one per line; the epochs at batch 64
 #   lab-h100.json                              the ladders
 #
-#   SHAPES, NETWORKS  the networks that are timed at every batch; how many of the first two at once
+#   SHAPES, NETWORKS  the networks to time at every batch; how many of each of the first two to train at once
 #             [300,100:128:512,512:1000,500:2500,2000,1500,1000,500], [16,64,256]
-#   RESULTS  another folder for them  [docs/results]
+#   RESULTS  another folder for these files  [docs/results]
 #   SECONDS_FOR_PEERS  start no more peers after this time  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
@@ -28,7 +28,7 @@ first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256}
 ./mlp-bench --hidden "$shapes" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
-# Each framework in a process of its own: they share no memory pool, no library, no crash.
+# Each framework has a process of its own, so that they share no memory pool, no library and no crash.
 seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
 for options in {jax,torch}" --hidden $shapes" "jax --hidden $first --batches 64 --networks $networks"; do
   # shellcheck disable=SC2086 # words

@@ -3,14 +3,14 @@
 #
 #   tests       all the tests
 #   sanitizers  compute-sanitizer over the CUDA tests
-#   mnist       MNIST at each level of fusion, the same bits five times and after a resumed run,
+#   mnist       MNIST at each level of fusion: five runs and a resumed run give the same bits;
 #               configs/record.conf
 #   older       the CUDA tests, MNIST and the lab's ladders as GPUs of compute capability 7.5 and 8.0 would
-#               run them: the driver compiles their PTX for this GPU; the tests with less shared memory and
-#               fewer multiprocessors
+#               run them (the driver compiles PTX of 7.5 and 8.0 for this GPU); the tests with less shared
+#               memory and fewer multiprocessors
 #
-# Writes docs/results/gpu-check.txt, a section per part and a line per result, PASS or FAIL first. A part
-# that is run alone replaces its section and keeps the others if they are of the same GPU and sources.
+# Writes docs/results/gpu-check.txt, with a section per part and a line per result, PASS or FAIL first. If
+# only some parts run, they replace their sections. Other sections stay if their GPU and sources are the same.
 # All output is in build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
@@ -24,19 +24,19 @@ cd "$(dirname "$0")/.." || exit
 
 results=docs/results/gpu-check.txt work=build/gpu-check
 parts=(tests sanitizers mnist older)
-# The programs that run kernels: their tests ask for a GPU. Some of their other tests are skipped for other reasons.
+# The programs that run kernels; their tests ask for a GPU. Some other tests of theirs are skipped for other reasons.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc} program=./mlp-train
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 
-# record STATUS TEXT: writes a result; STATUS is that of a command, 0 for PASS.
+# record STATUS TEXT: writes a result. STATUS is a command's exit status; 0 means PASS.
 record() {
   if [ "$1" = 0 ]; then echo "PASS  $2"; else echo "FAIL  $2"; fi | tee -a "$section"
 }
 
-# run SECONDS COMMAND...: returns the exit status; the output goes to $section.txt, too. What runs
-# beside others does not ignore Ctrl-C, as the shell would have it: there are tests of that.
+# run SECONDS COMMAND...: returns the exit status. The output goes to $section.txt, too. A command in the
+# background would ignore Ctrl-C, but there are tests of Ctrl-C. So this makes it heed Ctrl-C.
 run() {
   echo "gpu_check: ${*:2}"
   timeout --foreground --kill-after=10 "$1" env --default-signal=INT,QUIT "${@:2}" 2>&1 | tee "$section.txt"
@@ -53,7 +53,7 @@ beside() {
 
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
-# counts [NAME]: of the last run, what the line "NAME: 3 passed, 0 failed, 0 skipped" says, or the sum.
+# counts [NAME]: prints what the last run's line "NAME: 3 passed, 0 failed, 0 skipped" says, or the sum.
 counts() { said | sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" | tail -n 1 | grep . || echo 'did not run'; }
 
 check_tests() {
@@ -68,9 +68,9 @@ check_tests() {
 
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
-# Copies by the copy engine and mbarriers are beyond racecheck and initcheck. Hazards in shared memory
-# come from the kernels, not from the loader: a program that runs all kernels is enough for those. What
-# takes longest is first. A test's name: that one alone.
+# racecheck and initcheck do not know copies by the copy engine or mbarriers. Hazards in shared memory come
+# from the kernels, not from the loader, so one program that runs all kernels is enough to find them. The
+# checks that take longest come first. If a line names a test, only that test runs.
 sanitized='
   test_engine_results memcheck initcheck synccheck
   test_many racecheck=test_overflow memcheck
@@ -83,15 +83,15 @@ sanitized='
   test_members memcheck
   test_lab memcheck racecheck'
 
-# sanitize PROGRAM TOOL[=TEST]: there is no error, no hazard and no failed test. The programs check every
-# status themselves; calls of libraries that fail are not our errors.
+# sanitize PROGRAM TOOL[=TEST]: checks that there is no error, no hazard and no failed test. The programs
+# check every status themselves. If a call inside a library fails, that is not our error.
 sanitize() {
   local status=0 text options=() tool=${2%=*} filter=${2#*=}
   local limits=(OMP_NUM_THREADS=2) # of the reference: several programs run beside each other
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
-  # Warps of level epoch wait at one named barrier from several places. synccheck takes that for divergence:
-  # it reports a correct kernel of two warps that do nothing else. racecheck then does not see what such a
-  # barrier orders. Both run as with one multiprocessor, on which level epoch has no room.
+  # Warps of level epoch wait at one named barrier in several places of the code. synccheck takes this for
+  # divergence, even in a correct kernel of two warps that do nothing else. racecheck then does not see what
+  # such a barrier orders. So both run with one multiprocessor, on which level epoch has no room.
   case $tool in synccheck | racecheck) limits+=(MLP_TEST_GPU=1024:1) ;; esac
   [ "$filter" != "$tool" ] || filter='*'
   # The first few of 1600 steps run all that there is to check; every step takes long here.
@@ -132,8 +132,8 @@ check_level() {
 (median), whole process $(said | word total process)"
 }
 
-# check_bits LEVEL PRECISION: five runs of two epochs save the same bytes, and so does one that is
-# saved after the first epoch and resumed.
+# check_bits LEVEL PRECISION: checks that five runs of two epochs save the same bytes, and that a run
+# which is saved after the first epoch and resumed saves them, too.
 check_bits() {
   local saved=$work/saved-$1-$2 different options=(--fusion "$1" --precision "$2" --quiet)
   mkdir "$saved"
@@ -145,7 +145,7 @@ check_bits() {
   record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
 }
 
-# check_seeds NAME OPTION...: the mean test accuracy of seeds 1 to 5 is that of the defaults.
+# check_seeds NAME OPTION...: checks that the mean test accuracy of seeds 1 to 5 is that of the defaults.
 check_seeds() {
   local seed all='' mean
   for seed in 1 2 3 4 5; do
@@ -175,7 +175,7 @@ $(said | word total process)"
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
-# check_as CAPABILITY: a build with nothing but PTX of that compute capability, 75 for 7.5.
+# check_as CAPABILITY: checks a build that has only PTX of this compute capability, 75 for 7.5.
 check_as() {
   local name=${1%?}.${1: -1} place=build/older-$1 level all='' status=0 programs
   programs=("${cuda_tests[@]/#/$place/}") program=$place/mlp-train
@@ -202,7 +202,7 @@ check_older() {
   for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
   wait
-  # A GPU that is believed to have 99 KB and 66 multiprocessors, and no clusters.
+  # The planning code believes that this GPU has 99 KB, 66 multiprocessors and no clusters.
   run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
   record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
@@ -210,8 +210,8 @@ check_older() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# Writes the record: the sections of this run and, if they are of this GPU and these sources, of the
-# earlier one.
+# Writes the record: the sections of this run, and those of the earlier record if its GPU and sources are
+# the same.
 join() {
   local name same
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(<"$work/header")" ] && same=$(<"$results")
@@ -232,7 +232,7 @@ main() {
   } >"$work/header"
   trap 'jobs -pr | xargs -r kill' EXIT
   trap 'exit 1' INT TERM HUP
-  # Parts that want what is missing after this fail.
+  # Later parts fail if they need what is missing.
   run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
   for part in "${wanted[@]}"; do

@@ -4,11 +4,11 @@ on each until one fails.
 
   scripts/mutants.py COUNT SEED TEST...   by `make mutants`; TEST is a program's name or a scenario
 
-A change is drawn from every token of src/ and kernels/ that stands on a line that the CPU build can
-execute, kernels on the emulator: a comparison, an operator, a constant. A build for coverage says which
-tests execute a line (gcov), since no other can find its change. Changes that do not compile are not
-counted, and a test that fails without any change is left out. Prints one line per change and the share
-that was found; works on copies of the checkout in build/mutants, one per core.
+A change replaces one token of src/ or kernels/: a comparison, an operator or a constant. It is drawn from
+the lines that the CPU build can execute; the emulator executes kernels. A coverage build (gcov) says which
+tests execute a line, because only these can find a change in it. Changes that do not compile do not count,
+and a test that fails without any change is left out. Prints one line per change and the fraction that was
+found. Works on copies of the checkout in build/mutants, one per core.
 """
 import glob
 import json
@@ -30,13 +30,13 @@ MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", f"BUILD={PLACE}", f"P
         "CFLAGS=-O0 -g --coverage"]
 SWAPS = dict(pair.split("→") for pair in "==→!= !=→== <→<= <=→< >→>= >=→> &&→|| ||→&& +→- -→+ *→/ /→* "
              "+=→-= -=→+= ++→-- --→++ true→false false→true !→".split())
-# Tokens that are never changed come first: comments, text, includes, arrows.
+# The first alternatives are never changed: comments, text, includes, arrows.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 
 
 def changed(token, before):
-    """What a token becomes behind the one before it, None where it stays."""
+    """Returns what a token that follows `before` becomes, or None if it stays."""
     # A sign or star is an operator behind a value; behind a type the star is a pointer's.
     if token in "*-+" and (not re.fullmatch(r"[\w)\]]+", before) or before[0].isupper() or
                            before in ("const", "void", "char", "float", "int", "double", "return")):
@@ -45,20 +45,20 @@ def changed(token, before):
 
 
 def succeeds(tree, command, **environment):
-    """Runs a command in a tree, without a word."""
+    """Runs a command in a tree, without output."""
     return subprocess.run(command, cwd=tree, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def passes(tree, test, limit):
-    """Whether a test passes in a tree; its counts of lines go there."""
+    """Returns whether a test passes in a tree. Its counts of lines go to the tree."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
     return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
                     OMP_WAIT_POLICY="passive", GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
 
 
 def own_tree():
-    """This process's copy of the first tree."""
+    """Returns this process's copy of the first tree."""
     tree = f"{WORK}/{multiprocessing.current_process().name}"
     if not os.path.isdir(tree):
         shutil.copytree(FIRST, tree, symlinks=True)
@@ -66,7 +66,7 @@ def own_tree():
 
 
 def lines_of(tree, ending, least):
-    """The (file, line)s that gcov finds in .gcno or .gcda files, executed so often at least."""
+    """Returns each (file, line) that gcov finds in .gcno or .gcda files and that was executed at least so often."""
     data = [name for name in glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
             if "/tests/" not in name[len(tree):]]
     said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
@@ -78,7 +78,7 @@ def lines_of(tree, ending, least):
 
 
 def survey(test):
-    """Runs a test: (test, its seconds, the lines that it ran)."""
+    """Runs a test. Returns (test, its seconds, the lines that it ran)."""
     tree = own_tree()
     for counts in glob.glob(f"{tree}/{PLACE}/**/*.gcda", recursive=True):
         os.remove(counts)
@@ -90,7 +90,7 @@ def survey(test):
 
 
 def every_change(lines):
-    """(file, line, first and last character, new token) of each token on these lines."""
+    """Yields (file, line, first character, end, new token) for each token on these lines that can change."""
     for name in sorted({name for name, _ in lines}):
         text, before = pathlib.Path(name).read_text(encoding="utf-8"), ""
         for token in TOKEN.finditer(text):
@@ -102,7 +102,7 @@ def every_change(lines):
 
 
 def judge(job):
-    """Makes one change in this process's tree and says what finds it, None if it does not compile."""
+    """Makes one change in this process's tree. Returns what finds it, or None if it does not compile."""
     (name, line, start, end, new), tests = job
     tree = own_tree()
     path = pathlib.Path(tree, name)
@@ -131,7 +131,7 @@ def main():
                 runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
         random.Random(int(sys.argv[2])).shuffle(changes)
-        # Some more than are wanted, for those that do not compile.
+        # Draws some more changes than are wanted, because some do not compile.
         jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
         for verdict in filter(None, pool.imap(judge, jobs)):
             if len(said) < count:

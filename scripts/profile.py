@@ -3,10 +3,10 @@
 
     scripts/profile.py TOPIC [RUNG...]    by `make profile`
 
-Nsight Compute (ncu) reads the counter that the topic is about, the bytes that the memory moved, the time,
-and what warps waited for, in a process for each rung. NVCC is the CUDA Toolkit's compiler: ncu is looked for in PATH and beside it. ncu's reports, for ncu-ui, go to build/profiles.
-One line per kernel. The times are at the fixed clock of ncu, not at full speed.
-docs/lab/README.md explains the waits.
+Each rung has a process, in which Nsight Compute (ncu) reads the counter that the topic is about, the bytes
+that the memory moved, the time, and what warps waited for. ncu is looked for in PATH and beside the CUDA
+Toolkit's compiler, which NVCC names. ncu's reports, for ncu-ui, go to build/profiles. The table has one line
+per kernel. Times are at the fixed clock of ncu, not at full speed. docs/lab/README.md explains the waits.
 """
 import csv
 import os
@@ -19,7 +19,7 @@ MEMORY, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
 
 
 def said(*command):
-    """The exit status of a command and what it said."""
+    """Returns the exit status of a command and what it printed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -29,7 +29,7 @@ def number(row, name):
 
 
 def kernels_of(text, metric):
-    """Of ncu's CSV (names, units, a row per kernel): each kernel's name and counters, the waits last."""
+    """Returns each kernel's name and counters, the waits last, from ncu's CSV (names, units, a row per kernel)."""
     rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))[1:]
     for row in rows:
         waits = {match[1]: number(row, name) for name in row
@@ -39,7 +39,7 @@ def kernels_of(text, metric):
 
 
 def profile(ncu, lab, topic, rung, metric):
-    """The kernels of a rung; or exits, or says why there is none."""
+    """Returns the kernels of a rung. Otherwise it exits, or says why there are none."""
     report = f"build/profiles/{topic}-{rung}.ncu-rep"
     status, text = said(ncu, "--export", report, "--force-overwrite", "--nvtx", "--nvtx-include", f"{rung}/",
                         "--section", "WarpStateStats", "--metrics", ",".join(filter(None, (TIME, MEMORY, metric))),

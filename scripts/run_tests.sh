@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# run_tests.sh TEST...: runs cmocka programs and scenarios (tests/support/scenario.sh). Prints one line per program, all the output of a
-# program that failed, then why tests were skipped and how many, and last the sum:
+# run_tests.sh TEST...: runs cmocka programs and scenarios (tests/support/scenario.sh). Prints one line per
+# program, and all the output of a program that failed. Then it says how many tests were skipped and why, and
+# last the sum:
 #
 #   skipped 2: there is no GPU
 #   41 passed, 0 failed, 2 skipped
 #
-#   JOBS   programs that run at the same time; their lines come as they end  [as many as cores]
+#   JOBS   programs that run at the same time; each prints its line when it ends  [as many as cores]
 #
-# A program that crashes, or does not end within 5 minutes, is one more failure. Exit status 1 if
-# anything failed.
+# A program that crashes, or does not end within 5 minutes, counts as one more failure. Exit status 1
+# means that something failed.
 set -euo pipefail
 export LC_ALL=C # with a locale that is not installed, bash would complain in each test of a script
 
 # Reads a program's TAP output. Prints "passed failed skipped", then the reason of each skipped
-# test: what it printed last. The plan, "1..N", tells when tests are missing. Versions of cmocka
+# test, which is what it printed last. The plan, "1..N", shows if tests are missing. Versions of cmocka
 # write a skipped test as "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
 # shellcheck disable=SC2016 # $0 is awk's
 export summary='
@@ -58,10 +59,10 @@ test_program() {
 export -f test_program
 
 JOBS=${JOBS:-$(nproc)}
-# Threads of OpenMP that wait would take the cores from the other programs.
+# Threads of OpenMP that wait would take cores away from the other programs.
 [ "$JOBS" = 1 ] || export OMP_WAIT_POLICY=passive
 
-# By xargs, as this shell's own background processes, and so the programs, would ignore Ctrl-C.
+# xargs starts the programs. As background processes of this shell they would ignore Ctrl-C.
 # shellcheck disable=SC2016 # the inner bash expands $1
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$JOBS" bash -euo pipefail -c 'test_program "$1"' test_program
 touch "$results/sums" "$results/reasons"

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# scaling.sh: times ranks on the GPUs of this machine, else on its cores: the same batch (strong scaling) or the same rows per
-# rank (weak) on 1, 2, 4, ... ranks. Writes docs/results/scaling-NAME.json, NAME being the GPU's short name or cpu, and prints a
-# table of it; with a FILE it prints that file's. Each rank has as many cores as when there are most.
+# scaling.sh [FILE]: times 1, 2, 4, ... ranks on the GPUs of this machine or, without a GPU, on its cores. The batch
+# stays the same (strong scaling), or the rows per rank do (weak). Writes docs/results/scaling-NAME.json, where NAME is
+# the GPU's short name or cpu, and prints a table of it. With FILE it only prints that file's table. Every run gives a
+# rank as many cores as the run with the most ranks does.
 #   RANKS    numbers of ranks  [1 2 4 ... up to the GPUs or cores]
 #   SECONDS_AT_MOST  start no more points after this time  [600]
 set -euo pipefail
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
-# times: as fast as one rank. part: the rows per second of each rank, of those of one rank that has as many per step.
+# times: how many times as fast as one rank. part: each rank's rows per second, as a part of the rows per second of one
+# rank that has as many rows per step.
 table() {
   echo 'network precision batch ranks ms times part' | tr ' ' '\t'
   sed -nE 's/.*"mlp-train","network":"(.*)","precision":"(.*)","batch":(.*),"ranks":(.*),"rows".*"ms":([^,]*),.*/\1 \2 \3 \4 \5/p' "$1" |
@@ -35,7 +37,7 @@ log=build/scaling.jsonl lines=docs/results/scaling-$name.json
 printf '{"machine":"%s x %s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
   "$most" "${machine%%$'\n'*}" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"
 
-# point HIDDEN PRECISION BATCH RANKS: a line of a run. Its first two epochs, which read the file, do not count.
+# point HIDDEN PRECISION BATCH RANKS: prints a run's line. The first two epochs read the file and do not count.
 point() {
   local case
   printf -v case '"who":"mlp-train","network":"784-%s-10","precision":"%s","batch":%d,"ranks":%d' "${1//,/-}" "${@:2}"

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions, compiles them, and leaves them
-# alone visible to the grader. What is checked, and compiled in a folder of its own (SEALED without .o), is the text without
-# comments and continued lines. Exit status 1, with a sentence, if it is no CUDA (clang++ says so), includes more than some
-# headers of the language, has what can leave the watch (assembly, attributes, names of the compiler), calls what allocates,
-# waits, starts something or reads a clock or a file, has constructors, or takes more than MOST_KB or MOST_SECONDS to compile.
+# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions and compiles them so that the
+# grader sees only these functions. The text is checked, and compiled in a folder of its own (SEALED without .o), without
+# comments and continued lines. The exit status is 1, with a sentence, if the text
+# - is not valid CUDA, as clang++ says,
+# - includes a header that is not one of some of the language's headers,
+# - can get round the grader's checks by assembly, attributes or names of the compiler,
+# - calls a function that allocates, waits, starts something, or reads a clock or a file,
+# - has constructors, or
+# - takes more than MOST_KB or MOST_SECONDS to compile.
 set -euo pipefail
 export LC_ALL=C
 
@@ -17,7 +21,7 @@ refuse() {
   exit 1
 }
 
-# compile COMPILER ARGUMENT...: within limits, with what the compiler says about the file.
+# compile COMPILER ARGUMENT...: compiles within limits, and prints what the compiler says about the file.
 compile() {
   local status=0
   (ulimit -v "$MOST_KB" -t "$MOST_SECONDS" -c 0 && exec "$@" -Iheaders 2>said) || status=$?
@@ -45,7 +49,7 @@ cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
-# Nothing is expanded: what is refused cannot be made of parts, for parts are not joined either.
+# Nothing is expanded. A refused name cannot be made of parts, because parts are not joined, either.
 HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
@@ -63,7 +67,7 @@ END2
   refuse "it has a pragma: $found"
 ! found=$(grep -E '^\s*#\s*include' "$text" | grep -m 1 -vE "^\s*#\s*include\s*($HEADERS)\s*$") ||
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
-# Names that begin with two underscores are the compiler's, but those that CUDA has.
+# Names that begin with two underscores are the compiler's, except those of CUDA.
 names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
 known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$)')
 [ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
@@ -84,8 +88,8 @@ else
   compile "${compiler[@]}" -c "$name" -o object.o
 fi
 
-# Of the C library: <math.h> but what writes through pointers, the mem functions, what prints, assert(). Of compilers:
-# what they call by themselves.
+# Allowed of the C library: <math.h> without functions that write through pointers, the mem functions, functions that
+# print, assert(). Allowed of compilers: what they call by themselves.
 MATH='(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|tgamma|fabs|
   fma|fmod|fmax|fmin|fdim|floor|ceil|round|l?lround|trunc|rint|l?lrint|nearbyint|remainder|
   ldexp|scalbl?n|copysign|nextafter)[fl]?'
@@ -111,7 +115,7 @@ foreign=$(nm --undefined-only --format=posix object.o | cut -d' ' -f1 | grep -vx
 renamed=()
 if [ "$kind" = emulator ]; then
   sections=$(objdump -h -w object.o)
-  # One constructor says that it is watched: that of -fsanitize=thread.
+  # Only the constructor of -fsanitize=thread is allowed. It says that the code is watched.
   constructors=$(awk '$2 ~ /^\.(preinit_array|init_array|fini_array|ctors|dtors)/ {print $2, $3}' <<<"$sections")
   [[ $constructors =~ ^\.init_array\.0\ 0*8$ ]] ||
     refuse 'it has a constructor, which runs before anything is asked of it'
@@ -126,10 +130,10 @@ if [ "$kind" = emulator ]; then
     renamed+=("--redefine-sym=$function=__tsan_${function#__}")
   done
 fi
-# DW.ref...: every file of C++ has it, and the linker keeps one.
+# DW.ref...: every file of C++ has one, and the linker keeps one of them.
 for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0; do
   renamed+=("--keep-global-symbol=$symbol")
 done
-# What every file of C++ may have (comdat) is its own: another sealed file has the same.
+# Symbols that every file of C++ may have (comdat) become the file's own, because another sealed file has the same.
 ld -r --force-group-allocation object.o -o flat.o
 objcopy "${renamed[@]}" flat.o "$sealed"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Looks for what the build needs and installs what is missing as Debian or Ubuntu packages; where
-# it may not, it prints the one command that does and exits with 1. Where kernels are to be built and
-# there is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda, or says why not; that is no failure.
+# Looks for what the build needs, and installs what is missing as Debian or Ubuntu packages. If it may
+# not install, it prints the one command that does and exits with 1. If kernels are to be built and there
+# is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it says why and goes on.
 #
 #   scripts/setup.sh          sets up for a build with these variables of the Makefile: CC, NVCC (empty
-#                             if there is none), CUDA, CUBLAS, MPI, CLASS (a goal of the class)
-#                             and SETUP, which at 0 only has it say that nvcc is missing
-#   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler stands, or nothing
+#                             if there is none), CUDA, CUBLAS, MPI, CLASS (a goal of the class),
+#                             and SETUP; if SETUP is 0, it only says that nvcc is missing
+#   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler is, or nothing
 # shellcheck disable=SC2016 # commands in sentences
 set -euo pipefail
 
@@ -52,7 +52,7 @@ missing_packages() {
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
 
-# The pinned wheels of this setup: with cuBLAS if it is asked for or there already.
+# The pinned wheels of this setup. cuBLAS is among them if it is asked for or already there.
 wanted_wheels() {
   if [ "${CUBLAS-}" = 1 ] || [ -e $wheels/lib/libcublas.so ]; then cat; else grep -v '^nvidia-cublas='; fi \
     <"$(dirname "$0")/cuda_wheels.txt"
@@ -63,7 +63,7 @@ driver_version() {
     cat /proc/driver/nvidia/version; } 2>/dev/null | grep -oE '\b[0-9]{3}\.[0-9.]+' | head -n 1 || true
 }
 
-# Fetches the wheels into .cuda, which is whole or as it was; else sets $why.
+# Fetches the wheels into .cuda. If this fails, .cuda is as it was, and $why says why.
 fetch_wheels() {
   local new=.cuda.partial
   echo "setup: fetching nvcc into .cuda: $(wanted_wheels | grep -q cublas && echo 129 MB and cuBLAS, 444 MB || echo 129 MB) of NVIDIA's wheels"
