@@ -17,7 +17,7 @@ static int at(const uint8_t *pixels, int side, double x, double y) {
   return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[(int)y * side + (int)x];
 }
 
-/* Pixel (x, y) of the copy: the place (u, v) it comes from, between four pixels. */
+/* Returns pixel (x, y) of the copy, read at its place (u, v) between four pixels. */
 static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, int y) {
   const double centre = (side - 1) / 2.0, right = x - centre - (double)m->shift.x,
                down = y - centre - (double)m->shift.y;
@@ -32,13 +32,14 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
   return (int)floor(sum + 0.5);
 }
 
-/* Nothing is moved, by no map and by no strength; whole pixels, until nothing is left; parts of
-   them; a quarter of a turn; half the size, twice the size. */
+/* No map and no strength moves nothing. Moves by whole pixels, until nothing is left, and by parts
+   of them; a quarter of a turn; half and twice the size. */
 TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise: no two alike */
+    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise, so that no two pixels are
+                                                                alike */
     augment_row(none, 5, 6, pixels, copy, side);
     assert_memory_equal(copy, pixels, (size_t)(side * side));
     foreach (map,
@@ -71,7 +72,7 @@ TEST(test_splines) {
     }
 }
 
-/* Where the control points move a pixel. */
+/* Returns where the control points move a pixel. */
 static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   const AugmentSpline down = augment_spline(y, SIDE), across = augment_spline(x, SIDE);
   AugmentPoint line[AUGMENT_POINTS];
@@ -80,7 +81,7 @@ static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   return augment_blend(&across, line, 1);
 }
 
-/* Each control point moves its own neighbourhood, its own way. */
+/* Each control point moves only its own neighbourhood, in its own way. */
 TEST(test_displacements) {
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
@@ -89,7 +90,7 @@ TEST(test_displacements) {
   }
   EACH_PIXEL(x, y, SIDE, SIDE) {
     const AugmentPoint moved = moved_at(control, x, y);
-    /* splines keep straight lines: point p stands at p - 1 cells */
+    /* splines keep straight lines: point p lies at p - 1 cells */
     assert_close(moved.x, (x + 0.5) * AUGMENT_CELLS / SIDE + 1, 1e-5);
     assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
@@ -108,15 +109,15 @@ static AugmentStrengths only(int kind, float strength) {
   return strengths;
 }
 
-/* Uniform to the ends, and not beyond: of 4000 draws the largest is within 1 in 100. Kinds that are
-   drawn together are as they are alone. */
+/* Draws are uniform up to the ends, and never beyond: of 4000 draws the largest is within 1 in 100.
+   Kinds that are drawn together have the same values as alone. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
   /* x, y, angle, width, height, lean, elastic; 56 is twice 28 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
-  int alike = 0; /* x and y have nothing to do with each other */
+  int alike = 0; /* x and y are independent */
   for (uint32_t row = 0; row < DRAWS; row++) {
     AugmentMap alone[AUGMENT_ELASTIC]; /* each kind */
     for (int k = 0; k < AUGMENT_ELASTIC; k++)
@@ -151,7 +152,7 @@ TEST(test_key_and_row_draw) {
     const AugmentStrengths kind = only(k, AUGMENT_USUAL.most[k]);
     augment_row(kind, 3, 7, pixels, copy, 28);
     assert_memory_not_equal(copy, pixels, sizeof copy);
-    for (uint32_t other = 0; other < 3; other++) { /* none, the key, the row */
+    for (uint32_t other = 0; other < 3; other++) { /* same, other key, other row */
       augment_row(kind, 3 + (other == 1), 7 + (other == 2), pixels, again, 28);
       assert_int_equal(memcmp(again, copy, sizeof copy) == 0, other == 0);
     }

@@ -17,7 +17,7 @@ static Data random_data(uint64_t seed) {
   return data;
 }
 
-/* Row r of the window that starts at first_row becomes what (strengths, key, r) makes of it. */
+/* Row r of the window that starts at first_row is the copy for (strengths, key, r). */
 static Data by_hand(const Data *data, AugmentStrengths strengths, uint64_t key,
                     uint64_t first_row) {
   Data copy = {allocate(ROWS, INPUTS), data->labels, INPUTS};
@@ -38,14 +38,14 @@ static void send(Engine *engine, const Data *data) {
   send_rows(engine, 0, data, 0, ROWS, 0);
 }
 
-/* NULL: this level does not run the network on this GPU. */
+/* Returns NULL if the level does not run the network on this GPU. */
 static Engine *open_on(int level, const Data *data) {
   Engine *engine = open_config(augmented_config(ROWS), level);
   if (engine) send(engine, data);
   return engine;
 }
 
-/* All the steps of a window. */
+/* Returns all steps of a window. */
 static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths strengths,
                          uint64_t key) {
   return (TrainRange){.first_row = first_row,
@@ -58,7 +58,8 @@ static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths str
                       .augment_key = key};
 }
 
-/* Checks that two engines have the same weights, but for a relative error of less than `limit`. */
+/* Checks that the weights of two engines have a relative difference below `limit`, or none if it is
+   0. */
 static void assert_near(Engine *a, Engine *b, double limit) {
   const Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);
   const size_t count = 2 * of_a.floats;
@@ -78,8 +79,8 @@ EACH_LEVEL(test_parts, EPOCH + 1) {
   if (whole) assert_near(whole, parts, 0);
 }
 
-/* Windows, keys and strengths that change, and rows that are not augmented between those that are;
-   then other data comes to the same rows, with the same key. */
+/* Windows, keys and strengths change, and some rows are not augmented. Then the same rows get other
+   data, with the same key. */
 EACH_LEVEL(test_rows, EPOCH + 1) {
   const Data sent[] = {random_data(31), random_data(33)};
   const AugmentStrengths all = AUGMENT_USUAL;
@@ -105,13 +106,13 @@ EACH_LEVEL(test_rows, EPOCH + 1) {
     range.augment = nothing;
     train(plain, range);
   }
-  /* The rows that an engine augments and those that we do are the same bits on the CPU. On a GPU
-     few bytes differ by one, which is 1e-5 of a gradient; another row's augmentation is 0.1 of it
-     and more. */
+  /* On the CPU, the engine's augmented rows have the same bits as ours. On a GPU few bytes differ
+     by one, which is 1e-5 of a gradient. Another row's augmentation would be 0.1 of it and more. */
   assert_near(engine, plain, level == CPU ? 0 : 1e-3);
 }
 
-/* Nothing is learned, so the originals must be evaluated as before; what trains is not them. */
+/* Evaluation uses the originals: at rate 0 nothing is learned, so it gives the same result as
+   before. */
 EACH_LEVEL(test_evaluation, EPOCH + 1) {
   Data data = random_data(34);
   Engine *engine = open_on(level, &data);
@@ -132,7 +133,7 @@ EACH_LEVEL(test_evaluation, EPOCH + 1) {
   assert_memory_equal(after, before, sizeof before);
 }
 
-/* Refused with a sentence; the engine can still be used. */
+/* It is refused with one sentence, and the engine can still be used. */
 EACH_LEVEL(test_not_square, EPOCH + 1) {
   Case c = usual;
   c.inputs++;

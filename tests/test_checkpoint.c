@@ -8,11 +8,11 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* Takes the place of libc's: fails as `disk` says, and records what it was given. */
+/* Replaces libc's function: fails as `disk` says, and records its arguments. */
 static struct {
   int file_error, folder_error; /* 0: none */
-  int interrupts;               /* so many calls are interrupted first */
-  struct stat file;             /* as it was when it was synced */
+  int interrupts;               /* so many calls are interrupted before one succeeds */
+  struct stat file;             /* its state when it was synced */
   ino_t target;                 /* what `path` was when the folder was synced */
   const char *path;
 } disk;
@@ -31,7 +31,7 @@ int fsync(int file) {
   return errno ? -1 : 0;
 }
 
-/* A file in the working folder, which does not exist at first. */
+/* A file in the working folder. It does not exist at first. */
 static const char model[] = "model.safetensors";
 
 /* Fills the first `count` arrays with values, and zeros as padding. */
@@ -60,8 +60,8 @@ static Checkpoint must_load(void) {
   return checkpoint;
 }
 
-/* Every test has a checkpoint of a network 5 - 7 - 3 - 2, every value of which differs from every
-   other, and the bytes of the file that save_sample writes it to, which is `model`. */
+/* Every test has a checkpoint of a network 5 - 7 - 3 - 2, in which all values differ. save_sample
+   writes it to `model`; `saved` has the bytes. */
 static Checkpoint sample;
 static Content saved;
 
@@ -94,7 +94,8 @@ static void save_sample(void) {
   saved = read_content(model);
 }
 
-/* Saving the sample fails: the sentence is "cannot", the verb (save, write), path, `message`. */
+/* Checks that the sample cannot be saved: the error is "cannot", the verb (save, write), the path
+   and `message`. */
 static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   error.text[0] = '\0';
   assert_false(checkpoint_save(&sample, path, &error));
@@ -107,7 +108,7 @@ static void assert_content(Content expected) {
   assert_memory_equal(content.bytes, expected.bytes, expected.size);
 }
 
-/* What is loaded is saved as the same bytes. */
+/* Checks that a loaded checkpoint is saved as the same bytes. */
 static void round_trip(const Checkpoint *checkpoint) {
   must_save(checkpoint);
   Content content = read_content(model);
@@ -152,7 +153,7 @@ SAVING(networks_of_one_and_of_many_layers_come_back) {
 
 SAVING(file_is_as_the_format_says) {
   const Network *n = &sample.network;
-  uint8_t data[4 * 148]; /* the lowest byte first, as here */
+  uint8_t data[4 * 148]; /* the lowest byte first, as on this machine */
   size_t at = 0;
   FILE *header = text_open();
   fputs("{\"__metadata__\":{\"format\":\"mlp-train\",\"version\":\"1\",\"epoch\":\"12\","
@@ -174,7 +175,7 @@ SAVING(file_is_as_the_format_says) {
     at = end;
   }
   const char *text = text_close(header);
-  const size_t length = (strlen(text) + 8) / 8 * 8; /* with the brace, padded by spaces */
+  const size_t length = (strlen(text) + 8) / 8 * 8; /* with its brace, padded by spaces */
   save_sample();
   assert_int_equal(saved.size, 8 + length + at);
   assert_memory_equal(saved.bytes, &(uint64_t){length}, 8);
@@ -185,7 +186,7 @@ SAVING(file_is_as_the_format_says) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
-/* The file is on the disk before it takes its place, and then the folder is. */
+/* The file is on the disk before it is renamed, and the folder afterwards. */
 SAVING(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
   disk.path = model;
@@ -224,7 +225,7 @@ SAVING(what_cannot_be_saved_is_said) {
   assert_files(0);
 }
 
-/* However much of a file is missing, what is left is refused, and nothing is allocated. */
+/* A truncated file is refused, whatever its length, and nothing stays allocated. */
 SAVING(truncated_files_are_refused) {
   save_sample();
   for (size_t size = saved.size; size-- > 0;) {

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* Every call of read in this program comes here: in pieces and interrupted; failing once
+/* All reads of this program come here. They return pieces, are interrupted, and fail once
    `good_bytes` have been read. */
 static bool read_badly;
 static size_t good_bytes = SIZE_MAX;
@@ -59,9 +59,9 @@ static int wait_for_rows(void *unused, Error *why) {
   return !reader || dataset_max_rows(reader, most) != most + 1;
 }
 
-/* A small archive of 400 MB of rows. With 128 MB of memory, 64 MB of rows wait and no more. The
-   reader then knows that there are more rows, and all that wait can be read. The first test: the
-   limit would count the memory of threads that others have started. */
+/* A small archive has 400 MB of rows. With 128 MB of memory, only 64 MB of rows may wait. The
+   reader then knows that there are more rows, and the waiting rows can be read. This test comes
+   first, because the limit would include memory of threads from other tests. */
 TEST(test_half_of_the_memory) {
   if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
   Text member = {0};
@@ -75,11 +75,11 @@ TEST(test_half_of_the_memory) {
   assert_in_range(ended.kilobytes / 1024, 32, 80);
 }
 
-/* Some 20 chunks: the file order, bit for bit, whatever the threads and the look-ahead. */
+/* About 20 chunks have the file's order, bit for bit, for any number of threads and rows ahead. */
 TEST(test_the_same_rows) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
   static const struct {
-    size_t members; /* of an archive; 0: text */
+    size_t members; /* of an archive; 0 means text */
     bool badly, piped;
   } ways[] = {{.badly = false}, {.badly = false},
               {.badly = false}, /* with each look-ahead */
@@ -99,7 +99,7 @@ TEST(test_the_same_rows) {
     read_badly = ways[w].badly;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
-      const bool bounded = !members && !ways[w].piped; /* else all rows are counted first */
+      const bool bounded = !members && !ways[w].piped; /* otherwise all rows are counted first */
       read_table(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
       assert_string_equal(got.error.text, "");
       assert_read_rows(&wanted);
@@ -109,8 +109,8 @@ TEST(test_the_same_rows) {
   }
 }
 
-/* Two bad rows, one in a late chunk and one behind it: the first is reported, after every row
-   before it, and again by the next call. */
+/* There are two bad rows, one in a late chunk and one after it. The first error is reported after
+   all earlier rows, and again by the next call. */
 TEST(test_late_error) {
   enum { GOOD = 200000, WORSE = 2000 };
   const size_t length = 4 * (GOOD + WORSE) + 8;
@@ -155,8 +155,8 @@ TEST(test_progress_and_bound) {
   dataset_close(reader);
 }
 
-/* Rows of unknown number are counted: all of them, or until there are too many, or as far as
-   may be parsed ahead. */
+/* If the number of rows is unknown, they are counted: all of them, or until there are too many, or
+   as far as rows may be parsed ahead. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);
   Text archive = {0};
@@ -177,7 +177,7 @@ TEST(test_counted_rows) {
   }
 }
 
-/* A reader of a pipe is closed although its writer neither writes nor goes. */
+/* A reader of a pipe can be closed while its writer neither writes nor ends. */
 TEST(test_close_a_silent_pipe) {
   enum { LENGTH_OF_A_CHUNK = 1 << 18 };
   Text writing = {repeat_row(LENGTH_OF_A_CHUNK / 4), LENGTH_OF_A_CHUNK};
@@ -207,7 +207,7 @@ TEST(test_read_error) {
   }
 }
 
-/* Rows that were read before are delivered; then comes one sentence. */
+/* Rows that were read before a change are delivered, followed by one error. */
 TEST(test_changed_files) {
   enum { GROWS, UNDER_ITS_OLD_TIME, IS_REPLACED };
   draw_csv(14, 40000, 60);

@@ -19,7 +19,8 @@ static float *new_array(const char *name, bool is_constant) {
   return memory;
 }
 
-/* Compares what is said of a plant, and leaves its counts. Without an error, costs are told. */
+/* Compares the findings about a plant, and keeps its counts. Without an error, costs are
+   reported. */
 static bool is_told(int which) {
   char errors[MOST], costs[MOST], wanted[MOST];
   int line;
@@ -49,7 +50,8 @@ TEST(errors_are_found_with_their_lines) {
   assert_true(which > 8);
 }
 
-/* Lanes that take a branch in different rounds of a loop ask apart: 8 requests of a warp, not 4. */
+/* Lanes that take a branch in different rounds of a loop make separate requests: 8 per warp, not
+   4. */
 TEST(requests_are_joined_by_rounds) {
   is_told(PARTED);
   const EmulatorCounts counts = emulator_counts();

@@ -4,7 +4,7 @@
 
 #include "support/engine_tests.h"
 
-/* Trains `epochs` shuffled epochs of the configuration, on rows augmented as it says. */
+/* Trains `epochs` shuffled epochs of the configuration, on rows that are augmented as it says. */
 static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
   Engine *engine = open_config(config, CPU);
   send_all(engine, data, c->rows);
@@ -39,10 +39,10 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   }
 }
 
-/* A network without hidden layers whose logits on a white row are given: its loss, whether the row
-   is correct, and the weights after a step at rate 1, less the gradient, softmax - one-hot.
-   Negative logits would underflow by a maximum that starts at 0. Of equal ones the first is
-   predicted. */
+/* A network without hidden layers has the given logits for a white row. Checks the loss, whether
+   the row is correct, and the weights after a step at rate 1, from which the gradient, softmax -
+   one-hot, was subtracted. Negative logits would underflow if the maximum started at 0. Among equal
+   logits the first is predicted. */
 ENGINE_TEST(losses_of_logits) {
   const double tail = log(1 + exp(-1) + exp(-2)), p = exp(-tail), q = 1 / (2 + exp(-2)),
                two = log(2);
@@ -50,7 +50,7 @@ ENGINE_TEST(losses_of_logits) {
     float logits[3];
     int classes;
     uint16_t label;
-    double loss, off; /* how far the loss and the weights may be off */
+    double loss, off; /* error allowed to the loss and the weights */
     uint64_t correct;
     double weights[3];
   } rows[] = {
@@ -80,7 +80,7 @@ ENGINE_TEST(losses_of_logits) {
   }
 }
 
-/* The loss must not be finite, or the failure would stay hidden. */
+/* The loss must not be finite, so that the failure shows. */
 ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
   foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
     for (int batch = 1; batch <= 8; batch += 7) {
@@ -92,7 +92,7 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
 
 static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, USUAL(0), 3};
 
-/* Numbers below 1e-38 are flushed in the engine's threads, and nowhere else. */
+/* Numbers below 1e-38 become 0 only in the engine's threads. */
 ENGINE_TEST(denormals_are_the_callers_own) {
   const Data data = make_data(&tiny);
   run(&tiny, usual_config(&tiny), &data, 1);

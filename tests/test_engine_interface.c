@@ -14,7 +14,7 @@
 
 typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;
 
-/* The sums that were collected while an engine trained, until its end. */
+/* The sums collected while an engine trained, up to its end. */
 static EngineSums collected;
 
 static void add(EngineSums some) {
@@ -36,9 +36,9 @@ static Outcome end(Engine *engine) {
   return o;
 }
 
-/* The data streams through two buffers of the dataset in turn; RESIDENT, each window has a place of
-   its own. A window is trained on again and again, until the host is far ahead of the device,
-   then evaluated. */
+/* The data stream through two buffers of the dataset. If RESIDENT, each window has its own place.
+   Each window is trained on many times, until the host is far ahead of the device, then
+   evaluated. */
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
@@ -67,10 +67,10 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
 
 /* ---- weights, refusals -------------------------------------------------------------------- */
 
-/* Parameters begin as network_initialise says, momentum at 0; no learning rate, no change. Weights
-   that are read can be written, and training goes on from there as if nothing had happened, in the
-   order of the range at hand, though its first row and key be as before. Parameters are written
-   alone, too. */
+/* Parameters start as network_initialise sets them, momentum at 0. Without a learning rate they
+   stay. If parameters are read and written, training continues as if nothing had happened, in the
+   order of the current range, even if its first row and key are as before. Parameters can be
+   written alone, too. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
   TrainRange half = epoch_of(c, 1), still = half;
@@ -103,7 +103,7 @@ CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
 }
 
-/* Nothing outside the dataset is accepted, and the engine goes on working. */
+/* Requests outside of the dataset are refused, and the engine still works. */
 CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   enum { ROWS = 60, STEPS = 9, STAGED = 28 };
   static const char outside[] = "dataset of 60 rows", no_steps[] = "no steps";
@@ -153,7 +153,7 @@ static EngineConfig small_config(Fusion fusion) {
   return config_of(&cases[SHORT], fusion, MOST, MOST);
 }
 
-/* Trains an epoch; false if any of it failed. */
+/* Trains an epoch. Returns false if any call failed. */
 static bool try_epoch(Engine *engine) {
   const TrainRange range = epoch_of(&cases[SHORT], 1);
   EngineSums sums;
@@ -161,7 +161,7 @@ static bool try_epoch(Engine *engine) {
          engine->call->collect(engine, &sums, &error) && sums.rows == MOST;
 }
 
-/* The engine trains an epoch; it is closed. */
+/* Checks that the engine trains an epoch, and closes it. */
 static void assert_works(Engine *engine) {
   OK(engine != NULL);
   const Data data = make_data(&cases[SHORT]);
@@ -175,9 +175,8 @@ static void assert_failed(bool done, const char *said) {
   assert_true(error.of_gpu);
 }
 
-/* A limit is met to the byte, and is not too tight for what was measured without one. A network too
-   big for any GPU, of activations of 1.8 TB, is refused, and the next engine knows nothing of it.
- */
+/* A memory limit works to the byte, and the memory measured without a limit suffices. A network too
+   large for any GPU, with activations of 1.8 TB, is refused and does not affect the next engine. */
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
@@ -203,8 +202,8 @@ ENGINE_TEST(test_device_memory) {
   assert_works(engine_cuda_open(&config, &error));
 }
 
-/* An address that is none: every call reports the failure from then on; the CPU still works. This
-   GPU serves the process no more, so this test is the last. */
+/* After an invalid address every call reports the failure, but the CPU still works. This process
+   can no longer use the GPU, so this test is the last. */
 ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();
   if (quick()) skip_because("compute-sanitizer would report the fault");

@@ -17,7 +17,7 @@ static void assert_at_most(const char *name, const char *who, const char *what, 
     fail_msg("%s, %s: error of the %s %.3g, allowed %.3g", name, who, what, off, limit);
 }
 
-/* Options of training beside the plain rule. */
+/* Options of training in addition to the plain rule. */
 typedef struct {
   const char *name;
   Optimizer optimizer;
@@ -40,7 +40,7 @@ static EngineConfig config_for(const Case *c, const Variant *v) {
   return config;
 }
 
-/* What training leaves: the outcome, and the sums of all rows evaluated then. */
+/* Results of training: the outcome, and the sums of a final evaluation of all rows. */
 typedef struct {
   Outcome o;
   EngineSums evaluated;
@@ -58,24 +58,24 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
   return t;
 }
 
-/* What 50 steps of float32 may add up to. Products are exact to some 1e-6; each step adds errors of
-   that size to the weights, and every later step sees them. Measured was at most 5e-6 of the way
-   that the weights went; 2e-5 leaves a factor of 4. tf32 is 8e-5 to 3e-2, and so is one fp16 term
-   of wide layers, whose momentum is up to 0.11; two bf16 terms are 2e-3. A gradient left out, a row
-   too many or a mean over the wrong count is 1e-3 and more.
+/* The error that 50 steps of float32 may add up to. Products are exact to about 1e-6. Each step
+   adds errors of that size to the weights, and later steps see them. The largest that was measured
+   is 5e-6 of the way that the weights went; 2e-5 leaves a factor of 4. tf32 makes 8e-5 to 3e-2, and
+   so does one fp16 term of wide layers, whose momentum is off by up to 0.11; two bf16 terms make
+   2e-3. A missing gradient, a row too many or a mean over the wrong count makes 1e-3 and more.
 
-   Only a ReLU can make more of a rounding: where its input is nearer to 0 than the roundings, one
-   side lets a row's gradient through and the other does not. Where such flips cannot be ruled out,
-   one in twelve runs had one, and the worst of 48 was off by 6e-4. The last gradient, which is the
-   momentum of plain SGD, keeps more: flips forced upon the reference itself made 0.038 and 0.013.
+   Only a ReLU can make more of a rounding. If its input is nearer to 0 than the roundings, one side
+   may pass a row's gradient and the other not. In cases where such flips are possible, one in
+   twelve runs had one, and the worst of 48 was off by 6e-4. The last gradient, which is the
+   momentum of plain SGD, keeps more: flips that were forced in the reference made 0.038 and 0.013.
 
    On the CPU a flip is within the bounds: one of 300 units for one of 16 rows is 1e-3 of the
-   momentum and some 1e-5 of the weights. Roundings add up to less: 2e-7 of the weights and 4e-7 of
-   the momentum were seen.
+   momentum and about 1e-5 of the weights. Roundings add up to less: 2e-7 of the weights and 4e-7 of
+   the momentum were measured.
 
-   With options, measured was at most 2e-6 of the way on the CPU, and less than this on an H200; a
-   ReLU that opens on one side only adds some 1e-4. A correction left out, a rate twice applied or a
-   decay of the biases is 1e-2 and more. */
+   With options, at most 2e-6 of the way was measured on the CPU, and less on an H200. A flip adds
+   about 1e-4. A missing correction, a rate that is applied twice or a decay of biases makes 1e-2
+   and more. */
 static void assert_near(int level, const Case *c, const Variant *v, const Trained *t,
                         const Reference *r, const Data *data) {
   const bool cpu = level == CPU, tf32 = !cpu && levels[level].precision == PRECISION_TF32;
@@ -106,15 +106,15 @@ static void assert_near(int level, const Case *c, const Variant *v, const Traine
   if (v)
     assert_at_most(c->name, who, "evaluation", fabs(t->evaluated.loss / evaluation.loss - 1),
                    limit / 10);
-  else /* two logits may be as good as equal */
+  else /* two logits may be almost equal */
     assert_at_most(c->name, who, "correct count",
                    fabs((double)o->sums.correct - (double)r->sums.correct),
                    c->flips && !cpu ? 0.01 * (double)r->sums.rows : 1);
   assert_int_equal(o->sums.rows, r->sums.rows);
 }
 
-/* Trains the case at levels [first, end), unless one refuses it: the reference's results, and the
-   same bits again and in parts. */
+/* Trains the case at levels [first, end), except those that refuse it. Compares with the reference,
+   and checks for the same bits when repeated and in parts. */
 static void check_case(const Case *c, const Variant *v, int first, int end) {
   const Data data = make_data(c);
   if (strcmp(c->name, "black rows") == 0) memset(data.pixels + 50 * 8, 0, 50 * 20);
@@ -129,15 +129,15 @@ static void check_case(const Case *c, const Variant *v, int first, int end) {
     const Trained again = train_case(level, c, v, &data, train_whole),
                   parts = train_case(level, c, v, &data, train_in_parts);
     assert_same_outcome(&whole.o, &again.o, 0);
-    /* a call's losses are added up on a GPU before they join the sum */
+    /* a GPU adds up a call's losses before it adds them to the sum */
     assert_same_outcome(&whole.o, &parts.o, level == CPU ? 0 : 1e-12);
     assert_true(whole.evaluated.loss == parts.evaluated.loss);
   }
   close_engines(NULL);
 }
 
-/* The default network on rows as black as MNIST's, the last batch short; then shapes that divide
-   nothing. */
+/* The default network on rows as black as MNIST's, with a short last batch. Then shapes that no
+   tile divides. */
 static const Case shapes[] = {
     {"default", 784, {300, 100}, 2, 10, 16, 75, USUAL(50), 0},
     {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, USUAL(20), 7},
@@ -147,8 +147,8 @@ static const Case shapes[] = {
     {"black rows", 50, {20}, 1, 3, 8, 40, USUAL(20), 2},
 };
 
-/* Adam divides by the root of a gradient's mean square. Where that is a few roundings, they would
-   be as large as the step: hence an epsilon above them. */
+/* Adam divides by the root of a gradient's mean square. If that is only a few roundings, they would
+   be as large as the step. So epsilon is above them. */
 #define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
 #define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
@@ -168,8 +168,8 @@ static const Variant variants[] = {
     {"normalised, dropout", BY(SGD, 0.02f), .dropout = {0.2f, 0.2f}, .pixels = {200, -0.5f, 2}},
 };
 
-/* Steps of 48 rows, the last of an epoch of 20. The last layer of the network of 20 classes is too
-   wide to be one kernel; the last network has large tiles, in which dropout is. */
+/* Steps of 48 rows, except the last of an epoch, which has 20. With 20 classes, the last layer is
+   too wide for one kernel. The last network has large tiles with dropout. */
 static const Case networks[] = {
     {"10 classes", 100, {70, 33}, 2, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
     {"one hidden layer", 100, {130}, 1, 16, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
@@ -188,7 +188,7 @@ static void check_options(int first, int end) {
     }
 }
 
-/* Rows that are all black, which the CPU's kernels leave out, change nothing about the bounds. */
+/* Rows that are all black, which the CPU's kernels skip, have the same bounds. */
 ENGINE_TEST(test_results_of_the_cpu) {
   foreach (c, shapes) check_case(c, NULL, CPU, 0);
   foreach (of, cases) {
@@ -207,9 +207,9 @@ ENGINE_TEST(test_results_of_cuda) {
     if (!quick() || level != STEP) check_options(level, level + 1);
 }
 
-/* Networks of level epoch, all that decides about its kernels: layers, of one cluster and
-   of several, a head by mail, rows of a step, of which some do not exist, a last tile and a last
-   cluster that are not full, classes. Then others at random. */
+/* Networks of level epoch, with everything that decides about its kernels: layers of one cluster
+   and of several, a head by mail, steps with missing rows, a last tile and a last cluster that are
+   not full, classes. Then random networks. */
 static const Case tiles[] = {
     {"128 at 64", 784, {128}, 1, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"128 at 32", 784, {128}, 1, 10, 32, 1000, 0.05f, 0.9f, 0.001f, 70, 1, true, false, 0},
@@ -256,7 +256,7 @@ static void check_same_bits(int level, const Case *c, const Data *data) {
   assert_same_outcome(&whole, &parts, level == CPU ? 0 : 1e-12);
 }
 
-/* More steps than level epoch takes in a launch, and ranges that end in the middle of one. */
+/* More steps than level epoch takes in a launch, and ranges that end inside of one. */
 EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
   const Case c = {"1500 steps", 50,   {33, 20}, 2,  6,     2,     2999, 0.01f,
                   0.5f,         0.0f, 1600,     33, false, false, 0};
@@ -265,7 +265,8 @@ EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
 
 /* ---- evaluation and prediction -------------------------------------------------------------- */
 
-/* The sums that evaluate should find for rows of logits, by the CPU engine's own arithmetic. */
+/* Returns the sums that evaluation should find for rows of logits, by the CPU engine's
+   arithmetic. */
 enum { FIRST = 20, CLASSES = 10 };
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
   EngineSums sums = {.rows = rows};
@@ -281,19 +282,19 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
   return sums;
 }
 
-/* A network and rows to evaluate from FIRST on, in more than one piece for an engine that takes
-   some thousand rows at once. */
+/* A network, and rows to evaluate from FIRST on. They are more than an engine takes at once. */
 static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
                                0.9f,         0.0f, 0,        54, false,   false, 0};
 
-/* Evaluation finds what the reference finds, and uses the logits that prediction gives; neither
-   changes a parameter. Prediction waits for what is queued before it, and the sums know nothing of
-   it. Before training, the two largest logits of a row are never nearer than 1e-4, so that even the
-   correct count is exact; the loss is a mean of values exact to some 2^-24. On the CPU logits are
-   the same bits whichever row is the first. */
+/* Evaluation agrees with the reference and with the logits of prediction. Neither changes a
+   parameter. Prediction waits for queued work and does not change the sums. Before training, the
+   two largest logits of a row are at least 1e-4 apart, so even the correct count is exact. The loss
+   is a mean of values exact to about 2^-24. On the CPU, logits have the same bits for any first
+   row. */
 CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   const uint64_t rows = quick() ? 100 : c->rows, count = rows - FIRST;
-  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* few: learned by heart */
+  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* few rows are learned by
+                                                                      heart */
   const size_t bytes = CLASSES * sizeof(float);
   const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* to fp16 */
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);
@@ -329,7 +330,7 @@ CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   assert_close(after.sums.loss, expected.loss, (level == CPU ? 1e-12 : 1e-6) * expected.loss);
   OK(engine->call->predict(engine, rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
-  assert_true(rest[part * CLASSES] == 0); /* nothing behind the last row is written */
+  assert_true(rest[part * CLASSES] == 0); /* nothing after the last row is written */
   OK(engine->call->predict(engine, rows, 0, NULL, &error));
   assert_int_equal(collect(engine).rows, 0);
 }
@@ -341,8 +342,8 @@ static void needs_wide(void) {
 #endif
 }
 
-/* All of it once more with the kernels for wide layers, which take these small networks only when
-   told to. */
+/* Runs all of it again with the kernels for wide layers, which take these small networks only when
+   forced. */
 ENGINE_TEST(test_wide_layers) {
   static void (*const tests[])(void **) = {test_results_of_cuda, test_evaluation_of_cuda};
   needs_wide();
@@ -354,8 +355,8 @@ ENGINE_TEST(test_wide_layers) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* Steps beyond fp16 are done again by level layer, bit by bit: the last rows are 255 times
-   as bright as those that the scales are found by. Ranges before and after them are, too. */
+/* Level layer repeats steps beyond fp16, bit by bit. The last rows are 255 times as bright as those
+   that set the scales. It also repeats ranges before and after them. */
 ENGINE_TEST(test_wide_overflow) {
   enum { LAYER = 1, ALL = 480, DARK = 300 };
   const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ALL, 0.05f,
@@ -385,13 +386,13 @@ ENGINE_TEST(test_wide_overflow) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* What leaves the range of fp16 at level epoch, in an epoch that is neither the first nor
-   the last: a weight, activations of bright pixels, a gradient of a steep last layer, a rate at
-   which training fails. All since the last look is done again by level layer, bit by bit. */
+/* Numbers leave the range of fp16 at level epoch, in an epoch that is neither first nor last: a
+   weight, activations of bright pixels, a gradient of a steep last layer, a rate at which training
+   fails. Level layer repeats all work since the last check, bit by bit. */
 ENGINE_TEST(test_tiles_overflow) {
   enum { LAYER = 1 };
   const struct {
-    float weight, last, rate, std; /* of the first and last layer: one of each */
+    float weight, last, rate, std; /* one weight of the first and of the last layer */
   } cases_of[] = {{300, 0, 0.01f, 1},
                   {-300, 0, 0.01f, 1},
                   {0, 0, 0.01f, 1e-4f},

@@ -15,34 +15,34 @@
 
 typedef struct {
   int layers, size[TILES_LAYERS + 1], batch;
-  int multiprocessors, kilobytes; /* of the GPU that is planned for; KB of shared memory */
+  int multiprocessors, kilobytes; /* of the GPU in the plan; KB of shared memory */
   int kind;                       /* OPTIMIZER_... */
   float dropout, smoothing;
   uint32_t first_step; /* trains from here */
-  uint32_t rows;       /* to here, of a shuffled epoch */
-  uint32_t split;      /* of every second trial, the step that a second launch begins
-                          with, a multiple of EPOCH_DIRECT; 0: one launch */
+  uint32_t rows;       /* up to this one, of a shuffled epoch */
+  uint32_t split;      /* in every second trial, the step at which a second launch begins, a
+                          multiple of EPOCH_DIRECT; 0 means one launch */
   uint64_t seed;       /* of the network and the rows */
 } EpochCase;
 
-/* float32 sums of some hundred products: measured was at most 3e-6 of the way that training went,
-   and 5e-7 of a row's loss. */
+/* Bounds for float32 sums of hundreds of products. At most 3e-6 of the way that training went, and
+   5e-7 of a row's loss, was measured. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
-/* Adam divides a gradient by its size, so that one near 0, which is a small difference of large
+/* Adam divides a gradient by its size. So a gradient near 0, which is a small difference of large
    products, moves a weight as far as any other. */
 static const double ADAM_BOUND = 4e-4;
 
-/* What is said where the kernel says that the engine has to train again. */
+/* The report if the kernel says that the engine must train again. */
 #define BEYOND_FP16 "a number is beyond fp16\n"
 
-/* What a launch writes, in one block of memory. state: the optimizer's arrays. */
+/* The output of a launch, in one block of memory. state: the optimizer's arrays. */
 typedef struct {
   float *parameters, *state, *loss;
   uint8_t *correct;
 } Outcome;
 
 /* A trial: some training steps on a random network and random rows, under one schedule after the
-   other, each judged against float64 and, bit by bit, against the first one. */
+   other. Each run is compared with float64 and, bit by bit, with the first run. */
 static EpochCase trial;
 static const float learning_rate = 0.01F, weight_decay = 1e-3F;
 static TilesPlan plan;
@@ -55,11 +55,11 @@ static uint16_t *labels;
 static uint32_t *order, overflowed;
 static void *mail, *work;
 static Outcome start, now;
-static void *first_outcome;          /* all of it; NULL: there was none yet */
+static void *first_outcome;          /* all of it; NULL if there was none yet */
 static double *parameters, *moments; /* the reference's */
-static EngineSums first_step;        /* what the reference counts in it */
+static EngineSums first_step;        /* the reference's sums of the first step */
 
-/* Returns zeros on a boundary that mail may begin at. */
+/* Returns zeros at an address where mail may begin. */
 static void *aligned(size_t count, size_t size) {
   enum { BOUNDARY = 128 };
   const size_t bytes = round_up(count * size, BOUNDARY);
@@ -73,7 +73,7 @@ static Outcome new_outcome(void) {
   return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
-/* The network, its biases, and rows of which four pixels in five are 0, as in a picture. */
+/* Draws the network, its biases, and rows in which four pixels of five are 0, as in a picture. */
 static void draw_rows(void) {
   network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
@@ -92,7 +92,7 @@ static void draw_rows(void) {
   for (uint32_t p = 0; p < trial.rows; p++) order[p] = random_permute(p, trial.rows, trial.seed);
 }
 
-/* Trains the steps, the first of which it counts. */
+/* Trains the reference, and counts its first step. */
 static void train_reference(void) {
   const size_t floats = network->floats;
   EngineSums others = {0};
@@ -113,7 +113,7 @@ static void train_reference(void) {
   }
 }
 
-/* False if the plan refuses the case: `error` says why. */
+/* Returns false with *error set if the plan refuses the case. */
 static bool begin_trial(const EpochCase *of) {
   const GpuLimits limits = {80,         of->multiprocessors, (size_t)of->kilobytes << 10,
                             WIDE_NEVER, WIDE_BY_NOTHING,     0};
@@ -155,7 +155,7 @@ static bool begin_trial(const EpochCase *of) {
   return true;
 }
 
-/* Trains steps first to last - 1. Returns false if they were not trained. */
+/* Trains steps first to last - 1. Returns false if training failed. */
 static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   const uint32_t batch = (uint32_t)trial.batch, end = last * batch;
   const PixelFactor by = training_pixel_factor(&config.training);
@@ -191,8 +191,8 @@ static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   return status == cudaSuccess;
 }
 
-/* ||out - ref|| in parts of ||ref - from||, the way that training went; what storing a weight as
-   float32 takes is added to it, for a way may be short. */
+/* Returns ||out - ref|| as a share of ||ref - from||, the way that training went. The rounding of
+   stored weights is added to the way, since it may be short. */
 static double way_error(const float *out, const double *ref, const float *from, size_t count) {
   double difference = 0, way = 0, size = 0;
   for (size_t i = 0; i < count; i++) {
@@ -222,7 +222,7 @@ static void judge_outcome(FILE *said) {
     judge_tensor(said, text_format("W%d", l + 1).text, network->weight[l], out * in);
     judge_tensor(said, text_format("b%d", l + 1).text, network->bias[l], out);
   }
-  double loss = 0; /* of the first step's rows, which every parameter has a part in */
+  double loss = 0; /* of the first step's rows, to which every parameter contributes */
   uint64_t correct = 0;
   const uint32_t from = trial.first_step * (uint32_t)trial.batch;
   for (uint32_t p = from; p < from + (uint32_t)first_step.rows; p++) {
@@ -237,7 +237,7 @@ static void judge_outcome(FILE *said) {
     fputs("other bits than under the first schedule\n", said);
 }
 
-/* Trains as `how` says (its mail is the trial's). Returns what did not go well, in lines. */
+/* Trains as `how` says, with the trial's mail. Returns lines that say what went wrong. */
 static const char *run_trial(DrawnLaunch how) {
   const uint32_t last = end_step;
   const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
@@ -261,9 +261,9 @@ static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    /* two tiles and one, of which each is partly empty; a short last batch */
+    /* two tiles and one, each partly empty; a short last batch */
     {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
-    /* 64 rows, which few blocks own; a last batch of one row */
+    /* 64 rows, owned by few blocks; a last batch of one row */
     {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
@@ -284,9 +284,9 @@ TEST(test_schedules) {
   }
 }
 
-static uint64_t seed, counter; /* of the case; how often it drew */
+static uint64_t seed, counter; /* of the case; number of draws */
 
-/* From low to high. */
+/* Returns a random number from low to high. */
 static int draw_from(int low, int high) {
   const uint32_t word = random_words(seed, 0x6d61696c /* "mail" */, counter++).word[0];
   return low + (int)(word % (uint32_t)(high - low + 1));
@@ -313,7 +313,7 @@ static EpochCase draw_case(void) {
   return of;
 }
 
-/* For $MINUTES, or one: case N of seed S is case 0 of seed S + N. */
+/* Runs random cases for $MINUTES, or one case. Case N of seed S is case 0 of seed S + N. */
 TEST(test_random_cases) {
   const char *minutes = getenv("MINUTES"), *first = getenv("SEED");
   const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
@@ -336,10 +336,11 @@ TEST(test_random_cases) {
          (unsigned long long)beyond, (unsigned long long)schedules_packets());
 }
 
-/* Three steps of a little network. */
+/* Three steps of a small network. */
 static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5};
 
-/* Under one of so many schedules from how.seed on the fault is seen; what is said holds `as`. */
+/* Checks that one of several schedules, from how.seed on, finds the fault. The report contains
+   `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
                          uint32_t schedules, const char *as) {
   OK(begin_trial(of));
@@ -358,7 +359,7 @@ TEST(test_finds_barrier_left_out) {
                  (DrawnLaunch){.barrier_left_out = epoch_barriers[i].id}, 8, "");
 }
 
-/* With one buffer instead of two, somebody who is a step ahead overwrites what a reader has not
+/* With one buffer instead of two, a thread that is a step ahead overwrites mail that is not yet
    read. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
@@ -368,7 +369,7 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-/* Who takes a packet of the step before computes with old values. */
+/* A thread that takes a packet of the step before computes with old values. */
 TEST(test_finds_old_mail) {
   const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
                     read = {.read_too_early = 100};

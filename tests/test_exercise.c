@@ -23,7 +23,8 @@ TEST(shapes_are_small_and_large) {
   }
 }
 
-/* What is handed out is right, and fast where a function has little to do: it earns nothing. */
+/* The version that students get is right, and fast where a function has little to do, but earns
+   nothing. */
 TEST(points_are_for_what_was_fused) {
   const ExerciseBackend gpu = {.on_gpu = true}, counted = {0};
   ExerciseScore s = {TASK_FORWARD,    &gpu,

@@ -22,13 +22,13 @@ static char *program_path;
 typedef struct {
   const char *arguments;
   const char *outputs; /* files, besides standard output */
-  int ends; /* of the end_folders that it may leave the files of, when the GPU's calls alone fail;
-               0: every call can, and there is one */
+  int ends; /* how many end_folders may match, if only the GPU's calls fail; 0: every call may fail,
+               and one matches */
 } Run;
 
 #define SMALL "--device cpu --threads 2 --classes 2 --hidden 3 --train train.csv --test test.csv "
 #define ASK "--load net --device cpu "
-/* A network that every level of fusion takes. */
+/* A network that every level of fusion supports. */
 #define ON_GPU SMALL "--device cuda --hidden 16,3 --resident yes --epochs 1 "
 
 static const Run runs[] = {
@@ -59,12 +59,12 @@ static const Run runs[] = {
 #endif
 };
 
-/* Folders of whole runs, an epoch each: of the GPU, of the CPU, and of both. */
+/* Folders that whole runs leave, an epoch each: on the GPU, on the CPU, and on both. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
-/* How a file of the working folder is like that of another; one that is not there is empty. */
+/* Returns how like another file a file of the working folder is. A missing file counts as empty. */
 static Likeness compare(const char *other, const char *name) {
   const Content a = read_content(name), model = read_content(text_printf("%s/%s", other, name));
   const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
@@ -74,14 +74,14 @@ static Likeness compare(const char *other, const char *name) {
 
 static const char before[] = "../before";
 
-/* The files of a folder, whose last part is the name. */
+/* Returns the files of a folder. The last part of `place` is the name. */
 static glob_t files_of(const char *place) {
   glob_t files = {0};
   assert_int_not_equal(glob(text_printf("%s/*", place), 0, NULL, &files), GLOB_NOSPACE);
   return files;
 }
 
-/* The working folder is as it was before the run. */
+/* Restores the working folder's state before the run. */
 static void restore(void) {
   assert_int_equal(system("rm -f * && cp ../before/* ."), 0);
 }
@@ -90,10 +90,10 @@ static void restore(void) {
 
 typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
 
-/* Of the failures of all processes, how many ended so. */
+/* How many failures of all processes ended in each way. */
 static atomic_ulong *tally;
 
-/* On the GPU that cuda_stand_in.c calls `gpu`. */
+/* Runs on the GPU that cuda_stand_in.c calls `gpu`. */
 static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   char *words = keep(strdup(r->arguments)), *argv[34] = {program_path};
   int argc = 1;
@@ -112,7 +112,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
     if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
     close(out);
     close(err);
-    alarm(20); /* a run that hangs is ended */
+    alarm(20); /* ends a run that hangs */
     execv(program_path, argv);
     _exit(126);
   }
@@ -133,8 +133,8 @@ static const char *reason_of(const char *function) {
   return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
 }
 
-/* Lines of one sentence each, `most` at most: standard output and the log may be said to be missing
-   before the failure that ends the run. */
+/* Returns true for at most `most` lines of one sentence each. Failures of standard output and of
+   the log may be reported before the failure that ends the run. */
 static bool are_sentences(const char *text, int most) {
   int count = 0;
   for (const char *end; *text; text = end + 1, count++) {
@@ -144,8 +144,8 @@ static bool are_sentences(const char *text, int most) {
   return count > 0 && count <= most;
 }
 
-/* Every file is as before the run or as after a whole one; a log may have ended early, and tells of
-   both devices where there were two. */
+/* Checks that every file is as before the run or as after a whole one. A log may have ended early;
+   it names both devices if there were two. */
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
@@ -161,7 +161,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
   const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
-  /* A thread's memory is the C library's matter, which does not say what was missing. */
+  /* The C library allocates a thread's memory, and does not say what was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;
@@ -185,7 +185,7 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Failures number first, first + step, ... up to last, or until there was nothing more to fail. */
+/* Tries failures number first, first + step, ... up to last, or until no more call can fail. */
 static void try_all(const Run *r, unsigned long first, unsigned long step, unsigned long last,
                     bool more) {
   for (unsigned long at = first; at <= last; at += step) {
@@ -208,7 +208,7 @@ static void enter(const char *place) {
   assert_int_equal(chdir(place), 0);
 }
 
-/* In as many processes as there are cores, each in a folder of its own. */
+/* Does so in one process per core, each in a folder of its own. */
 static void try_on_every_core(const Run *r, unsigned long stride, bool more) {
   const unsigned long cores = (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
   for (unsigned long i = 0; i < cores; i++) {
@@ -233,7 +233,7 @@ static void run_whole(const Run *r, int end, const char *gpu) {
   assert_int_equal(run(r, 0, false, gpu), 0);
 }
 
-/* Makes the folders that whole runs leave. */
+/* Makes end_folders by whole runs. */
 static void fill_end_folders(const Run *r) {
   run_whole(r, 0, "");
   if (r->ends >= 2) run_whole(r, 1, "none");
@@ -244,7 +244,7 @@ static void fill_end_folders(const Run *r) {
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
-enum { STRIDE = 29, EARLY = 40 }; /* EARLY: failures before the command line is understood */
+enum { STRIDE = 29, EARLY = 40 }; /* EARLY: failures before the command line is read */
 
 TEST(every_failure) {
   const char *given = getenv("FAULTS_STRIDE");
@@ -267,7 +267,7 @@ TEST(every_failure) {
   assert_true(tally[REFUSED] > 0);
 }
 
-/* Rows of four pixels, 1 where the first is bright; some are labelled wrongly. */
+/* Writes rows of four pixels, labelled 1 if the first is bright. Some labels are wrong. */
 static void write_rows(const char *name, int rows) {
   FILE *file = folder_create(name);
   for (int i = 0; i < rows; i++)

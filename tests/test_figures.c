@@ -8,9 +8,9 @@
 #include "plot/figures.h"
 #include "support/folder.h"
 
-/* stb's reader of PNG files, whole. What gcc 14 says of it once it is inlined is not ours. */
+/* All of stb's reader of PNG files. gcc 14's warnings about it, after inlining, are not ours. */
 #pragma GCC diagnostic push
-#ifndef __clang__ /* knows no such warning */
+#ifndef __clang__ /* clang lacks this warning */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #define STB_IMAGE_IMPLEMENTATION
@@ -23,7 +23,7 @@ typedef bool Draw(int kind, const char *path);
 
 /* ---- the canvas ---------------------------------------------------------------------------- */
 
-/* Rectangles between pixels and beyond the edge; lines likewise; images. */
+/* Rectangles and lines between pixels and beyond the edge; images. */
 static bool draw_shapes(int kind, const char *path) {
   static const uint8_t greys[] = {0, 50, 100, 150, 200, 250};
   Canvas c;
@@ -50,7 +50,7 @@ static bool draw_shapes(int kind, const char *path) {
   return good;
 }
 
-/* All letters, and how wide texts are; bytes that are none; text beyond the edges. */
+/* All letters and the widths of texts; bytes that are not letters; text beyond the edges. */
 static bool draw_letters(int kind, const char *path) {
   Canvas c;
   (void)kind;
@@ -85,8 +85,8 @@ static bool draw_dots(int kind, const char *path) {
 
 /* ---- the figures of a run ----------------------------------------------------------------- */
 
-/* Judged by validation rows, with a loss that is not finite and one that is far below the others;
-   by nothing, three runs. */
+/* Curves judged by validation rows, with a loss that is not finite and one far below the others;
+   three runs that nothing judges. */
 static bool draw_curves(int kind, const char *path) {
   enum { COUNT = 5, RUNS = 3 };
   EpochResult results[RUNS * COUNT];
@@ -106,12 +106,13 @@ static bool draw_curves(int kind, const char *path) {
   if (kind == 0) {
     results[1].train_loss = INFINITY;
     results[4].test_loss = 0.01;
-    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first of the best */
+    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first of several best
+                                                                  epochs */
   }
   return plot_curves(results, kind ? RUNS : 1, COUNT, path, &error);
 }
 
-/* Weights beyond all others, or none; more filters than are drawn. */
+/* Weights far beyond all others, or no weights; more filters than are drawn. */
 static bool draw_weights(int kind, const char *path) {
   static const int shape[][2] = {{12, 7}, {9, FIGURES_MAX_FILTERS + 1}};
   Network network;
@@ -128,7 +129,7 @@ static bool draw_weights(int kind, const char *path) {
 static const char four[] =
     "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Eleven; with names; none. */
+/* Eleven mistakes; mistakes with names; none. */
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};
@@ -142,8 +143,7 @@ static bool draw_mistakes(int kind, const char *path) {
   return plot_mistakes(mistakes, counts[kind], SIDE, kind ? four : NULL, path, &error);
 }
 
-/* Of four classes, one of which has no row, with names; of large counts; of many classes, without
-   numbers. */
+/* Four named classes, one without rows; large counts; many classes, without numbers. */
 static bool draw_confusion(int kind, const char *path) {
   static const int classes[] = {4, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1};
   static const uint64_t counts[] = {1000, 0, 0, 0, 0, 5, 0, 5, 100, 1, 900};

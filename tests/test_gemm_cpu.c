@@ -6,12 +6,13 @@
 enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
-  B_ROWS = 2 * MOST_TERMS, /* every second one is left out */
-  ROW = 160,               /* floats: more than a tile is wide, to see what is written beside it */
+  B_ROWS = 2 * MOST_TERMS, /* every second row is skipped */
+  ROW = 160,               /* floats: more than a tile's width, to find writes beside it */
   OUTPUT = 128 * ROW,      /* also as many rows as a copy needs */
 };
 
-/* A sum of n products of numbers below 1 errs by about sqrt(n) roundings of 6e-8, n by 90. */
+/* A sum of n products of numbers below 1 is off by about sqrt(n) roundings of 6e-8; n is at most
+   90. */
 static const double bound = 3e-6;
 
 typedef struct {
@@ -19,7 +20,7 @@ typedef struct {
       copy[OUTPUT];
   float a[P * MOST_TERMS];
   uint32_t index[MOST_TERMS];
-  double sum[P * ROW]; /* what a tile adds up to, without `start` */
+  double sum[P * ROW]; /* the sum of a tile's terms, without `start` */
 } Operands;
 
 static void fill(float *out, size_t count, uint64_t seed) {
@@ -58,12 +59,12 @@ static void close_to(float out, double expected) {
   assert_close(out, expected, bound * (1 + fabs(expected)));
 }
 
-static const GemmKernels *kernels; /* that are tested now */
+static const GemmKernels *kernels; /* those under test */
 
-/* Forwards, without and with ReLU, and backwards. */
+/* Runs forward, without and with ReLU, and backward. */
 static void products(Operands *o, const GemmTerms *terms, size_t columns) {
   enum { PLAIN, RELU, BACKWARD, WAYS };
-  o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes nothing on */
+  o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes no gradient */
   for (int way = PLAIN; way < WAYS; way++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
     if (way == BACKWARD)
@@ -129,7 +130,7 @@ TEST(every_shape_against_reference) {
   }
 }
 
-/* A diverged network shows: a NaN passes the ReLU. */
+/* NaN passes the ReLU, so that a diverged network shows. */
 TEST(nan_is_not_hidden) {
   Operands *o = &operands;
   EACH_KERNELS() {

@@ -8,7 +8,8 @@
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, 7},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
 
-/* A GPU never gets more than it has, nor kernels for wide layers that it cannot run. */
+/* Limits never rise above the GPU's own, and kernels for wide layers stay off if it cannot run
+   them. */
 TEST(test_environment_lowers) {
   const struct {
     const char *size, *wide; /* of the variables */
@@ -29,7 +30,7 @@ TEST(test_environment_lowers) {
     set_variable("MLP_TEST_WIDE", NULL);
     if (of->kilobytes == 0) {
       FAILS(good, of->wide ? "MLP_TEST_WIDE=yes" : text_printf("MLP_TEST_GPU=%s:", of->size));
-      assert_false(error.of_gpu); /* or the run would go on with the CPU */
+      assert_false(error.of_gpu); /* otherwise the run would continue on the CPU */
       continue;
     }
     OK(good);
@@ -47,8 +48,8 @@ static Engine engine_for(const int *hidden, int batch, Fusion fusion) {
   return engine;
 }
 
-/* On every card of the table in docs/gpus.md auto takes the level that it says for the default
-   network. A card on which that is not epoch refuses --fusion epoch with auto's reason. */
+/* On every card of the table in docs/gpus.md, auto takes the level for the default network that the
+   table shows. If that is not epoch, --fusion epoch is refused with auto's reason. */
 TEST(test_levels_on_every_card) {
   static const int hidden[] = {300, 100};
   char line[512], name[64], takes[32];
@@ -78,7 +79,8 @@ TEST(test_levels_on_every_card) {
   assert_true(cards >= 15);
 }
 
-/* Returns true if a case has a plan, as it should; else it is refused, for the right reason. */
+/* Returns true if a case has a plan and should. Otherwise checks that it is refused for the right
+   reason. */
 static bool planned(ptrdiff_t number, const char *why_not, const char *expected) {
   if (!expected && why_not) fail_msg("case %td: %s", number, why_not);
   if (!expected) return true;
@@ -87,7 +89,7 @@ static bool planned(ptrdiff_t number, const char *why_not, const char *expected)
   return false;
 }
 
-/* Level epoch plans at its limits, and refuses one beyond each. */
+/* Level epoch has a plan at each of its limits, and refuses a case beyond each. */
 TEST(test_limits_of_epoch) {
 #define HOPPER(kilobytes, clusters)                                                                \
   { 90, 132, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING, clusters }
@@ -132,7 +134,7 @@ TEST(test_limits_of_epoch) {
   }
 }
 
-/* Networks of which several train at once, each in a cluster: their options and their layers. */
+/* Networks that may train at once, each in a cluster: their options and their layers. */
 TEST(test_suits_many) {
   const struct {
     int hidden[2];
@@ -151,7 +153,7 @@ TEST(test_suits_many) {
   }
 }
 
-/* Wide layers take what has enough work for them, by either instruction, and say so. */
+/* The wide kernels take networks with enough work for them, by either instruction, and say so. */
 TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;

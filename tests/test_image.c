@@ -10,7 +10,8 @@ static uint8_t expected[PIXELS], pixels[PIXELS];
 
 TESTS_WITH(folder_enter, folder_close);
 
-/* A picture of ink `row` of digits.h, each pixel `scale` squared. */
+/* Returns a picture of digit `row` of digits.h, with `scale` x `scale` pixels for each of its
+   pixels. */
 static Grey digit(uint64_t row, int scale) {
   const Grey g = new_grey(scale * SIDE, scale * SIDE, 0);
   uint8_t ink[PIXELS];
@@ -22,7 +23,7 @@ static Grey digit(uint64_t row, int scale) {
   return g;
 }
 
-/* Reads the digit of the picture in the file, which must have one. */
+/* Reads the digit in the picture's file, which must have exactly one. */
 static void read_digit(uint8_t *row) {
   OK(read_picture(picture, SIDE, row, &error));
 }
@@ -36,15 +37,15 @@ static void through_png(const Grey *g, uint8_t *row) {
   read_digit(row);
 }
 
-/* The mean difference from what is expected, in levels. */
+/* Returns the mean difference from the expected row, in levels. */
 static double difference(void) {
   int sum = 0;
   for (int i = 0; i < PIXELS; i++) sum += abs(pixels[i] - expected[i]);
   return (double)sum / PIXELS;
 }
 
-/* A bar of 4 x 20 is as MNIST would have it: nothing is changed but its place. 14 lies nearest to
-   the middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
+/* A bar of 4 x 20 already has MNIST's size, so only its place changes. Row 14 is nearest to the
+   middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
 TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
@@ -59,8 +60,8 @@ TEST(test_place) {
   }
 }
 
-/* Every level becomes a block of 8 x 8, of which a JPEG keeps the mean. orientation: noted as
-   cameras do; 0: none. */
+/* Writes every level as a block of 8 x 8, of which a JPEG keeps the mean. orientation: as cameras
+   note it; 0 means none. */
 static void write_jpeg(const Grey *g, int orientation) {
   uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
   Grey large = new_grey(8 * g->width, 8 * g->height, 0);
@@ -86,7 +87,7 @@ static void write_pnm(const Grey *g, int channels) {
   close_file(file);
 }
 
-/* Black ink, what is white is transparent: in colours that must not be seen. */
+/* Writes black ink on transparent pixels, whose colours must not show. */
 static void write_transparent_png(const Grey *g, int unused) {
   (void)unused;
   const size_t count = (size_t)g->width * (size_t)g->height;
@@ -99,7 +100,7 @@ static void write_transparent_png(const Grey *g, int unused) {
   assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
 }
 
-/* Dark on light, light on dark or pale. */
+/* Writes dark on light, or light on dark or pale. */
 static void write_coloured(const Grey *g, int kind) {
   static const int paper[][3] = {{250, 240, 200}, {10, 10, 80}, {200, 200, 200}},
                    ink[][3] = {{20, 30, 120}, {250, 240, 60}, {90, 90, 90}};
@@ -112,12 +113,12 @@ static void write_coloured(const Grey *g, int kind) {
   assert_true(stbi_write_png(picture, g->width, g->height, 3, rgb, 0));
 }
 
-/* Every format, in any colours, is read as a grey PNG of the same digit is. */
+/* Every format, in any colours, gives the same digit as a grey PNG. */
 TEST(test_formats) {
   static const struct {
     void (*write)(const Grey *, int);
     int with, scale;
-    double most; /* mean difference, which is below it or 0 */
+    double most; /* the mean difference is below it, or 0 */
   } formats[] = {
       {write_pnm, 1, 3, 0},      {write_pnm, 3, 3, 0},      {write_transparent_png, 0, 3, 0},
       {write_coloured, 0, 3, 1}, {write_coloured, 1, 3, 1}, {write_coloured, 2, 3, 1},
@@ -141,7 +142,7 @@ TEST(test_orientations) {
   Grey g = new_grey(W, H, 0);
   for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
   for (int orientation = 1; orientation <= 8; orientation++) {
-    /* The stored rows and columns begin there: CIPA DC-008, section 4.6.4. */
+    /* The first stored row and column lie there (CIPA DC-008, section 4.6.4). */
     const bool across = orientation >= 5;
     const bool from_right = strchr("\2\3\6\7", orientation),
                from_bottom = strchr("\3\4\7\10", orientation);
@@ -162,14 +163,14 @@ TEST(test_orientations) {
   }
 }
 
-/* In both orders of bytes; cut anywhere it is upright, or what it says. */
+/* Reads both byte orders. Cut off anywhere, the picture is upright, or as the data say. */
 TEST(test_exif) {
   static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
                                "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
   enum { LENGTH = sizeof little - 1 };
   assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
   for (size_t length = 0; length < LENGTH; length++) {
-    /* a sanitizer sees what is read behind it */
+    /* a copy, so that a sanitizer sees reads beyond it */
     const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
     const int orientation = exif_orientation(copy, length);
     assert_true(orientation == 1 || orientation == 6);
@@ -182,8 +183,8 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Other formats; pictures that are too large by their header, before anything is allocated;
-   pictures without pixels, which we or stb (versions after 2.27) refuse. */
+/* Other formats; pictures whose header says that they are too large, before anything is allocated;
+   pictures without pixels, which we or stb (after version 2.27) refuse. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
   static const char too_large[] = "up to 16384 a side and 64000000 in all";
@@ -196,10 +197,10 @@ TEST(test_heads_that_are_refused) {
       {BYTES("P5\n16385 1\n255\n"), too_large},
       {BYTES("P5\n1 16385\n255\n"), too_large},
       {BYTES("P5\n8001 8000\n255\n"), too_large},
-      /* a PNG up to where its pixels begin */
+      /* a PNG up to its pixels */
       {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
        "16384 x 16385"},
-      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* just not too large */
+      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* just within the limit */
       {BYTES("P5\n4 0\n255\n    "), ""},
       {BYTES("P6\n4 -1\n255\n    "), ""},
       {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* 0, by overflow */
@@ -210,9 +211,9 @@ TEST(test_heads_that_are_refused) {
   }
 }
 
-/* Pictures for which stb, version 2.27, would read or write behind its arrays. */
+/* Pictures for which stb 2.27 would read or write beyond its arrays. */
 TEST(test_what_stb_does_not_check) {
-  char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes a pixel */
+  char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes per pixel */
   folder_write_bytes(picture, bytes, sizeof bytes);
   assert_refused(picture, "its levels go above 255");
   Grey g = new_grey(4, 4, 100);
@@ -227,8 +228,8 @@ TEST(test_what_stb_does_not_check) {
                      "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
                      "\0\0\0\0\0\0\377\2\0\0",
                      45);
-  assert_refused(picture, "a Huffman table of it is too large"); /* the second of a segment */
-  tables[1] = 0xe4;                                              /* no tables at all */
+  assert_refused(picture, "a Huffman table of it is too large"); /* the second table of a segment */
+  tables[1] = 0xe4;                                              /* a segment without tables */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "shows no digit");
 }
@@ -246,10 +247,10 @@ TEST(test_nothing_there) {
       g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
       assert_no_digit(&g);
     }
-  g = new_grey(60, 60, 200); /* 15 levels are dirt, not ink */
+  g = new_grey(60, 60, 200); /* a contrast of 15 levels is dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
   assert_no_digit(&g);
-  for (int i = 0; i < 3600; i++) /* noise of paper, photographed */
+  for (int i = 0; i < 3600; i++) /* noise of paper in a photograph */
     g.level[i] = (uint8_t)(180 + i % 60 / 3 + (int)(random_words(5, 0, (uint64_t)i).word[0] % 9));
   assert_no_digit(&g);
 }
@@ -261,8 +262,8 @@ static int read_here(void *seconds, Error *why) {
   return read_picture(picture, SIDE, pixels, why);
 }
 
-/* Reads the picture in a process of its own, which must fail with this error ("": it may or not),
-   within so many megabytes; no reading may take more than some seconds. */
+/* Reads the picture in its own process, which must fail with this error (or may succeed, if it is
+   ""), within so many megabytes. No reading may take more than some seconds. */
 static void expect(const char *wanted, long megabytes) {
   unsigned seconds = 20;
   const Ended ended = process_do(read_here, &seconds);
@@ -275,9 +276,9 @@ static void expect(const char *wanted, long megabytes) {
 
 enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
 
-/* Everything before the first scan: a picture of one component whose tables have two codes of one
-   bit, for nothing and, of AC coefficients in a progressive picture, for a run of 2^14 blocks and
-   more that hold nothing. */
+/* Writes everything before the first scan. The picture has one component. Its tables have two codes
+   of one bit: one for nothing and, for AC coefficients of a progressive picture, one for a run of
+   2^14 or more empty blocks. */
 static FILE *begin_jpeg(int kind, int side) {
   FILE *file = folder_create(picture);
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
@@ -292,14 +293,14 @@ static FILE *begin_jpeg(int kind, int side) {
   return file;
 }
 
-/* A byte of data follows; the reader takes zeros for what lacks. */
+/* Writes a scan with one byte of data. The reader takes zeros for the rest. */
 static void put_scan(FILE *file, int first, int last, int high, int low) {
   fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
-/* 346 KB, and an hour for who reads all of it. */
+/* 346 KB, which would take an hour to read completely. */
 TEST(test_scans) {
   static const struct {
     int kind, side, scans;
@@ -311,10 +312,10 @@ TEST(test_scans) {
        "together can be read",
        32},
       {BASELINE, 4000, 63, "is a JPEG of 63 scans of 4000 x 4000 pixels", 32},
-      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times what encoders write */
+      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times as many as encoders write */
   foreach (row, cases) {
     FILE *file = begin_jpeg(row->kind, row->side);
-    for (int i = 0; i < row->scans; i++) /* the first, then others that refine nothing */
+    for (int i = 0; i < row->scans; i++) /* the first scan, then scans that refine nothing */
       if (row->kind == BASELINE)
         put_scan(file, 0, 63, 0, 0);
       else
@@ -325,12 +326,12 @@ TEST(test_scans) {
   }
 }
 
-/* Marks of scans in a segment that is skipped, such as a camera's small picture, and behind the
-   picture; not those behind a segment, which stb finds as well. */
+/* Marks of scans do not count in a segment that is skipped, such as a camera's small picture, or
+   after the picture. Those after a segment count, since stb finds them, too. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
     FILE *file = begin_jpeg(BASELINE, 1000);
-    fwrite("\xff\xe1\xff\xf0", 1, 4, file); /* 65520 bytes with the length */
+    fwrite("\xff\xe1\xff\xf0", 1, 4, file); /* 65520 bytes, including the length */
     for (int i = 0; i < 65518 / 2; i++) fwrite("\xff\xda", 1, 2, file);
     for (int i = 0; i <= 1000 * kind; i++) put_scan(file, 0, 63, 0, 0);
     fwrite("\xff\xd9", 1, 2, file);
@@ -340,14 +341,14 @@ TEST(test_scans_that_are_none) {
   }
 }
 
-/* 512 MB for who unpacks all of it. */
+/* Unpacked it would be 512 MB. */
 TEST(test_memory) {
   write_png_parts("\0\0\x1f\x40\0\0\x1f\x40\20\6\0\0", "\x78\xda\3\0\0\0\0\1", 8);
   expect("takes more than 400 MB of memory to read: too much for a picture", 32);
 }
 
-/* Pictures in which it takes longest to find digits: a million dots, lines in both directions,
-   nested rings, noise. Each ends within the seconds of expect(). */
+/* Pictures in which finding digits takes longest: a million dots, lines in both directions, nested
+   rings, noise. Each ends within the seconds of expect(). */
 TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {

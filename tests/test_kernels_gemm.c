@@ -5,8 +5,8 @@
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* launch_gemm, and launch_forward with and without activation, of two terms and of three; of
-   activations and of pixels of stored rows, some beyond the end. */
+/* launch_gemm, and launch_forward with and without activation, with two terms and three; for
+   activations and for pixels of stored rows, some beyond the end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -63,7 +63,7 @@ WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uin
       LayerUpdate update = update_of(&l);
       LAUNCH(updates, with_momentum(&batch, rule), &update, 1, terms, d_work);
       assert_layer_updated("updates", &l, rule, bf16_split(terms));
-      /* the gradient alone, stored; what would be updated by it is missing */
+      /* only stores the gradient; the arrays to update are NULL */
       update = gradient_of(&l);
       LAUNCH(updates, batch.view, &update, 1, terms, d_work);
       assert_layer_gradient(
@@ -88,7 +88,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const
   for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated("updates", &layers[n], rules[2], 0);
 }
 
-/* A step with no rows left changes nothing: momentum 0.9 and decay would move every value. */
+/* A step without rows changes nothing, although momentum 0.9 and decay would move every value. */
 KERNEL_TEST(test_no_step_updates_nothing) {
   const Shape s = {64, 50, 33};
   const size_t weights = w_count(s);
@@ -104,7 +104,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
     }
 }
 
-/* Weights decay, the biases behind them do not. */
+/* Weights decay, and the biases after them do not. */
 KERNEL_TEST(test_update) {
   foreach (one, VALUES(size_t, 1, 257, 10007))
     foreach (rule, rules) {
@@ -124,8 +124,8 @@ KERNEL_TEST(test_update) {
 
 /* ---- other rules than the momentum rule (optimizer.cu) -------------------------------------- */
 
-/* Two layers over several blocks, the last of which is not full; the second one's weights, of which
-   rows do not start on 16 bytes, end before its biases begin. */
+/* Two layers in several blocks, the last of which is not full. The second layer's weights, whose
+   rows do not start at 16 bytes, end before its biases begin. */
 enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
 static const int matrices[][3] = {{2, 40, 60}, {1, 33, 19}}; /* terms, rows, columns */
 
@@ -133,7 +133,7 @@ typedef struct {
   Values w, m, v, g;
 } Tensors;
 
-/* Gradients of either sign, whose mean square could be what v is. */
+/* Returns gradients of either sign, whose mean square could be v. */
 static Tensors make_tensors(uint64_t seed) {
   return (Tensors){values_between(-1, 1, COUNT, seed), values_between(-0.1, 0.1, COUNT, seed + 1),
                    values_between(0.001, 0.01, COUNT, seed + 2),
@@ -187,7 +187,7 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* Early on the average keeps less than its decay. */
+/* At first the average keeps less than its decay. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
   foreach (decay, VALUES(float, 0.99f, 0.01f)) {

@@ -2,19 +2,19 @@
    Compares them with the float64 reference for logits that overflow, vanish and tie. */
 #include "support/kernel_tests.h"
 
-/* A logit is scale u + offset, where u is uniform in [-1, 1): of a class in turn, or of two that
-   tie, by `peak`, of the others by `usual`. */
+/* A logit is scale u + offset, with u uniform in [-1, 1). `peak` holds for one class, which changes
+   from row to row, or for two that tie; `usual` holds for the others. */
 typedef struct {
   double scale, offset;
 } Line;
 static const struct {
   Line usual, peak;
-  double slope; /* more at each class */
+  double slope; /* added per class */
   bool tied;
 } kinds[] = {
     {{3, 0}, {3, 0}, 0, false},
     {{1e4, 0}, {1e4, 0}, 0, false},
-    {{500, -1000}, {500, -1000}, 0, false}, /* a maximum begun at 0 is wrong here */
+    {{500, -1000}, {500, -1000}, 0, false}, /* a maximum that starts at 0 fails here */
     {{0, -3.25}, {0, -3.25}, 0, false},
     {{1, 0}, {0, 60}, 0, false},
     {{0, -1e30}, {1, 0}, 0, false},
@@ -23,7 +23,7 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Of two that tie the second one is, of 33 classes and more, seen by an earlier lane. */
+/* Returns a logit. In a tie with 33 classes or more, an earlier lane sees the second of the two. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -31,7 +31,7 @@ static double logit(size_t kind, int r, int c, int classes, double u) {
   return line.scale * u + line.offset + kinds[kind].slope * c;
 }
 
-/* The first or the last of the largest. */
+/* Returns the first or the last of the largest logits. */
 static int largest(const double *z, int classes, bool last) {
   int best = 0;
   for (int c = 1; c < classes; c++)
@@ -46,7 +46,7 @@ typedef struct {
   double *log_p; /* (rows, classes), in float64 */
 } SoftmaxCase;
 
-/* Sums begin with the largest logit: where it is -1e30, it would swallow the logarithm of a sum. */
+/* Sums begin with the largest logit. If it is -1e30, it would swallow the logarithm of a sum. */
 static double *log_softmax(const double *z, int rows, int classes) {
   double *log_p = copy_of(z, area(rows, classes));
   for (int r = 0; r < rows; r++) {
@@ -58,7 +58,7 @@ static double *log_softmax(const double *z, int rows, int classes) {
   return log_p;
 }
 
-/* Labels: the first largest logit, the last largest, and two at random, in turn. */
+/* Labels are, in turn, the first largest logit, the last largest, and two at random. */
 static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
   const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
@@ -80,11 +80,12 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
   return s;
 }
 
-/* Allowed to a log-probability or a loss of this value, absolute. It is (z - max) - log(sum):
-   two roundings relative to the value, besides the error of the sum, which its logarithm makes
-   absolute: sqrt(classes) 2^-24 for the additions, as for products, and some units in the last
-   place of expf and logf (2 and 1 by the CUDA manual), of the logarithm (at most 7) and of the
-   rescaling of an online sum. A saturating log(max(p, 1e-6)) misses it by orders of magnitude. */
+/* Returns the absolute error allowed to a log-probability or loss of this value. It is (z - max) -
+   log(sum). It has two roundings relative to the value, and the error of the sum, which the
+   logarithm makes absolute: sqrt(classes) 2^-24 for the additions, as for products, and a few units
+   in the last place for expf and logf (2 and 1 by the CUDA manual), for the logarithm (at most 7)
+   and for the rescaling of an online sum. A saturating log(max(p, 1e-6)) is off by orders of
+   magnitude. */
 static double log_tolerance(double value, int classes) {
   return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
 }
@@ -96,7 +97,7 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-/* A probability's relative error is the absolute one of its logarithm, whose term 4 |log p| is at
+/* A probability's relative error is the absolute error of its logarithm. The term 4 |log p| is at
    most 4 / e after multiplying by p. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
   const int rows = s->batch.view.rows, filled = s->batch.filled;
@@ -114,7 +115,7 @@ static void assert_gradient(const char *what, const SoftmaxCase *s, const float 
   }
 }
 
-/* ranking: (rows, classes) whose first largest value must be the label for a correct row. */
+/* ranking: (rows, classes). A row is correct if the label has its first largest value. */
 static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_results,
                            const float *ranking) {
   const uint32_t end = s->batch.state.end;
@@ -137,8 +138,8 @@ static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_
   }
 }
 
-/* The ways to the loss and the gradient of the logits: three kernels, as at level none; one, as at
-   level layer; and the last layer's, if it is small enough. */
+/* The ways to the loss and the gradient of the logits: three kernels (level none), one kernel
+   (level layer), and the last layer's kernel, if the layer is small enough. */
 enum { UNFUSED, FUSED, HEAD, WAYS };
 static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 
@@ -147,7 +148,7 @@ typedef struct {
   float *d_p, *d_dx; /* of UNFUSED and HEAD */
 } Outputs;
 
-/* A last layer whose logits are its input, bit for bit. */
+/* Runs a last layer whose logits are its input, bit for bit. */
 static void run_head(BatchView view, const float *d_z, int classes, float *d_logits, float *d_dz,
                      float *d_dx, RowResults results) {
   const size_t count = area(classes, classes);
@@ -159,7 +160,8 @@ static void run_head(BatchView view, const float *d_z, int classes, float *d_log
          results);
 }
 
-/* Runs all ways on the logits d_z (rows, classes); results are given, gradients are new. */
+/* Runs all ways on the logits d_z (rows, classes). Results are the caller's arrays, gradients are
+   new. */
 static Outputs run_ways(BatchView view, const float *d_z, int classes,
                         const RowResults results[WAYS]) {
   const size_t count = area(view.rows, classes);
@@ -209,7 +211,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* the batch full with more to follow, just full, short, or the range over */
+        /* the step is full with more to follow, just full or short, or the range is over */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
@@ -219,8 +221,8 @@ KERNEL_TEST(test_softmax) {
       }
 }
 
-/* Ranks that share the rows of a step: each makes the bits that one rank makes of these rows, and
-   its gradient is the mean over the rows of all. */
+/* Ranks share the rows of a step. Each has the bits that one rank has for these rows. Its gradient
+   is the mean over the rows of all ranks. */
 KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* some ranks have none */
@@ -251,7 +253,8 @@ KERNEL_TEST(test_ranks_share_a_step) {
   }
 }
 
-/* Both gemms of the last layer, against float64; the one back from the gradients it found. */
+/* Compares both gemms of the last layer with float64. The backward one uses the gradients it
+   found. */
 static void check_head_gemms(Shape s, uint64_t seed) {
   const size_t zs = z_count(s), xs = x_count(s);
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);

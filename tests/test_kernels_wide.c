@@ -4,15 +4,16 @@
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* The ways to multiply: as a run would, and by mma.sync in tiles of each size. */
+/* The ways to multiply: as in a run, and by mma.sync in tiles of each size. */
 enum { WAYS = 3 };
 
-/* Returns in how many ways a shape is tried. A large one's time is mostly the host's comparing. */
+/* Returns in how many ways a shape is tried. For a large one, the host's comparison takes most of
+   the time. */
 static int ways_of(Shape s) {
   return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }
 
-/* Returns true for a way, which the kernels take from now on. */
+/* Makes kernels use a way from now on. Returns false if there is no such way. */
 static bool choose_way(int way, int ways) {
   static const int sides[WAYS] = {0, 64, 128};
   if (way < ways) wide_test_mma(sides[way]);
@@ -22,7 +23,7 @@ static bool choose_way(int way, int ways) {
 #define EACH_TERMS() for (int terms = 1; terms <= 2; terms++)
 #define EACH_WAY(ways) for (int way = 0; choose_way(way, ways); way++)
 
-/* Returns the largest magnitude, 1 if all are 0. */
+/* Returns the largest magnitude, or 1 if all values are 0. */
 static double largest_of(const double *values, size_t count) {
   double largest = 0;
   for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(values[i]));
@@ -36,7 +37,7 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
   return p;
 }
 
-/* A layer's input: one term if it is the batch's pixels. */
+/* Returns a layer's input. It has one term if it is the batch's pixels. */
 static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
   if (!pixels) return planes_of(x, terms, s.rows, s.in);
   const float of_pixels = 255;
@@ -46,7 +47,7 @@ static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms,
   return p;
 }
 
-/* The value of fp16 bits. */
+/* Returns the value of fp16 bits. */
 static float term(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
   const float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
@@ -55,7 +56,7 @@ static float term(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Their values, on the device; the sum of two terms is exact. */
+/* Returns the planes' values, on the device. The sum of two terms is exact. */
 static float *values_of(Planes p) {
   const size_t pitch = planes_pitch(p.columns);
   const uint16_t *bits = fetch(p.d, (size_t)p.terms * p.plane * sizeof *bits);
@@ -70,14 +71,14 @@ static float *values_of(Planes p) {
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
 
-/* The error allowed to a kernel that reads planes of so many terms and writes such planes, which
-   round once more. */
+/* Returns the error allowed to a kernel that reads planes of `terms` terms and writes such planes,
+   which round once more. */
 static double planes_bound(int terms, int k, int others) {
   return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
 }
 
-/* The last term has 11 bits, or what is left of them below fp16's normal range: of the largest of
-   all values, times 2^12, 2^-25. */
+/* The last term has 11 bits, or fewer below fp16's normal range. There the error is at most 2^-25,
+   if the largest of all values is scaled to 2^11 or more. */
 static void assert_split(float value, float expected, int terms) {
   const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
@@ -106,8 +107,8 @@ WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes, Shape s, uint64
   }
 }
 
-/* Every largest value but zero is from 2^11 to 2^12 when it is scaled, or as near as scales go; a
-   gradient's as if the logits' largest were the bound. */
+/* Scaled largest values, except 0, are from 2^11 to 2^12, or as near as scales allow. A gradient's
+   scale takes the bound for the largest gradient of the logits. */
 KERNEL_TEST(test_scales) {
   enum { COUNT = 1001, ARRAYS = 5 };
   static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
@@ -124,7 +125,8 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* A value beyond fp16 is noted by every kernel that writes planes; one that is not there is not. */
+/* Every kernel that writes planes notes a value beyond fp16, but not a value in a row that does not
+   exist. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {
@@ -145,8 +147,8 @@ KERNEL_TEST(test_overflow) {
   }
 }
 
-/* A weight or a row that is far larger than all others, or values that are all tiny: the sums that
-   have none of the large ones are as exact as ever. */
+/* A weight or a row is far larger than all others, or all values are tiny. Sums without the large
+   values are as exact as ever. */
 KERNEL_TEST(test_far_apart) {
   static const struct {
     double weight, row, all;
@@ -174,8 +176,9 @@ KERNEL_TEST(test_far_apart) {
   }
 }
 
-/* Tiles are 128 x 128 x 64: their edges, more tiles than multiprocessors, sums long enough to be
-   split, and so short that the ring has room for those of several tiles. */
+/* Tiles are 128 x 128 x 64. These shapes have their edges, more tiles than multiprocessors, sums
+   that are long enough to be split, and sums so short that the ring holds those of several
+   tiles. */
 static const Shape wide_shapes[] = {
     {129, 65, 127},    {128, 64, 128},   {127, 128, 129}, {256, 192, 256},
     {1, 4096, 1},      {128, 2500, 52},  {61, 1000, 500}, {2049, 40, 2050},
@@ -214,7 +217,7 @@ WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t se
         assert_near("wide forward", s, values_of(y), expected, count, limit);
         LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, activates);
         assert_exact(d_alone, fetch_floats(d_y, count), count);
-        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the one is still there */
+        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the bias's 1 is still there */
         for (int r = 0; r < s.rows; r++)
           assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
       }
@@ -242,7 +245,7 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   }
 }
 
-/* The planes hold what launch_head leaves as floats; the results are the same bits. */
+/* The planes hold what launch_head stores as floats. The results have the same bits. */
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
@@ -289,12 +292,12 @@ static WideLayer make_wide_layer(const Batch *batch, Layer layer, int terms) {
 static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   const size_t weights = w_count(l->layer.shape);
   assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms));
-  const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes are those of new weights */
+  const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes hold the new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-/* The gradient alone, stored, is what the update takes; then nothing else is written. */
+/* A stored gradient is the one that the update uses. Nothing else is written then. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -334,7 +337,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
   }
 }
 
-/* A split sum is added in one order, whichever split is ready last. */
+/* A split sum is added in a fixed order, no matter which split is ready last. */
 KERNEL_TEST(test_same_bits) {
   if (!wide_by()) skip();
   if (ON_EMULATOR) skip_because("the emulator has one order");

@@ -6,7 +6,7 @@
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* What must be true of the topic t, and of what is called `part` in it. */
+/* A rule for topic t, and for `part` of it. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
 
@@ -54,7 +54,7 @@ static double plane(LabSize size) {
   return (double)(size.dim[0] * size.dim[1]);
 }
 
-/* The reference: the input. */
+/* The reference copies the input. */
 static void the_input(const LabRange *range) {
   const float *input = (const float *)range->h_in[0] + range->first;
   for (int64_t i = 0; i < range->count; i++) {
@@ -86,7 +86,7 @@ TEST(test_sizes) {
 
 static const GpuLimits h100 = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
 
-/* The emulator serves instead of a GPU, but for libraries and parts. */
+/* Returns true if the emulator lacks the rung: it has neither libraries nor parts. */
 static bool is_absent(const LabRung *rung) {
   return ON_EMULATOR && (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART);
 }
@@ -95,7 +95,7 @@ static void needs_device(void) {
   if (!ON_EMULATOR) needs_gpu();
 }
 
-/* Measures, or fails the test: lab_measure. */
+/* Calls lab_measure, which must succeed. */
 static json_t *measure(const LabTopic *topic, int problem, LabSize size, LabHow how) {
   json_t *table = lab_table(topic, problem, size);
   if (!lab_measure(table, topic, problem, size, &how, &error)) fail_msg("%s", error.text);
@@ -116,10 +116,10 @@ static cudaError_t unwritten_last(const LabCall *call) {
                          cudaMemcpyDefault, call->stream);
 }
 
-/* Copies, then changes a byte of an array, `place` from its start. */
+/* Copies, then changes a byte of an array, at `place`. */
 static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
   const cudaError_t status = copy_right(call);
-  char *at = (char *)array + place; /* an input is const, with good reason */
+  char *at = (char *)array + place; /* changes a const input on purpose */
   return status == cudaSuccess ? cudaMemsetAsync(at, 0x42, 1, call->stream) : status;
 }
 
@@ -170,7 +170,7 @@ static const struct {
               TRICK("mistake", wrong_last, LAB_CAUGHT, "element 999 is ", .kind = LAB_MISTAKE),
               TRICK("no-mistake", copy_right, LAB_MISSED, "passed the check", .kind = LAB_MISTAKE),
               TRICK("library", copy_right, "", "", .kind = LAB_LIBRARY),
-              /* Last: what follows would be wrong, too. */
+              /* This comes last, because later results would be wrong, too. */
               TRICK("input", change_input, LAB_WRONG, "it changed an input", .kind = LAB_RUNG)};
 enum { TRICKS = LENGTH(tricks) };
 
@@ -204,9 +204,10 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Size `index`: the edges, in each dimension another one; the largest; then random ones. */
+/* Returns size `index`: edges, another one in each dimension; the largest; then random sizes. */
 static LabSize size_to_test(const LabTopic *topic, int index) {
-  static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES: all edges come */
+  static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of the number of edges, so that all
+                                                     edges occur */
   LabSize size;
   for (int d = 0; d < LAB_DIMS; d++) {
     const int64_t most = smaller(topic->tested.dim[d], !quick()              ? INT64_MAX
@@ -220,7 +221,8 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
   return size;
 }
 
-/* Checks all rungs at that size, or at a larger one that is served; *right: how often each was. */
+/* Checks all rungs at that size, or at a larger one that they accept. *right counts how often each
+   was right. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
                        int *right) {
   for (int d = lab_dims(topic) - 1; d >= 0 && topic->refuse && topic->refuse(problem, size); d--)
@@ -240,7 +242,7 @@ static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_
   json_decref(table);
 }
 
-/* A rung may refuse everything if the GPU or the code for it is older. A library may be missing. */
+/* A rung may refuse everything if the GPU or its code is older, or if a library is missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
@@ -262,7 +264,7 @@ TEST(test_every_rung) {
     for (int p = 0; p < t->problem_count; p++)
       for (int i = 0; i < SIZES; i += ON_EMULATOR ? SIZES / 2 : quick() ? SIZES / 5 : 1)
         check_size(t, p, size_to_test(t, i), (uint64_t)i + 1, right);
-    /* Blocks that stay for more than one tile: more tiles than any GPU has multiprocessors. */
+    /* Blocks process more than one tile: there are more tiles than any GPU has multiprocessors. */
     for (int p = 0; p < t->problem_count && t == &lab_matmul && !quick(); p++)
       check_size(t, p, (LabSize){{2049, 4361, 72}}, 1, right);
     for (int i = 0; i < t->rung_count; i++)

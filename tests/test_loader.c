@@ -14,13 +14,15 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 
 static struct {
   Engine engine;
-  Buffer buffer[2], sent[2];  /* what the loader fills; what it held when it was uploaded */
-  uint64_t first[2], rows[2]; /* of what was uploaded and is not copied yet; rows 0: nothing */
+  Buffer buffer[2], sent[2];  /* buffers that the loader fills; their contents when they were
+                                 uploaded */
+  uint64_t first[2], rows[2]; /* of rows that were uploaded but not yet copied; rows is 0 if there
+                                 are none */
   uint64_t windows;           /* uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-  char calls[512]; /* in order: a digit takes that buffer, u uploads */
-  Call fails;      /* this call, once `good_calls` went well */
+  char calls[512]; /* in order: a digit for taking that buffer, u for an upload */
+  Call fails;      /* this call fails after `good_calls` calls */
   unsigned good_calls;
 } device;
 
@@ -31,7 +33,7 @@ static bool goes_well(Call call, char letter, Error *why) {
   return error_set(why, "call %d failed", (int)call);
 }
 
-/* Copies what was uploaded from the buffer, into which nobody may have written since. */
+/* Copies the uploaded rows of the buffer, which must be unchanged since the upload. */
 static void copy(int buffer) {
   const uint8_t *bytes = (const uint8_t *)&device.buffer[buffer];
   for (size_t i = 0; device.rows[buffer] && i < sizeof(Buffer); i++)
@@ -82,7 +84,7 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
   return (unsigned)((row * 31 + i * 101) % 256);
 }
 
-/* `rows` rows, then `after`. */
+/* Opens `rows` rows, followed by `after`. */
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
   FILE *file = folder_create(path);
   for (uint64_t r = 0; r < rows; r++) {
@@ -107,8 +109,8 @@ static bool feed(Loader *loader) {
   return good;
 }
 
-/* Up to, just and beyond one buffer of 8 and two, and many. In a ring two buffers take turns, and
-   the last rows are in the dataset. */
+/* Files of less than, exactly and more than one buffer of 8 rows, of two, and of many. In a ring
+   two buffers alternate, and the dataset holds the last rows. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, RING = 2 * STAGING_ROWS };
   for (int ring = 0; ring < 2; ring++)

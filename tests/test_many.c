@@ -17,13 +17,13 @@ static const Kind kinds[] = {
     {784, {15, 8}, 2, 64, 10, 1},
 };
 
-/* A network, what it is trained on, and how. */
+/* A network, its training rows, and its rule. */
 typedef struct {
   EngineConfig config;
   TrainRange range;
   uint8_t *pixels;
   uint16_t *labels;
-  ManyJob job;  /* but for what a run of its own has */
+  ManyJob job;  /* a run's own arrays are not set */
   float *start; /* parameters, then momenta */
 } Case;
 
@@ -31,7 +31,7 @@ static void needs_many(void) {
   if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
 }
 
-/* Case `number` of a kind has a seed, an order, a rate and a rule of its own. */
+/* Case `number` of a kind has its own seed, order, rate and rule. */
 static Case make_case(const Kind *k, int number) {
   Case c = {.config.training.batch = k->batch};
   Network *n = &c.config.network;
@@ -53,7 +53,7 @@ static Case make_case(const Kind *k, int number) {
   c.start = host(2 * floats * sizeof(float));
   network_initialise(n, (uint64_t)number, c.start);
   reference_fill(momenta, floats, -0.01, 0.01, (uint64_t)number);
-  for (size_t p = 0; p < floats; p++) /* padding, and biases, have none */
+  for (size_t p = 0; p < floats; p++) /* padding and biases have none */
     c.start[floats + p] = c.start[p] != 0 ? (float)momenta[p] : 0;
   c.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
                     .d_pixels = to_device(c.pixels, k->rows * stride),
@@ -142,7 +142,7 @@ KERNEL_TEST(test_networks) {
     }
 }
 
-/* A number that is too large for its terms is told of, wherever it is. */
+/* A number that is too large for its terms is reported, wherever it occurs. */
 KERNEL_TEST(test_overflow) {
   static const struct {
     int layer;

@@ -13,7 +13,7 @@ static EngineConfig usual_of(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
 }
 
-/* An engine with the case's rows that may have members, or a skipped test. */
+/* Opens an engine with the case's rows that may have members, or skips the test. */
 static Engine *open_first(const Case *c, const Data *d) {
   const EngineConfig config = usual_of(c);
   needs_gpu();
@@ -24,7 +24,7 @@ static Engine *open_first(const Case *c, const Data *d) {
   return first;
 }
 
-/* Gives it parameters, of which the first weight is that. */
+/* Sets the engine's parameters. The first weight is `weight`. */
 static Engine *begin(Engine *engine, float weight) {
   const Network *n = &engine->config.network;
   float *parameters = allocate(n->floats, sizeof *parameters);
@@ -38,7 +38,7 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains them at once, member m at first + m + 1 times the case's rate, and closes them. */
+/* Trains the members at once, member m at first + m + 1 times the case's rate, and closes them. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)
@@ -74,7 +74,7 @@ ENGINE_TEST(test_members_in_clusters) {
   check_members(usual_case());
 }
 
-/* One of a cluster, and one of two clusters. */
+/* A network in one cluster, and one in two clusters. */
 ENGINE_TEST(test_members_by_tiles) {
   Case c = *usual_case();
   c.hidden_count = 1;
@@ -94,7 +94,8 @@ ENGINE_TEST(test_level_step_has_no_members) {
   assert_int_equal(engine->call->members(engine), 0);
 }
 
-/* A member that is too large for fp16 is trained by level layer, and has its bits; others' stay. */
+/* Level layer repeats a member that is too large for fp16, which then has level layer's bits. Other
+   members' bits stay. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);

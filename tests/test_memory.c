@@ -7,7 +7,7 @@
 
 static const uint64_t MB = 1 << 20;
 
-/* Writes a file of the machine, and makes the folders that it lies in. */
+/* Writes a file of the machine, and creates its folders. */
 static void put(const char *path, const char *text) {
   assert_int_equal(system(text_printf("mkdir -p $(dirname %s)", path)), 0);
   folder_write(path, text);
@@ -17,16 +17,17 @@ static void put(const char *path, const char *text) {
 #define USER GROUPS "user.slice/"
 #define RUN USER "run/"
 
-/* What is known step by step, and the megabytes that are free then, and those of the limit. */
+/* What the machine tells, one step after the other, and the megabytes of free memory and of the
+   limit after the step. */
 typedef struct {
   const char *path, *text;
-  int free, limit; /* -1: unknown; KEEP: the next step is asked */
+  int free, limit; /* -1 means unknown; KEEP: check only after the next step */
 } Step;
 enum { KEEP = -2 };
 
 static const Step unknown[] = {{"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
                                {"proc/self/cgroup", "nonsense\n0::/nowhere\n", -1, 2048}};
-/* The tightest group counts, wherever it is on the way up. */
+/* The tightest group counts, at any level. */
 static const Step groups[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
     {RUN "memory.max", "max\n", 1024, 2048},
@@ -36,8 +37,8 @@ static const Step groups[] = {
     {USER "memory.stat", "anon 100\nfile 200\nslab_inactive_file 7\ninactive_file 104857600\n", 400,
      500},
     {RUN "memory.max", "115343360\n", 10, 110},
-    {RUN "memory.max", "1048576\n", 0, 1} /* less than is used */};
-/* In a container the group's path is one of the machine outside. */
+    {RUN "memory.max", "1048576\n", 0, 1} /* less than is in use */};
+/* In a container the group's path may belong to the machine outside. */
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};

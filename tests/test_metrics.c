@@ -2,7 +2,7 @@
 #include "model/metrics.h"
 #include "support/test.h"
 
-/* Closed at the end of their block. */
+/* Metrics that are closed at the end of their block. */
 #define SCORES __attribute__((cleanup(metrics_close))) Metrics
 
 static Metrics open_scores(int classes) {
@@ -12,7 +12,7 @@ static Metrics open_scores(int classes) {
   return scores;
 }
 
-/* Counts a row of this truth that is answered so. */
+/* Counts a row of this truth with this answer. */
 static void add(Metrics *scores, int truth, int answer, int times) {
   static float logits[1024];
   logits[answer] = 1;
@@ -20,7 +20,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* A count is truth, then answer; of equal logits the first is the answer. */
+/* A count is indexed by truth, then answer. Among equal logits the first is the answer. */
 TEST(test_where_rows_are_counted) {
   SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
@@ -32,7 +32,7 @@ TEST(test_where_rows_are_counted) {
   metrics_close(&scores); /* and once more */
 }
 
-/* No logits overflow; a loss as large as they come is not infinite. */
+/* No logits overflow, and the largest possible loss is finite. */
 TEST(test_extreme_logits) {
   const float logits[] = {1e30f, -1e30f, 1e30f};
   double probabilities[3];
@@ -47,8 +47,8 @@ static const char *print(const Metrics *scores) {
   return PRINTED(file, metrics_print(scores, file));
 }
 
-/* The columns of the matrix are as wide as its largest count asks for; class 2 is never the answer
-   and class 3 has no rows. */
+/* The columns of the matrix are as wide as its largest count needs. Class 2 is never the answer and
+   class 3 has no rows. */
 TEST(test_matrix) {
   SCORES scores = open_scores(4);
   add(&scores, 0, 0, 30);
@@ -73,7 +73,7 @@ TEST(test_matrix) {
             "    0 123456     10      .      .   123466     99.98%   99.99%   99.99%\n");
 }
 
-/* The most classes there can be; more than 16 have no matrix. */
+/* The largest number of classes. More than 16 have no matrix. */
 TEST(test_1024_classes) {
   SCORES scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);

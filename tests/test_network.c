@@ -32,7 +32,7 @@ static float *initialise(const Network *network, uint64_t seed) {
   return parameters;
 }
 
-/* Weights fill ±sqrt(6 / in) with the moments of a uniform; all else is exactly 0. */
+/* Weights fill ±sqrt(6 / in) with the moments of a uniform distribution. All else is exactly 0. */
 TEST(initial_parameters) {
   Network network;
   assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));

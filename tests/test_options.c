@@ -38,7 +38,7 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
   assert_in(error.text, says);
 }
 
-/* A value that is not the default; a list of sizes is a file's name, too. */
+/* Returns a value that is not the default. A list of sizes is also a file's name. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
   const double number = strtod(initial, NULL) < row->high ? row->high : row->low;
@@ -51,7 +51,7 @@ static char *printed_config(const Options *of, bool whole) {
   return PRINTED(file, options_print_config(file, of, whole));
 }
 
-/* And a file that has all of them is read again as it was printed. */
+/* Also, a file with all of them is read again as it was printed. */
 TEST(every_option_has_a_field_of_its_own) {
   Options initial, changed, again, all;
   options_default(&initial);
@@ -76,7 +76,7 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
-/* The columns that say what an option means to commands, files and saved runs. */
+/* Every row has the columns that classify it for commands, files and saved runs. */
 TEST(every_option_is_classified) {
   foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
@@ -187,7 +187,7 @@ TEST(wrong_usage_is_named) {
       fail_msg("%s", error.text);
 }
 
-/* A saved run holds all options but those that say what one run writes. */
+/* A saved run holds all options except those that say what one run writes. */
 TEST(the_options_of_a_saved_run_come_back) {
   Options back;
   accept("--hidden none --lr 0.0123456789 --momentum 0.1 --augment shift,scale=0.1,elastic=1e-3 "

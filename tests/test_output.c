@@ -37,8 +37,8 @@ static bool save(const char *path, const char *text) {
   return atomic_file_close(&output, true, &error);
 }
 
-/* For a user who is not root, who may write everywhere, the path is neither written nor promised to
-   be, and nothing is touched. */
+/* Checks that a user who is not root cannot write the path, and that the probe says so. Nothing
+   changes. (root may write everywhere.) */
 static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
   const uid_t user = geteuid();
@@ -64,7 +64,8 @@ IN_FOLDER(old_or_new) {
   assert_files(1);
 }
 
-/* The mode is kept; while it is written, nobody else reads what they may not read of the old. */
+/* The mode is kept. While the file is written, users who may not read the old one cannot read
+   it. */
 IN_FOLDER(mode_is_kept) {
   AtomicFile output;
   struct stat status;
@@ -103,7 +104,8 @@ IN_FOLDER(read_only) {
   assert_files(2);
 }
 
-/* However many are open, all are whole; whatever became of them, their places are free again. */
+/* Many files can be open at a time. All are complete, and whatever happened to them, their places
+   are free again. */
 IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];
@@ -132,7 +134,7 @@ static int print_lines(void *ends, Error *why) {
   return !standard_output_flush(why);
 }
 
-/* Standard output is the non-blocking end of a pipe that takes little, which is read late. */
+/* Standard output is the non-blocking end of a pipe that holds little and is read late. */
 TEST(every_line_arrives) {
   int ends[2];
   FILE *lines = text_open();

@@ -5,14 +5,14 @@
 
 enum { WIDTH = 640, HEIGHT = 480, MOST_DIGITS = 8 };
 
-/* ---- pictures as a telephone takes them ----------------------------------------------------- */
+/* ---- pictures as from a telephone ----------------------------------------------------------- */
 
 typedef enum {
   GROUND_CLEAN, /* even light, no noise */
   GROUND_PLAIN,
   GROUND_FALLOFF, /* the light falls by 30 to 65% to one side or the corners */
-  GROUND_SHADOW,  /* with a soft edge across the digits */
-  GROUND_DESK,    /* dark or light, at one side of the page */
+  GROUND_SHADOW,  /* a shadow with a soft edge lies across the digits */
+  GROUND_DESK,    /* a dark or light desk at one side of the page */
   GROUND_BOARD,   /* chalk on a blackboard, unevenly lit */
   GROUNDS
 } Ground;
@@ -20,13 +20,13 @@ typedef enum {
 static const char *const ground_names[GROUNDS] = {"clean",  "plain", "falloff",
                                                   "shadow", "desk",  "board"};
 
-/* A page, its light, what is printed on it, and the desk beside it. */
+/* A page, its light, its printed digits, and the desk beside it. */
 typedef struct {
   Ground ground;
-  uint64_t number; /* of the picture, which decides light, pen, places and noise */
+  uint64_t number; /* of the picture; it decides light, pen, places and noise */
   uint8_t digits[MOST_DIGITS][PIXELS];
   int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
-  float tilt; /* of the page, in degrees clockwise */
+  float tilt; /* of the page, in degrees; clockwise is positive */
 } Page;
 
 typedef struct {
@@ -37,7 +37,7 @@ static float between(Dice *dice, float low, float high) {
   return low + (high - low) * random_unit(random_words(17, dice->stream, dice->counter++).word[0]);
 }
 
-/* Returns a nearly normal number of standard deviation 1. */
+/* Returns an almost normal random number of standard deviation 1. */
 static float grain(uint64_t number, uint64_t pixel) {
   const RandomWords words = random_words(18, number, pixel);
   float sum = -2;
@@ -76,7 +76,7 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
   const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
   const float cell_width = 0.6f * WIDTH / (float)columns,
               cell_height = 0.6f * HEIGHT / (float)lines;
-  const float most = fminf(cell_width / 22, cell_height / 22); /* so that digits do not touch */
+  const float most = fminf(cell_width / 22, cell_height / 22); /* digits must not touch */
   for (int i = 0; i < page->count; i++) {
     const int row = i / columns;
     const float zoom = most * between(dice, 0.75f, 0.95f);
@@ -86,8 +86,8 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
   }
 }
 
-/* Draws a page into `level` (HEIGHT, WIDTH): a function of its arguments, the same on every
-   machine. Beyond an edge, from top to bottom, lies a shadow on what is there or the desk. */
+/* Draws a page into `level` (HEIGHT, WIDTH). The picture depends only on the arguments, and is the
+   same on every machine. Beyond an edge, which runs from top to bottom, is a shadow or the desk. */
 static void draw_page(const Page *page, uint8_t *level) {
   const Ground ground = page->ground;
   const bool clean = ground == GROUND_CLEAN,
@@ -113,7 +113,8 @@ static void draw_page(const Page *page, uint8_t *level) {
     const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* of the light given back */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* share of the light that is
+                                                                      reflected */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);
@@ -141,7 +142,7 @@ static Photograph find(const Page *page) {
   return find_on(&(Grey){WIDTH, HEIGHT, level});
 }
 
-/* Returns true if two rows of MNIST have the same ink: the cosine between them. */
+/* Returns true if two rows of MNIST have similar ink, by the cosine between them. */
 static bool is_alike(const uint8_t *a, const uint8_t *b) {
   double both = 0, square_a = 0, square_b = 0;
   for (int i = 0; i < PIXELS; i++) {
@@ -152,8 +153,8 @@ static bool is_alike(const uint8_t *a, const uint8_t *b) {
   return both > 0.8 * sqrt(square_a * square_b);
 }
 
-/* One digit, several in two lines, and pages that are tilted by up to 10 degrees either way: nearly
-   all digits are found in their order, and look as on a clean page that is level. */
+/* One digit, or several in two lines, and pages tilted by up to 10 degrees either way. Nearly all
+   digits are found in order, and look as on a clean, level page. */
 TEST(pages_of_every_ground) {
   static const struct {
     int things, pages; /* on a page; of a ground */
@@ -192,17 +193,17 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* The boxes that are found of black bars on white paper, as text. */
+/* The boxes of the digits found among black bars on white paper, as text. */
 TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
     const char *boxes;
   } cases[] = {
-      /* a roof, a dot of dust */
+      /* the roof of a digit, and dust */
       {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
-      /* a digit above another */
+      /* one digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
-      /* lines that fall by 10 degrees: the first ends where the second begins */
+      /* lines that fall by 10 degrees; the first ends at the height where the second begins */
       {{{60, 60, 20, 60},
         {220, 88, 20, 60},
         {380, 116, 20, 60},
@@ -210,7 +211,7 @@ TEST(pieces_become_digits) {
         {220, 188, 20, 60},
         {540, 144, 20, 60}},
        "20x60+60+60 20x60+220+88 20x60+380+116 20x60+540+144 20x60+60+160 20x60+220+188"},
-      /* cut off by the picture's edge, beside a whole one, and alone there */
+      /* cut off by the picture's edge, beside a whole one, and alone */
       {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
       {{{0, 100, 15, 100}}, "15x100+0+100"},
       /* an underline */
@@ -218,11 +219,11 @@ TEST(pieces_become_digits) {
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* a part has less than two thirds of the height, and a gap of a twelfth of it */
+      /* a part has less than two thirds of the height, and a gap of at most a twelfth of it */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
-      /* two fifths of the largest are a digit */
+      /* two fifths of the largest extent are a digit */
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
   };
@@ -240,7 +241,7 @@ TEST(pieces_become_digits) {
   }
 }
 
-/* Bars of 20 x 100 pixels are 4 x 20 in a row of MNIST, also of a page that is tilted. */
+/* Bars of 20 x 100 pixels become 4 x 20 in a row of MNIST, on a tilted page, too. */
 TEST(tilted_digits_are_turned_upright) {
   foreach (tilt, VALUES(int, 0, 10, -10)) {
     const Grey page = new_grey(WIDTH, HEIGHT, 255);

@@ -6,7 +6,7 @@
 #define CHECK(call)                                                                                \
   if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
 
-/* Sums are added in the order of ranks: here another order would round otherwise. */
+/* Sums are added in the order of ranks. Another order would round differently here. */
 static float part(int rank, size_t i) {
   return (rank == 0 ? 16777216.0f : 1.0f) + (float)(i % 7) * (float)rank;
 }

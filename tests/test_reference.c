@@ -9,13 +9,13 @@ static void near(const double *out, const double *expected, size_t count) {
     assert_close(out[i], expected[i], 1e-12 * (1 + fabs(expected[i])));
 }
 
-/* The values that `out` begins with. */
+/* Compares the first values of `out`. */
 #define NEAR(out, ...)                                                                             \
   near(out, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
 /* ---- one layer, by hand ------------------------------------------------------------------ */
 
-/* Two rows, three inputs, two outputs: no two dimensions are the same. */
+/* Two rows, three inputs, two outputs: all dimensions differ. */
 static const double x23[] = {1, 2, 3, -1, 0, 5};
 static const double w23[] = {1, 0, -1, 2, 1, 0.5};
 
@@ -36,7 +36,7 @@ TEST(activation) {
 }
 
 /* Two updates of a weight of 1 by gradients 0.5 and -0.25 at a rate of 0.1. Adam's first step is
-   the rate whatever the gradient; in its second m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
+   the rate for any gradient. In its second step m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
 TEST(optimizers_by_hand) {
   static const struct {
     Optimizer kind;
@@ -70,7 +70,7 @@ TEST(loss_by_hand) {
   NEAR(gradient, .125, .125, -.375, .125, .05, -.4, .15, .2);
 }
 
-/* Neither overflow nor a saturated loss, whatever the logits. */
+/* No logits overflow or saturate the loss. */
 TEST(loss_of_extreme_logits) {
   const double logits[] = {1e4, -1e4, 0, -1e4, -1e4 - 1, -1e4 - 2, -900, -901, -902};
   const uint16_t labels[] = {1, 0, 2};
@@ -100,8 +100,8 @@ static double mean_loss(const Network *network, const double *parameters, const 
   return sums.loss / rows;
 }
 
-/* Central differences err by about h^2 times a third derivative plus 1e-16 / h: with h = 1e-5
-   some 1e-10. Every parameter is tried, in networks of one to three layers. */
+/* Central differences are off by about h^2 times a third derivative plus 1e-16 / h, about 1e-10 for
+   h = 1e-5. Every parameter is tried, in networks of one to three layers. */
 TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
@@ -110,7 +110,7 @@ TEST(gradient_against_finite_differences) {
     double *parameters = allocate(network.floats, sizeof *parameters);
     double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
     uint16_t labels[ROWS];
-    reference_fill(parameters, network.floats, -1, 1, 1); /* padding too: it must not matter */
+    reference_fill(parameters, network.floats, -1, 1, 1); /* padding, too, which must not matter */
     reference_fill(x, ROWS * 7, -1, 1, 2);
     reference_fill_labels(labels, ROWS, 3, 3);
     EngineSums sums = {0};

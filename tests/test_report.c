@@ -4,7 +4,7 @@
 
 static FILE *terminal;
 
-/* What is printed until the next call of printed() is its text. */
+/* Captures output. printed() returns the text up to its call. */
 static void capture(void) {
   terminal = stdout;
   stdout = text_open();
@@ -25,7 +25,7 @@ static const EpochResult usual = {.train_loss = 0.0874,
                                   .train_rows = 60000,
                                   .test_rows = 10000};
 
-/* Two epochs, the second one the last if it has that number. */
+/* Shows two epochs. The second is the last if it has that number. */
 static const char *show_epochs(EpochResult first, EpochResult second, int epochs) {
   Report report = {.percent = -1};
   capture();
@@ -56,7 +56,7 @@ TEST(columns_hold_large_and_small_numbers) {
       "epoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s  99.9ms   6.0k\n");
 }
 
-/* A terminal shows how far an epoch is, a file does not, and the next line replaces it. */
+/* A terminal shows the progress of an epoch, and the next line replaces it. A file has none. */
 TEST(a_line_replaces_the_progress) {
   Report report = {.shows_progress = true, .percent = -1}, without = {.percent = -1};
   capture();

@@ -21,7 +21,7 @@ static const Pair cases[] = {
     {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
 };
 
-/* The text for a terminal, for JSON, and whether it is UTF-8, as jansson judges it. */
+/* The text as shown on a terminal and in JSON, and whether jansson takes it for UTF-8. */
 TEST(test_texts) {
   foreach (c, cases) {
     const char *text = c->given;
@@ -44,7 +44,7 @@ TEST(test_texts) {
   }
 }
 
-/* Characters and escapes are left out whole, and nothing follows what was left out. */
+/* What does not fit is left out by whole characters and escapes, and nothing follows it. */
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};

@@ -3,11 +3,11 @@
 #include "commands/train_log.h"
 #include "support/folder.h"
 
-static const char *path; /* of the log at hand */
+static const char *path; /* of the current log */
 
 static const Engine engine = {.device = "a \"quoted\" C:\\new\nname\r\tä"};
 
-/* Numbers that fewer digits than needed would change, and the ends of what there is. */
+/* Numbers that too few digits would change, and extreme numbers. */
 static const EpochResult first = {.epoch = 1,
                                   .epochs = 10,
                                   .seed = 4294967295,
@@ -53,8 +53,7 @@ static void end(TrainLog *log) {
   OK(train_log_close(log, &error));
 }
 
-/* Writes a log of two epochs, and looks after each whether it is in the file. Returns the header.
- */
+/* Writes a log of two epochs, and checks after each that it is in the file. Returns the header. */
 static const char *write_log(const char *name, const char *first_line, const char *second_line) {
   TrainLog log = open_log(name, false);
   assert_files(0);
@@ -68,7 +67,7 @@ static const char *write_log(const char *name, const char *first_line, const cha
   return line;
 }
 
-/* A line of JSON with the values of a line of CSV. */
+/* Returns a line of JSON with the values of a line of CSV. */
 static const char *json_of(const char *values) {
   const char *line = "{\"kind\": \"epoch\"";
   for (const char *name = columns; *name;) {
@@ -102,7 +101,7 @@ IN_FOLDER(test_csv) {
                       text_printf("%s\n", columns));
 }
 
-/* The old log stands until there is an epoch to log: whatever ends the run before that. */
+/* The old log stays until there is an epoch to log, even if the run ends before. */
 IN_FOLDER(test_replaces) {
   folder_write("run.jsonl", "old\n");
   TrainLog log = open_log("run.jsonl", false);

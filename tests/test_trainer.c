@@ -10,12 +10,12 @@
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2: square, as augmentation wants it */
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2, since augmentation needs squares */
 
-/* In the working folder, which is that of folder.h. */
+/* In the working folder of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
 
-/* Rows whose label is their greatest pixel's place. */
+/* Writes rows whose label is the place of their greatest pixel. */
 static void write_files(int train_rows, int test_rows) {
   for (int is_test = 0; is_test < 2; is_test++) {
     FILE *file = folder_create(is_test ? test_path : train_path);
@@ -32,20 +32,20 @@ static void write_files(int train_rows, int test_rows) {
   }
 }
 
-/* ---- what a run is, and what it asked of its engine ----------------------------------------- */
+/* ---- a run, and the calls of its engine ----------------------------------------------------- */
 
 enum { MOST_CALLS = 100, MOST_EPOCHS = 8 };
 
 typedef struct {
   const struct Run *run;
-  Engine *engine;          /* that the trainer has */
-  EngineConfig config;     /* that it was last asked for */
+  Engine *engine;          /* the trainer's engine */
+  EngineConfig config;     /* of the last request for an engine */
   int opened, closed;      /* opened: tries */
   int trains, evaluations; /* calls */
   TrainRange train[MOST_CALLS];
   int collected;    /* evaluations whose sums were collected */
-  char calls[4096]; /* " first row+rows", of training " first row+rows:first step+steps" and "s" if
-                       it is shuffled */
+  char calls[4096]; /* " first row+rows"; for training " first row+rows:first step+steps", and "s"
+                       if shuffled */
 } Spy;
 
 static Spy spy; /* of the last run */
@@ -53,16 +53,17 @@ static Spy spy; /* of the last run */
 typedef struct Run {
   /* wishes */
   double patience;
-  int fail;         /* the epoch whose event fails, 0: none */
-  int stop;         /* the call of the stop event that ends the run, from 1; 0: there is no event */
-  int refused;      /* engines */
-  uint32_t aligned; /* the engine's */
-  int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0: none */
+  int fail;                /* the epoch whose event fails; 0 means none */
+  int stop;                /* the call of the stop event that ends the run, from 1; 0 means no such
+                              event */
+  int refused;             /* engines */
+  uint32_t aligned;        /* the engine's */
+  int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0 means none */
   const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
   int epochs;     /* that were reported */
-  int stop_calls; /* of the event that may stop the run */
+  int stop_calls; /* calls of the stop event */
   Checkpoint saved;
   bool resident;
   Error error;
@@ -79,7 +80,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
   return (TrainerConfig){
       .train = train_path,
       .test = test_path,
-      /* more threads would wait for each other longer than they work */
+      /* more threads would mostly wait for each other */
       .training = {.hidden = {1, {5}},
                    .classes = CLASSES,
                    .epochs = epochs,
@@ -167,7 +168,7 @@ static bool on_stop(void *context) {
   return ++run->stop_calls == run->stop;
 }
 
-/* Trains as *run wishes and adds what happened; false: it failed, run->error says why. */
+/* Trains as *run asks and adds what happened. Returns false with run->error if it failed. */
 static bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.run = run};
   run->error.text[0] = '\0';
@@ -194,8 +195,8 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   return trained;
 }
 
-/* must_run trains as the run wishes, must_train to the last epoch: the test fails unless that
-   succeeds. It fails unless must_fail's training fails and says `says`. */
+/* must_run trains as the run asks, must_train up to the last epoch; both must succeed. must_fail's
+   training must fail, with `says` in the error. */
 static Run must_run(const TrainerConfig *config, Run run) {
   if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
   return run;
@@ -213,7 +214,7 @@ static void must_fail(const TrainerConfig *config, Run run, const char *says) {
   assert_in(run.error.text, says);
 }
 
-/* Every epoch used so many rows, and its figures are possible. */
+/* Checks that every epoch used so many rows and has possible results. */
 static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
   for (int i = 0; i < run->epochs; i++) {
     const EpochResult *r = &run->epoch[i];
@@ -249,7 +250,7 @@ TEST(every_row_counts_however_few) {
     }
 }
 
-/* At the rate of the epoch; test_options.c has the schedules. */
+/* Each epoch uses its rate; test_options.c has the schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
@@ -287,7 +288,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
       assert_true(spy.train[call].key != spy.train[other].key);
 }
 
-/* The parts of an epoch have one key, which no other epoch has, nor any other buffer. */
+/* The parts of an epoch share a key. Other epochs and other buffers have other keys. */
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
@@ -311,7 +312,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   }
 }
 
-/* 51 steps in parts that begin at multiples of 8 alone: 8 to 48, and one for the last 3. */
+/* 51 steps in parts that begin only at multiples of 8: 8 to 48, and one for the last 3. */
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
@@ -321,7 +322,8 @@ TEST(parts_are_aligned) {
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
-/* 51 steps are 20 parts of 2 or 3; three steps; an epoch that is over before anybody would ask. */
+/* 51 steps are 20 parts of 2 or 3. Also three steps, and an epoch that ends before the first
+   check. */
 TEST(few_parts_are_trained) {
   static const struct {
     int rows, trains;
@@ -347,8 +349,8 @@ TEST(auto_streams_when_the_dataset_does_not_fit) {
   assert_rows(&run, 50, 20);
 }
 
-/* The run ends behind the part of the epoch in which it happened, and names it. Whoever is patient
-   waits for the end of the file, others for that of a buffer. */
+/* The run ends after the part of the epoch in which the loss failed, and the error names it. With
+   much patience, the check comes at the end of the file, otherwise at the end of a buffer. */
 TEST(failures_stop_the_run) {
 #define LOSS " loss is not a finite number "
 #define ADVICE ": try a lower --lr"
@@ -383,7 +385,7 @@ TEST(failures_stop_the_run) {
 
 /* ---- runs that stop and go on ------------------------------------------------------------ */
 
-/* Later epochs have the same figures again, the training loss but for the rounding of its sum. */
+/* Later epochs have the same results again, except for the rounding of the training loss's sum. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {
@@ -397,15 +399,15 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   }
 }
 
-/* Stops a run at every call of the stop event, and goes on. Returns how often it stopped in the
-   middle of an epoch, of which `first` are to be of the first. */
+/* Stops a run at every call of the stop event, and continues it. Returns how often it stopped in
+   the middle of an epoch. `first` of these must be in the first epoch. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
   RUN whole = must_train(config);
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {
     RUN part = must_run(config, (Run){.stop = stop});
-    if (part.stop_calls < stop) { /* it came to its end */
+    if (part.stop_calls < stop) { /* the run ended */
       assert_same_weights(&part, &whole);
       return within;
     }
@@ -428,7 +430,8 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
-    int rows, stops; /* in an epoch that is read: at the end of a buffer, but no short step */
+    int rows, stops; /* stops in an epoch that is read: at the end of a buffer, but not after a
+                        short step */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {

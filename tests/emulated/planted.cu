@@ -22,7 +22,7 @@ int planted;
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-/* Right: a branch that half of the lanes take in each round is eight requests, not four. */
+/* Right: half of the lanes take a branch in each round, so there are eight requests, not four. */
 PLANT(parted, "") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
@@ -111,7 +111,8 @@ PLANT(one_bank, "@6: a load of shared memory: 32.0 turns of the banks for a requ
 
 } // namespace
 
-/* Returns what shall be said, with lines as @N; *line is what @0 would be. NULL: no such plant. */
+/* Returns the expected finding, with lines as @N, or NULL if there is no such plant. *line is the
+   line of @0. */
 extern "C" const char *plant(int which, const float *d_x, float *d, float *d_freed, int *line) {
   if (which > planted) return nullptr;
   *line = __LINE__;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A promise of a reader: abort() is how a harness tells libFuzzer that it was broken. */
+/* A promise of a reader. If it is broken, abort() tells libFuzzer. */
 #define REQUIRE(condition)                                                                         \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
@@ -19,7 +19,7 @@
     }                                                                                              \
   } while (0)
 
-/* The name of a file in memory that holds these bytes, until it is called again. */
+/* Returns the name of a file in memory with these bytes, valid until the next call. */
 static const char *fuzz_file(const void *bytes, size_t size) {
   static int file = -1;
   static char path[64];

@@ -22,7 +22,8 @@ static void read_rows(Reading *r, DatasetReader *reader, size_t rows_a_call) {
   const size_t stride = (size_t)r->inputs + 1;
   size_t filled;
   do {
-    uint8_t *pixels = malloc(rows_a_call * stride); /* of its own: what is written behind is seen */
+    uint8_t *pixels = malloc(rows_a_call * stride); /* allocated for each call, so that a sanitizer
+                                                       sees writes behind it */
     uint16_t *labels = malloc(rows_a_call * sizeof *labels);
     memset(pixels, CANARY, rows_a_call * stride);
     r->good = dataset_read(reader, pixels, stride, labels, rows_a_call, &filled, &r->error);
@@ -65,7 +66,7 @@ static Reading read_file(const char *path, int inputs, int classes, int threads,
   return r;
 }
 
-/* Lines that are not blank: every one is a row, but the first, which may be a header. */
+/* Returns the number of lines that are not blank. Each is a row; the first may be a header. */
 static size_t count_lines(const char *text, size_t size) {
   size_t lines = 0;
   bool blank = true;

@@ -9,14 +9,14 @@
 
 enum { MOST_WORDS = 40 };
 
-/* Compares the options that a configuration file has. */
+/* Compares the options that a configuration file holds. */
 static bool are_same(const Options *a, const Options *b) {
   for (size_t i = 0; i < options_table.count; i++)
     if (options_table.rows[i].initial && option_differs(&options_table.rows[i], a, b)) return false;
   return true;
 }
 
-/* True if a line of a configuration file can hold every value; a name may be any text. */
+/* Returns true if a line of a configuration file can hold every value. A name may be any text. */
 static bool fit_lines(const Options *o) {
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
     const ShortText value = row->kind->get(row, o);
