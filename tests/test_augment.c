@@ -38,8 +38,7 @@ TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise, so that no two pixels are
-                                                                alike */
+    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise: no two are alike */
     augment_row(none, 5, 6, pixels, copy, side);
     assert_memory_equal(copy, pixels, (size_t)(side * side));
     foreach (map,

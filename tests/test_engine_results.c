@@ -293,8 +293,7 @@ static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,   
    row. */
 CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   const uint64_t rows = quick() ? 100 : c->rows, count = rows - FIRST;
-  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* few rows are learned by
-                                                                      heart */
+  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* few: learned by heart */
   const size_t bytes = CLASSES * sizeof(float);
   const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* to fp16 */
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);

@@ -106,8 +106,7 @@ static bool draw_curves(int kind, const char *path) {
   if (kind == 0) {
     results[1].train_loss = INFINITY;
     results[4].test_loss = 0.01;
-    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first of several best
-                                                                  epochs */
+    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first best epoch */
   }
   return plot_curves(results, kind ? RUNS : 1, COUNT, path, &error);
 }

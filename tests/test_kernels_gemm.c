@@ -172,7 +172,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
-  for (int l = 0; l < p.layers; l++) { /* planes were renewed, as launch_split makes them */
+  for (int l = 0; l < p.layers; l++) { /* the planes are renewed, as by launch_split */
     const Planes split = make_planes(p.planes[l].terms, p.planes[l].rows, p.planes[l].columns, 4);
     LAUNCH(split, t.w.d + p.weight[l], split);
     assert_same_arrays(p.planes[l].d, split.d, plane_bytes(split));

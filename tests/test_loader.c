@@ -14,10 +14,8 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 
 static struct {
   Engine engine;
-  Buffer buffer[2], sent[2];  /* buffers that the loader fills; their contents when they were
-                                 uploaded */
-  uint64_t first[2], rows[2]; /* of rows that were uploaded but not yet copied; rows is 0 if there
-                                 are none */
+  Buffer buffer[2], sent[2];  /* what the loader fills; its contents when uploaded */
+  uint64_t first[2], rows[2]; /* rows uploaded but not yet copied; rows is 0 if there are none */
   uint64_t windows;           /* uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];

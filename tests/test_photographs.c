@@ -113,8 +113,7 @@ static void draw_page(const Page *page, uint8_t *level) {
     const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* share of the light that is
-                                                                      reflected */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* of the light, reflected */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);

@@ -53,11 +53,10 @@ static Spy spy; /* of the last run */
 typedef struct Run {
   /* wishes */
   double patience;
-  int fail;                /* the epoch whose event fails; 0 means none */
-  int stop;                /* the call of the stop event that ends the run, from 1; 0 means no such
-                              event */
-  int refused;             /* engines */
-  uint32_t aligned;        /* the engine's */
+  int fail;         /* the epoch whose event fails; 0 means none */
+  int stop;         /* the call of the stop event that ends the run, from 1; 0 for no event */
+  int refused;      /* engines */
+  uint32_t aligned; /* the engine's */
   int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0 means none */
   const Checkpoint *from;
   /* what happened */
@@ -430,8 +429,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
-    int rows, stops; /* stops in an epoch that is read: at the end of a buffer, but not after a
-                        short step */
+    int rows, stops; /* stops in an epoch that is read: at a buffer's end, not after a short step */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {

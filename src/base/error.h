@@ -5,8 +5,7 @@
 
 typedef struct {
   char text[512]; /* one sentence: what failed, where, what to do; no newline */
-  bool of_gpu;    /* the GPU failed, so the CPU may still do the work; only cuda_error.c sets
-                     this */
+  bool of_gpu;    /* the GPU failed, so the CPU may still do the work; see cuda_error.c */
   bool too_large; /* the host or the device has less memory than needed, or may take less */
   bool unread;    /* standard output is a closed pipe, as with `| head`, so no message is needed */
 } Error;

@@ -27,8 +27,7 @@ typedef enum {
 typedef struct {
   Optimizer kind;
   float momentum, weight_decay;
-  float beta1, beta2, epsilon; /* for adam and adamw. Betas are at least 0 and below 1; epsilon is
-                                  above 0 */
+  float beta1, beta2, epsilon; /* of adam and adamw: 0 <= beta < 1, epsilon > 0 */
 } OptimizerRule;
 
 /* Returns true if the rule keeps a second moment (v above) in addition to m or the momentum. */

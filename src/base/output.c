@@ -142,8 +142,7 @@ static bool open_output(AtomicFile *output, const char *path, bool tried, Error 
   if (good && !output_is_in_place(path))
     good = (output->file = open_beside(output, mode));
   else if (good && !tried)
-    good = (output->file = fopen(path, "ae")); /* appends, because standard output keeps its
-                                                  position */
+    good = (output->file = fopen(path, "ae")); /* continues standard output */
   return good || error_set(error, "cannot write %s: %s", path,
                            errno == ENOENT ? "its folder does not exist" : strerror(errno));
 }

@@ -23,8 +23,7 @@ static inline bool is_same_file(const struct stat *a, const struct stat *b) {
 
 typedef struct {
   const char *option; /* its long name */
-  const char *path;   /* NULL or "" means not given; "-" means standard input, or standard output if
-                         `written` */
+  const char *path;   /* NULL or "" is not given; "-" is standard input, or output if `written` */
   bool written;       /* if false, the file is only read */
 } NamedFile;
 

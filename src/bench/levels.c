@@ -182,8 +182,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
     if (!engine || !time_level(engine, b, level->level, line, &reason))
       record_text(line, "reason", reason.text);
     if (engine) engine->call->close(engine);
-    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* if one is NAN, fmin returns the
-                                                             other */
+    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* the other if one is NAN */
     record_add(b->record, line);
     if (!record_good(b->record, error)) return false;
   }
@@ -236,8 +235,7 @@ static bool run_train(const char *const *words, Record *log, double *seconds, Er
 /* Times a run of 2 epochs and a run of more. The difference is the time of the other epochs. */
 static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
                           const char *precision, double one, json_t *line, Error *error) {
-  const double ms = networks * (isfinite(one) ? one : 5); /* the most that an epoch of all networks
-                                                             takes */
+  const double ms = networks * (isfinite(one) ? one : 5); /* at most, for an epoch of all */
   const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / ms), LEAST_EPOCHS), 200);
   double seconds[2];
   for (int i = 0; i < 2; i++)

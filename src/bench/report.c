@@ -32,8 +32,7 @@ static double best_for(const Record *record, const json_t *epoch) {
   foreach_of (line, record, "epoch", NULL)
     if (is_level(line) && is_same_case(line, epoch) &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
-      best = fmin(best, number_of(line, "ms_per_epoch")); /* if one is NAN, fmin returns the
-                                                             other */
+      best = fmin(best, number_of(line, "ms_per_epoch")); /* the other if one is NAN */
   return best;
 }
 

@@ -32,8 +32,7 @@ struct OptionRow {
                              here; NULL continues the previous row's */
   const char *name;       /* long name and key of a configuration file */
   char letter;            /* short name, 0: none */
-  const char *argument;   /* what the help calls the argument; NULL means that the option takes
-                             none */
+  const char *argument;   /* what the help calls the argument; NULL if the option takes none */
   const char *initial;    /* the default, as a user would write it; "" means no value, NULL also
                              means no key of a configuration file */
   const char *help;       /* one line of plain English without a full stop */

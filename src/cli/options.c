@@ -387,9 +387,7 @@ bool options_check(Options *options, Error *error) {
   Training *t = &options->training;
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
-  if (command == FOR_SWEEP)
-    return true; /* each trial is checked together with the options that
-                    trials do not change */
+  if (command == FOR_SWEEP) return true; /* each trial is checked as a whole */
   if (isnan(t->schedule.rate)) t->schedule.rate = options_auto_rate(t);
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,

@@ -11,11 +11,7 @@
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum {
-  MOST_WORKERS = 1024,
-  MOST_MEMBERS = 64
-}; /* the limit of --threads is not above
-      MOST_WORKERS */
+enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* the limit of --threads is not higher */
 
 /* Bytes that a run's two readers need for any rows: the files' buffers, and one thread's text and
    parsed rows for each reader. */

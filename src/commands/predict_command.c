@@ -8,8 +8,7 @@ enum { BATCH = 64 }; /* training's default */
 
 /* The options and training rows of the first network that describes its run. */
 typedef struct {
-  Options o;           /* the caller's options, completed by class_names and, if it is auto,
-                          `test` */
+  Options o;           /* the caller's options, with class_names and an automatic `test` set */
   DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
   Report *report;
   Device device;

@@ -83,8 +83,7 @@ static const char mnist_test[] = "data/mnist_test.csv";
 /* If there is no file at a default path, uses the file of that name in the cache, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  const bool has_cache = cache && *cache == '/'; /* XDG Base Directory says to ignore relative
-                                                    paths */
+  const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
   char cached[OPTIONS_PATH];
   if (strcmp(path, initial) != 0 || access(path, F_OK) == 0 || (!has_cache && !home)) return;
   const int length = snprintf(cached, sizeof cached, "%s%s/mlp-train/%s", has_cache ? cache : home,

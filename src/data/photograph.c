@@ -83,10 +83,7 @@ static int value_of_rank(const int histogram[256], int rank) {
 /* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
    of a picture is ground. Returns the strongest contrast, outliers (one pixel in 10,000) aside. */
 static int find_noise(Ink *ink) {
-  enum {
-    DEVIATIONS = 4
-  }; /* noise, in median deviations: 2.7 standard deviations of a normal
-        distribution */
+  enum { DEVIATIONS = 4 }; /* median deviations: 2.7 standard deviations if normal */
   int values[256] = {0}, deviations[256] = {0};
   const int count = ink->width * ink->height;
   for (int i = 0; i < count; i++) values[ink->contrast[i]]++;

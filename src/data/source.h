@@ -32,8 +32,7 @@ typedef struct {
 
   int file;
   atomic_bool abandoned; /* ends reads that wait for a pipe's writer, now and later */
-  z_stream stream;       /* its input holds all bytes that were read but not handed out, packed or
-                            not */
+  z_stream stream; /* its input holds bytes that were read but not handed out, packed or not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 

@@ -35,8 +35,7 @@ struct Lane {
   int value;            /* its value for a barrier */
   int groups;           /* groups of copies that it has closed */
   uintptr_t pc;         /* where it waits */
-  uint16_t clock[WARP]; /* progress of its warp's lanes, as far as it knows, since the block's
-                           barrier */
+  uint16_t clock[WARP]; /* its warp's progress, as far as it knows, since the block's barrier */
 };
 
 /* A kernel's call. Each thread has a copy of the arguments. */

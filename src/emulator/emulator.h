@@ -28,12 +28,10 @@ void emulator_print(const char *heading);
 typedef struct {
   uint64_t launches, barriers;
   uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes needed */
-  uint64_t bytes_once;                    /* bytes read plus bytes written, each counted once per
-                                             launch */
+  uint64_t bytes_once;                    /* bytes read, and bytes written, each once per launch */
   uint64_t turns, least_turns;            /* of shared memory's banks */
   uint64_t atomic_turns;                  /* the part of `turns` that atomics take */
-  uint64_t lanes, slots;                  /* lanes that took part in requests; lanes that could
-                                             have */
+  uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */
   uint64_t lane_steps, step_slots;        /* the same for basic blocks that warps executed */
 } EmulatorCounts;
 

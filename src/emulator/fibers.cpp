@@ -221,8 +221,7 @@ struct Copy {
 };
 static std::map<const Lane *, std::deque<Copy>> copies;
 constexpr size_t PAGE = 4096;
-static unsigned char *stacks; /* the stacks of a block's lanes; the first page of each is
-                                 unmapped */
+static unsigned char *stacks; /* stacks of a block's lanes; the first page of each is unmapped */
 
 bool is_stack(uintptr_t address) {
   return stacks && address - (uintptr_t)stacks < MOST_THREADS * STACK;

@@ -61,8 +61,7 @@ inline uint32_t pack_fp16(float first, float second) {
 }
 /* Its bits as a float's upper bits are 2^-112 times too small, even if it is subnormal. */
 inline float emulator_of_fp16(uint32_t half) {
-  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* from `huge` on: infinity or
-                                                                       NaN */
+  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* infinity; above, NaN */
   const float magnitude =
       bits < huge ? __uint_as_float(bits) * 0x1p112f : __uint_as_float(bits | 0x7f800000);
   return half & 0x8000 ? -magnitude : magnitude;

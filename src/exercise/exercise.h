@@ -29,8 +29,7 @@ typedef struct {
   void *given;       /* (rows, columns) before the call; NULL means poison */
   void *got;         /* the contents after the call, shared with its process; NULL for a constant */
   double *expected;  /* NULL if the contents are not judged */
-  double *allowed;   /* the error that float32 may have; if negative, the value must still be
-                        poison */
+  double *allowed;   /* the error of float32; if negative, the value must still be poison */
 } ExerciseArray;
 
 typedef struct {
@@ -110,14 +109,12 @@ typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
   ExerciseShape measured; /* the shape for which bytes and times are measured */
-  int handed_out;         /* number of kernels in the version that students get; as many earn
-                             nothing */
+  int handed_out;         /* kernels of the version that students get; as many earn nothing */
   bool right, fused;
   bool compares;     /* the measured shape is the one for which ours was measured */
   char wrong[768];   /* why not right */
   char told[4096];   /* errors and costs, with source lines */
-  ExerciseCall call; /* the call on the measured shape, but `launches` is the maximum of all
-                        calls */
+  ExerciseCall call; /* the call on the measured shape; launches: the maximum of all calls */
 } ExerciseScore;
 
 /* Sets score->wrong to what is wrong: the first wrong element, how many there are and where. Sets

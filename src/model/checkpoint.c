@@ -24,16 +24,9 @@ enum {
 /* A field of __metadata__. It is a text, or a number written as text. */
 typedef struct {
   const char *name;
-  size_t offset; /* in Checkpoint */
-  enum {
-    FIELD_TEXT,
-    FIELD_INT,
-    FIELD_COUNT,
-    FIELD_REAL
-  } kind;           /* its type: char *, int, uint64_t,
-                       double */
-  bool may_be_left; /* the field may be missing; it is
-                       then 0 */
+  size_t offset;                                                /* in Checkpoint */
+  enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
+  bool may_be_left;                                             /* a missing field becomes 0 */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \

@@ -43,12 +43,9 @@ typedef struct {
   double test_accuracy;   /* after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* NAN if unknown */
   int best_epoch;         /* 0 if unknown */
-  char *options;          /* the options as the text of an INI file in UTF-8; "" if unknown;
-                             owned */
-  char *names;            /* names of the classes, see class_names.h; NULL if there are none;
-                             owned */
-  char *data;             /* summary of the training rows, written by data_to_json; NULL if unknown;
-                             owned */
+  char *options;          /* the options, the text of an INI file in UTF-8; "" if unknown; owned */
+  char *names;            /* names of the classes, see class_names.h; NULL for none; owned */
+  char *data; /* summary of the training rows, by data_to_json; NULL if unknown; owned */
 } Checkpoint;
 
 /* Returns the array (network.floats), or NULL if the checkpoint lacks it. */

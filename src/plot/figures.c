@@ -276,8 +276,7 @@ static Colour ink_on(Colour c) {
 }
 
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
-  const int classes = metrics->classes,
-            side = grid->width - numbers; /* numbers: a line between cells */
+  const int classes = metrics->classes, side = grid->width - numbers; /* numbers: 1 for a line */
   uint64_t rows = 0;
   for (int i = 0; i < classes * classes; i++) {
     const int truth = i / classes, first = truth * classes, x = cell_x(grid, i),

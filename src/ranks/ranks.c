@@ -19,8 +19,7 @@
 static const double LOOK_SECONDS = 0.02;  /* between two checks for missing ranks */
 static const double PATIENCE_SECONDS = 5; /* wait for other ranks after a signal */
 static const double SPEECH_SECONDS = 1;   /* wait for a rank that may report the failure better */
-static const double GLANCE_SECONDS = 0.2; /* wait for signs that another rank has reported its
-                                             failure */
+static const double GLANCE_SECONDS = 0.2; /* wait for signs that another rank has reported */
 
 /* A rank and its place. kill() and /proc only know ranks of the same host and PID namespace. */
 typedef struct {
@@ -202,8 +201,7 @@ static bool has_ended(const Ranks *ranks, int r) {
    one has already named the first. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
-  bool is_first = true; /* this is the first of the ranks that are left on this host, so it
-                           reports */
+  bool is_first = true; /* this is the first rank left on its host, so it reports */
   for (int r = 0; r < ranks->count; r++)
     if (!has_ended(ranks, r))
       is_first &= r >= ranks->number || !is_neighbour(ranks, r);

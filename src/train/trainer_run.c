@@ -87,8 +87,7 @@ static void show_progress(const Epoch *e, double done) {
 typedef struct {
   TrainerFile *file;
   uint64_t most;    /* the largest window of rows that have stayed */
-  Loader loader;    /* of the file, with the pass's window; its reader is NULL if the rows have
-                       stayed */
+  Loader loader;    /* of the file, with the pass's window; reader is NULL if the rows stayed */
   uint64_t windows; /* so far */
 } Pass;
 

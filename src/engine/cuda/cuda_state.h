@@ -124,8 +124,7 @@ struct CudaEngine {
   float *d_z;               /* levels none, exercise and library: (forward_rows, widest) */
   float *d_largest, *d_sum; /* level exercise: (forward_rows) */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation: (engine_rows,
-                                                  size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* d_activation's gradient: (engine_rows, size[l]) */
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;
 

@@ -420,8 +420,7 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* only the launcher checks it, since a member has too few rows to use
-                                it */
+  e->d_work = first->d_work; /* only the launcher checks it; a member has too few rows to use it */
   e->taken = first->taken;   /* members share --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
