@@ -3,7 +3,7 @@
 # grader sees only these functions. The text is checked, and compiled in a folder of its own (SEALED without .o), without
 # comments and continued lines. The exit status is 1, with a sentence, if the text
 # - is not valid CUDA, as clang++ says,
-# - includes a header that is not one of some of the language's headers,
+# - includes a header other than some of the language's,
 # - can get round the grader's checks by assembly, attributes or names of the compiler,
 # - calls a function that allocates, waits, starts something, or reads a clock or a file,
 # - has constructors, or
