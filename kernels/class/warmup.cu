@@ -3,8 +3,8 @@
        make warmup                # what is wrong, with its line, and what is asked of memory
        make warmup ONLY=3 HINT=1  # one function; its first hint
 
-   Each is wrong or wasteful as it stands, in the way that everybody's first kernel is. Matrices are
-   (rows, columns), row-major. */
+   Each is wrong or wasteful now, in the way that everybody's first kernel is. Matrices are (rows,
+   columns), row-major. */
 #include "batch.cuh"
 
 namespace {
@@ -53,10 +53,10 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z, a block for each row: every thread adds some of the row, then
-   half of the threads add what the other half has, and half of these, until one has all.
+/* sum[r] = the sum of row r of Z, one block for each row. Every thread adds some of the row. Then
+   half of the threads add what the other half has, then a quarter, until one thread has all.
 
-   TASK   It lacks barriers, and somebody reads what nobody wrote.
+   TASK   It lacks barriers, and a thread reads what no thread has written.
    HINT   Each round of the second loop reads what the round before wrote.
    HINT   A barrier in a branch that some threads do not take is never passed. */
 __global__ void sum(const float *d_z, float *d_sum, int columns) {

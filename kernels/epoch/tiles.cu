@@ -38,9 +38,9 @@
    Z1 before W1 is known (AHEAD; on 9.0 by sgd and nesterov, batches up to 64). The update of W1 has
    a part that is known before the step's gradient, from momentum and weight decay. The next step's
    pixels are multiplied by W1 with this known part applied. When the chain has dZ it subtracts the
-   rest, K dZ times the learning rate, where K is products of pixels (tiles_prepare.cu). So W1 is
-   updated beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself.
-   Ranges that begin at a direct step do not change the bits.
+   rest, a multiple of K dZ, where K is products of pixels (tiles_prepare.cu). So W1 is updated
+   beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself. Ranges
+   that begin at a direct step do not change the bits.
 
    Numbers. The tensor cores multiply fp16: a number is a high and a low term, times a power of two.
    All four products of terms are added up in float32, in a fixed order. Pixels need one term. A

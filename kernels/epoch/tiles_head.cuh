@@ -78,7 +78,7 @@ template <class S> struct Head : Ground<S> {
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
-    float sum[4][4] = {}; /* of class pair p: [2 p] high, [2 p + 1] low */
+    float sum[4][4] = {}; /* sums of class pair p: [2 p] high, [2 p + 1] low */
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4];
       unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);

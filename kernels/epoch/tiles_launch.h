@@ -13,7 +13,7 @@ struct Variant {
   Way way;
   bool ahead;
   const void *kernel;
-  size_t shared, pixels; /* bytes: of struct Shared; of all buffers of pixels */
+  size_t shared, pixels; /* in bytes: struct Shared, and all buffers of pixels */
   int turns;
 };
 

@@ -158,7 +158,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   Slice<S, true, FIRST> in;
   Slice<S, false, FIRST> out;
   Head<S> head;
-  float z[OWN][2], next[OWN][2], h[OWN][2]; /* of unit g, rows 2 t and 2 t + 1 */
+  float z[OWN][2], next[OWN][2], h[OWN][2]; /* values of unit g, rows 2 t and 2 t + 1 */
   float kept[OWN][2], scale;                /* kept: factor of each value by dropout; scale: factor
                                                of kept values */
   int products = 0;                         /* how many times the warp has waited for K */

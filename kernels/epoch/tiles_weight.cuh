@@ -62,7 +62,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`. If `at` is below 0, there is none, and this returns zeros. */
+/* Returns the weight at offset `at`, or zeros if `at` is below 0: then there is no such weight. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};

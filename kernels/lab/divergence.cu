@@ -42,7 +42,7 @@ __device__ float orbit(float y, float c) {
 }
 
 /* Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's. EACH neighbours
-   take the same of COUNT paths. Of one, only the GPU knows which it is. */
+   take the same of COUNT paths. If COUNT is 1, only the GPU knows which path it is. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

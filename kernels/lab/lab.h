@@ -57,7 +57,7 @@ typedef struct {
 /* Numbers of mean 0 and variance 1, exact to 2^-20; every 61st is 100 times as large. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
-/* The first kernel of a call that is not a helper, as lab_launch (lab.cuh) records it. */
+/* A call's first kernel, as lab_launch (lab.cuh) records it. A helper's kernel is not recorded. */
 typedef struct {
   const void *kernel; /* NULL if none has been recorded yet */
   unsigned threads;   /* per block */
@@ -97,7 +97,7 @@ typedef struct {
   const char *lesson; /* one sentence on what this step teaches, without its full stop */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* Returns the value of the lesson's column by the topic's model. NULL means there is none. */
+  /* Returns what the topic's model predicts for the lesson's column. NULL means nothing. */
   double (*predicted)(const LabCall *call);
   LabKind kind;
   unsigned problems; /* the rung's problems, as bits 1 << index; 0 means all */
@@ -107,7 +107,7 @@ typedef struct {
      NULL, the rung serves all sizes. */
   const char *(*refuse)(const LabCall *call);
   size_t (*work)(const LabCall *call); /* bytes of d_work; NULL means 0 */
-  /* A sweep runs, checks and times the rung at each of these values. NULL means there is none. */
+  /* A sweep runs, checks and times the rung at each of these values. NULL means no sweep. */
   const int64_t *points;
   int point_count;
   /* Replaces the problem's bound if the rung's arithmetic is documented to be less exact. */
@@ -124,11 +124,11 @@ typedef enum {
   LAB_COUNTS_SECTORS, /* sectors per request of a warp */
   LAB_COUNTS_BYTES,   /* bytes of sectors, over the bytes that the problem must move */
   LAB_COUNTS_TURNS,   /* turns of the banks of shared memory, per 32 values of the first input */
-  LAB_COUNTS_ATOMICS, /* these turns, of atomics only */
-  LAB_COUNTS_MULTIPLY_ADDS, /* these turns, per 32 multiply-adds */
+  LAB_COUNTS_ATOMICS, /* the same turns, of atomics only */
+  LAB_COUNTS_MULTIPLY_ADDS, /* the same turns, per 32 multiply-adds */
   LAB_COUNTS_TILE,          /* turns of the slower access to a tile; the other access takes 1 */
   LAB_COUNTS_LOADS,         /* loads of a thread per term of three operations */
-  LAB_COUNTS_PATHS          /* steps of a warp over those of its average lane */
+  LAB_COUNTS_PATHS          /* steps of a warp over the steps of its average lane */
 } LabCount;
 
 /* A topic. A table has the first four fields in their order, then the others by name. */

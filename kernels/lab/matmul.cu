@@ -221,7 +221,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;
   const Matrices &p;
   const Corner corner;
-  const int eighth, row;                /* of A's slab, the first copy of this thread */
+  const int eighth, row;                /* this thread's first copy of A's slab */
   const float *slab_a, *slab_b;         /* the next slabs, which all threads share */
   uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them, always the same */
   int k;                                /* where the next slabs start */

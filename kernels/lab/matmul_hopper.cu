@@ -15,7 +15,7 @@ constexpr int PATCH = 64; /* a patch's side along m or n, and its side along k *
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
 constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
-constexpr int ALIGNMENT = 1024;                        /* of patches in shared memory */
+constexpr int ALIGNMENT = 1024;                        /* alignment of patches in shared memory */
 
 /* The tuned sizes: a tile of 128 x 256 of C per block, and SUMS of them per thread. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
@@ -182,7 +182,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   Ring<BLOCKS> &ring = *reinterpret_cast<Ring<BLOCKS> *>(aligned_shared());
   const Block<BLOCKS> block = {p, ring};
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the same for a warp */
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* equal in a whole warp */
   if (threadIdx.x == 0) {
     ring.init();
     prefetch_map(&p.a);
@@ -229,7 +229,7 @@ const char *matmul_hopper_refuses(const LabCall *) {
 }
 
 template <int> cudaError_t launch_matmul_hopper(const LabCall *) {
-  return cudaErrorUnknown; /* nobody calls what is refused */
+  return cudaErrorUnknown; /* never called: the rung is refused */
 }
 
 #endif

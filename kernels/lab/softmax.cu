@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
-constexpr int THREADS = 256;     /* of a row's block, if the width does not decide */
+constexpr int THREADS = 256;     /* threads of a row's block, unless the width decides */
 
 constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
 
@@ -155,7 +155,7 @@ struct Cut {
 /* A row's LANES threads hold up to WORDS 16-byte words each. A warp per row needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
-  static constexpr int ROWS = LANES == 32 ? 4 : 1; /* of a block: 16 times 128 threads fill an SM */
+  static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows of a block; 16 such blocks fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
   /* Threads wanted on an SM. They set the registers per thread: 64, 48 or 32. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;

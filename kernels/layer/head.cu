@@ -67,7 +67,8 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Finds a row's softmax. z is the logit of class lane / 2, or -infinity if there is none. */
+/* Finds a row's softmax. z is the logit of class lane / 2, or -infinity if there is no such
+   class. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* this lane's inputs; where there is none, the last input with x = 0 */
+  int input[VALUES]; /* this lane's inputs; beyond the end, the last input with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
 
   /* Epilogue: the slope of the previous layer's activation, and its dropout. */
-  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* of the planes */
+  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* scale of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
     const float masked = times_slope(activation_slope(x[v]), dx[v] * head.scale);

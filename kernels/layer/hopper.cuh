@@ -176,7 +176,7 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Begins to copy from global to shared memory on 16 bytes, and tells the barrier. */
+/* Begins to copy from global to shared memory, both on 16 bytes, and tells the barrier. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),

@@ -23,7 +23,7 @@ __host__ __device__ inline Terms terms_of(const Planes &p) {
   return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns, p.d_scale, p.d_overflowed};
 }
 
-/* Returns the scale of planes, or 1 if there are none. */
+/* Returns the scale of planes, or 1 without planes. */
 __device__ inline float scale_of(const Terms &t) {
   return t.d ? *t.d_scale : 1.0f;
 }

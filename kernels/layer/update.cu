@@ -7,7 +7,7 @@
 
 namespace {
 
-/* The epilogue: updates W and b, or stores their gradient. A whole block does the same. */
+/* The epilogue: updates W and b, or stores their gradient. All threads of a block do the same. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -94,7 +94,7 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
-constexpr int WANTED_BLOCKS = 264;    /* of a layer: two for each multiprocessor of a big GPU */
+constexpr int WANTED_BLOCKS = 264; /* blocks of a layer: two for each multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
 /* Adds up the splits of a tile in their order. The block that finishes last does it. */
@@ -124,7 +124,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile, or of a split of it, and updates by it. By the whole block. */
+/* Computes the gradient of a tile, or of a split of it, and updates by it. All threads call it. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {

@@ -272,7 +272,7 @@ bool has_wgmma();
 
 /* The facts of the current device that a launch depends on. */
 struct Gpu {
-  int multiprocessors, shared_bytes; /* of a multiprocessor */
+  int multiprocessors, shared_bytes; /* shared_bytes: of a multiprocessor */
 };
 
 static inline cudaError_t ask_gpu(Gpu *gpu) {

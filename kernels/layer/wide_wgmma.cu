@@ -58,7 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs are formed unless a tenth of the tiles would have none. */
+/* Divides the work among blocks. Tiles are paired unless a tenth of them would stay single. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {

@@ -404,7 +404,8 @@ __global__ void __launch_bounds__(THREADS, 1)
   extern __shared__ unsigned char shared[];
   using Ring = wgmma::Ring<Kind::TERMS, Schedule>;
   Ring &ring = *reinterpret_cast<Ring *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
-  const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0); /* the same for a warp */
+  /* equal in a whole warp */
+  const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0);
   const int blocks = all.pair ? 2 : all.splits;
   const Block<Kind, Schedule> block = {all, ring, cluster_rank()};
   const int cluster = blockIdx.x / blocks, clusters = gridDim.x / blocks;

@@ -36,7 +36,8 @@ struct Dz2 {
 };
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
                                 Dz2 &dz2) {
-  const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2]; /* of rows g, g + 8 */
+  /* heads of rows g and g + 8 */
+  const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2];
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
   const uint32_t dz_high[4] = {r[0], r_8[0], r[4], r_8[4]},

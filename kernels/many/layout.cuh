@@ -34,19 +34,20 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* 16 rows are a step */
 
-/* What a block sends to all others of a row: dZ3, high and low terms, and a mask of H2 above 0. */
+/* What all other blocks need of a block's rows: dZ3, high and low terms, and a mask of H2 above
+   0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
 typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, for the block that owns
                                                          these columns of W3 */
-typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last one is 0 */
+typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
 /* A launch. Its results begin with its first step, and steps count from there. */
 struct Job : ManyJob {
-  int steps, short_step; /* short_step: the step that has fewer rows than a batch; -1 if none has */
+  int steps, short_step; /* short_step: the step with fewer rows than a batch, or -1 */
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
   float *w2;      /* (BLOCKS, 8, THREADS): a thread's four weights of W2, then their momenta */
   uint32_t *rows; /* (steps, ROWS): pack_kernel */
@@ -72,7 +73,7 @@ struct alignas(128) Shared {
       float dz1[GROUPS][ROWS][UNITS], dw2[4][HIDDEN2][UNITS], db2[4][HIDDEN2], dw3[4][GROUP];
     };
   };
-  float momentum[TILE - HELD][THREADS]; /* of W1 */
+  float momentum[TILE - HELD][THREADS]; /* momenta of W1 */
   uint8_t h1[ROWS * H1_PITCH], w2[W2_STEPS * W2_STEP];
   union {
     Head heads[BLOCKS];
@@ -117,7 +118,8 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of a block's columns of W3. The last has none and sends zeros over zeros. */
+/* Returns the bytes of a block's columns of W3. The last block has none: it sends zeros over
+   zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
